@@ -1,0 +1,10 @@
+#include "tier.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+EFL_TARGET_BEGIN("avx2,fma,bmi2,popcnt")
+namespace efl::avx2 {
+#include "../simd/avx2.h"
+#include "bodies.h"
+}
+EFL_TARGET_END
+#endif

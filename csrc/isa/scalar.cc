@@ -1,0 +1,5 @@
+#include "tier.h"
+namespace efl::scalar {
+#include "../simd/scalar.h"
+#include "bodies.h"
+}

@@ -1,0 +1,20 @@
+// What every tier's file needs before it opens its target region: standard headers, the ABI, the table, the pool.
+// Only these may be included outside a region; nothing of theirs is compiled with a tier's instructions.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "../core/dispatch.h"
+#include "../core/pool.h"
+#include "../core/scratch.h"
+
+#if defined(__clang__)
+#define EFL_PRAGMA(text) _Pragma(#text)
+#define EFL_TARGET_BEGIN(features) EFL_PRAGMA(clang attribute push(__attribute__((target(features))), apply_to = function))
+#define EFL_TARGET_END _Pragma("clang attribute pop")
+#else
+#define EFL_PRAGMA(text) _Pragma(#text)
+#define EFL_TARGET_BEGIN(features) _Pragma("GCC push_options") EFL_PRAGMA(GCC target(features))
+#define EFL_TARGET_END _Pragma("GCC pop_options")
+#endif

@@ -1,0 +1,29 @@
+// The words of the AVX-512 tier (F, BW, DQ, VL): sixteen floats. See scalar.h for what each word means.
+
+constexpr int W = 16;
+typedef __m512 vf;
+
+static inline vf zero() { return _mm512_setzero_ps(); }
+static inline vf set1(float a) { return _mm512_set1_ps(a); }
+static inline vf load(const float* p) { return _mm512_loadu_ps(p); }
+static inline void store(float* p, vf v) { _mm512_storeu_ps(p, v); }
+static inline __mmask16 first(int n) { return __mmask16((1u << n) - 1u); }
+static inline vf load_n(const float* p, int n) { return _mm512_maskz_loadu_ps(first(n), p); }
+static inline void store_n(float* p, vf v, int n) { _mm512_mask_storeu_ps(p, first(n), v); }
+
+static inline vf add(vf a, vf b) { return _mm512_add_ps(a, b); }
+static inline vf sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+static inline vf mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+static inline vf div(vf a, vf b) { return _mm512_div_ps(a, b); }
+static inline vf fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vf max(vf a, vf b) { return _mm512_max_ps(b, a); }
+
+static inline float sum(vf v) {
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    __m128 d = _mm_add_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
+}
+
+static inline unsigned positive_bits(vf v) { return _mm512_cmp_ps_mask(v, zero(), _CMP_GT_OQ); }
+static inline vf keep_bits(vf v, unsigned bits) { return _mm512_maskz_mov_ps(__mmask16(bits), v); }

@@ -1,0 +1,29 @@
+// The words of the baseline tier: four floats in GCC/Clang vector types, which the compiler turns into SSE2, NEON or
+// plain code. Not a fast path; it must run on every 64-bit machine, with the baseline instruction set and nothing else.
+//
+// A tier defines, in its own namespace: W, vf, and the words below. Bodies in kernels/ use these and nothing else.
+
+constexpr int W = 4;  // floats in a word
+typedef float vf __attribute__((vector_size(16)));
+
+static inline vf zero() { return vf{0, 0, 0, 0}; }
+static inline vf set1(float a) { return vf{a, a, a, a}; }
+static inline vf load(const float* p) { vf v; __builtin_memcpy(&v, p, sizeof v); return v; }
+static inline void store(float* p, vf v) { __builtin_memcpy(p, &v, sizeof v); }
+// The first n floats (0 <= n <= W); the others read as 0 and are never touched in memory.
+static inline vf load_n(const float* p, int n) { vf v = zero(); __builtin_memcpy(&v, p, sizeof(float) * n); return v; }
+static inline void store_n(float* p, vf v, int n) { __builtin_memcpy(p, &v, sizeof(float) * n); }
+
+static inline vf add(vf a, vf b) { return a + b; }
+static inline vf sub(vf a, vf b) { return a - b; }
+static inline vf mul(vf a, vf b) { return a * b; }
+static inline vf div(vf a, vf b) { return a / b; }
+static inline vf fma(vf a, vf b, vf c) { return a * b + c; }  // a*b + c; rounded once where the tier has the instruction
+static inline vf max(vf a, vf b) { for (int i = 0; i < W; ++i) a[i] = b[i] > a[i] ? b[i] : a[i]; return a; }
+
+// Sum of the W floats, always in the same tree: (0+2)+(1+3), and so on by halves.
+static inline float sum(vf v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+
+// Bit i set where v[i] > 0 (NaN: clear), and its use: v[i] where bit i is set, else 0.
+static inline unsigned positive_bits(vf v) { unsigned b = 0; for (int i = 0; i < W; ++i) b |= unsigned(v[i] > 0.0f) << i; return b; }
+static inline vf keep_bits(vf v, unsigned bits) { for (int i = 0; i < W; ++i) v[i] = bits >> i & 1 ? v[i] : 0.0f; return v; }

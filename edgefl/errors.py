@@ -1,0 +1,33 @@
+"""The errors edgefl raises, typed by who is at fault. One sentence each: what, the value, what was expected."""
+
+
+class EdgeflError(Exception):
+    """Base of every error that is not a plain ValueError or OSError."""
+
+
+class GraphError(EdgeflError, ValueError):
+    """A model that edgefl cannot represent, or a graph that contradicts itself."""
+
+
+class SelectionError(EdgeflError, ValueError):
+    """A neuron set or mask that does not fit the model."""
+
+
+class CodecError(EdgeflError, ValueError):
+    """Bytes that are not a payload, or a payload that contradicts the model it is for."""
+
+
+class DataError(EdgeflError):
+    """A data set that is missing, corrupt or not what was asked for."""
+
+
+class BackendError(EdgeflError):
+    """A kernel backend or instruction set that was named and is not there."""
+
+
+class TrainingError(EdgeflError):
+    """A training step that cannot be taken: non-finite loss, an empty data set."""
+
+
+class RunError(EdgeflError):
+    """A run directory that is corrupt, or belongs to another run."""
