@@ -1,0 +1,150 @@
+"""Random numbers: counter-based streams keyed by (seed, purpose, client, round), the same on every machine and NumPy.
+
+It is not a general random library: only the draws the project needs, each defined here in terms of the raw words.
+Source: Philox4x64-10, Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011), as in numpy.random.Philox.
+
+The specification (golden values in tests/test_rng.py pin it):
+
+    key      [seed, number of the purpose]                  two unsigned 64-bit words
+    block i  Philox4x64-10(counter = [1 + i, extra, client, round], key) -> four words, used first to last
+    raw      word number j of the stream is word j % 4 of block j // 4
+    bytes    a word that travels (Stream.key) is written little-endian
+
+The counter's lowest word starts at 1 because NumPy increments it before each block, the first included. NumPy keeps the
+words of a bit generator stable across versions (NEP 19); what is built on top of them here never uses numpy.random.Generator,
+whose methods may change.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import numpy.typing as npt
+
+INIT = "init"  # initial parameters
+SELECT = "select"  # which clients take part in a round
+NEURONS = "neurons"  # which neurons of a client are active in a round
+DATA = "data"  # order of a client's examples; extra = epoch
+PARTITION = "partition"  # which client owns which example
+SPLIT = "split"  # training and test part of a client's examples
+CARVE = "carve"  # validation part of a client's training examples
+MASK = "mask"  # initial sparse mask
+MASK_BATCH = "mask_batch"  # the batch whose gradient grows a mask
+IDS = "ids"  # the ids that an 8-byte key on the wire stands for; its seed is that key
+
+PURPOSES = {
+    INIT: 1, SELECT: 2, NEURONS: 3, DATA: 4, PARTITION: 5, SPLIT: 6, CARVE: 7, MASK: 8, MASK_BATCH: 9, IDS: 10,
+}  # fmt: skip
+
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+
+def stream(seed: int, purpose: str, client: int = 0, round: int = 0, extra: int = 0) -> Stream:
+    """The stream of that name, at its start.
+
+    seed, client, round, extra   integers in [0, 2^64)
+    purpose                      one of PURPOSES
+    Raises  ValueError naming the argument, its value and what was expected.
+    """
+    if purpose not in PURPOSES:
+        raise ValueError(f"purpose={purpose!r}; expected one of {', '.join(PURPOSES)}")
+    key = [_word("seed", seed), PURPOSES[purpose]]
+    counter = [0, _word("extra", extra), _word("client", client), _word("round", round)]
+    return Stream(np.random.Philox(key=np.array(key, np.uint64), counter=np.array(counter, np.uint64)))
+
+
+def sample_ids(key: int, n: int, k: int) -> npt.NDArray[np.int32]:
+    """The k sorted ids out of range(n) that an 8-byte key stands for on the wire: stream(key, IDS).sample(n, k).
+
+    Raises  ValueError unless 0 <= k <= n < 2^31 and 0 <= key < 2^64.
+    """
+    if not 0 <= n < 2**31:
+        raise ValueError(f"n={n}; expected 0 <= n < 2^31")
+    return stream(key, IDS).sample(n, k).astype(np.int32)
+
+
+class Stream:
+    """A position in one stream. Every draw moves it forward; the methods below say by how many words."""
+
+    def __init__(self, bits: np.random.Philox) -> None:
+        self._bits = bits
+
+    def raw(self, n: int) -> npt.NDArray[np.uint64]:
+        """The next n words."""
+        return np.asarray(self._bits.random_raw(_count("n", n)), np.uint64)
+
+    def key(self) -> int:
+        """The next word, as a Python int: a key for `sample_ids`."""
+        return int(self.raw(1)[0])
+
+    def uniform(self, n: int) -> npt.NDArray[np.float64]:
+        """n numbers in [0, 1), multiples of 2^-53: the upper 53 bits of n words."""
+        return (self.raw(n) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def below(self, bounds: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """One integer in [0, bound) per entry of `bounds`, in its shape; one word each.
+
+        It is floor(word * bound / 2^64), exact. The probability of a value differs from 1 / bound by less than 2^-64.
+        Raises  ValueError naming the first bound that is not an integer in [1, 2^63).
+        """
+        limits = np.asarray(bounds)
+        if limits.size and limits.dtype.kind not in "iu":
+            raise ValueError(f"bounds of type {limits.dtype}; expected integers below 2^63")
+        wrong = (limits < 1) | (limits > np.iinfo(np.int64).max)
+        if wrong.any():
+            raise ValueError(f"bound {limits[wrong].flat[0]}; expected 1 <= bound < 2^63")
+        words = self.raw(limits.size).reshape(limits.shape)
+        return _high_product(words, limits.astype(np.uint64)).astype(np.int64)
+
+    def permutation(self, n: int) -> npt.NDArray[np.int64]:
+        """range(n) in random order: the stable argsort of n words. Equal words (probability below n^2 2^-65) keep their order."""
+        return np.argsort(self.raw(n), kind="stable").astype(np.int64)
+
+    def sample(self, n: int, k: int) -> npt.NDArray[np.int64]:
+        """k of range(n), sorted: the first k of permutation(n). Takes n words whatever k is.
+
+        Raises  ValueError unless 0 <= k <= n.
+        """
+        if not 0 <= _count("k", k) <= _count("n", n):
+            raise ValueError(f"k={k} of n={n}; expected k <= n")
+        return np.sort(self.permutation(n)[:k])
+
+    def legacy(self) -> np.random.RandomState:
+        """NumPy's frozen distributions (NEP 19) on this stream's words, for gamma, Dirichlet and log-normal draws.
+
+        It shares this stream's position. Its results are stable across NumPy versions; they use the C library's log and
+        exp, so a last bit may differ between platforms.
+        """
+        return np.random.RandomState(self._bits)
+
+
+def _high_product(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Upper 64 bits of the 128-bit products a * b, from 32-bit halves; no partial sum exceeds 2^64 - 1."""
+    a_high, a_low, b_high, b_low = a >> _HALF, a & _LOW, b >> _HALF, b & _LOW
+    middle = a_high * b_low + (a_low * b_low >> _HALF)
+    carry = a_low * b_high + (middle & _LOW)
+    high: npt.NDArray[np.uint64] = a_high * b_high + (middle >> _HALF) + (carry >> _HALF)
+    return high
+
+
+def _word(name: str, value: int) -> int:
+    number = _integer(name, value)
+    if not 0 <= number < 2**64:
+        raise ValueError(f"{name}={number}; expected 0 <= {name} < 2^64")
+    return number
+
+
+def _count(name: str, value: int) -> int:
+    number = _integer(name, value)
+    if number < 0:
+        raise ValueError(f"{name}={number}; expected {name} >= 0")
+    return number
+
+
+def _integer(name: str, value: int) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name}={value!r}; expected an integer") from None
