@@ -1,0 +1,412 @@
+"""What each operation asks of its arguments, for the Python backends. Mirrors csrc/edgefl.h; no arithmetic.
+
+One function per operation, with the operation's name and arguments; it raises ValueError and returns the geometry, if
+there is one. The floating arrays of one call share one type, float32 or float64, so that the same code serves as the
+float32 fallback and as the float64 reference. Contents are checked only where a wrong value would read out of bounds.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .checks import (
+    Array,
+    Ids,
+    Pair,
+    Window,
+    among,
+    array,
+    below,
+    flat_ids,
+    floating,
+    ids,
+    optional,
+    output,
+    packed,
+    require,
+    window,
+)
+
+LARGEST_WINDOW = 255  # a max-pooling code is one byte
+
+# ---- batches --------------------------------------------------------------------------------------------------------
+
+
+def gather_rows(src: Array, index: Array, out: Array) -> None:
+    dtype = floating("out", out, 1)
+    array("src", src, np.uint8 if src.dtype == np.uint8 else dtype, (None, *out.shape[1:]))
+    output("out", out, dtype, out.shape)
+    below("index", index, len(src), len(out))
+
+
+def gather_labels(src: Array, index: Array, out: Array) -> None:
+    array("src", src, np.int32, (None,))
+    output("out", out, np.int32, (None,))
+    below("index", index, len(src), len(out))
+
+
+def take_channels(x: Array, channels: Ids, out: Array) -> None:
+    dtype = floating("x", x, 2)
+    output("out", out, dtype, (len(x), ids("channels", channels, x.shape[1]), *x.shape[2:]))
+
+
+# ---- convolution ----------------------------------------------------------------------------------------------------
+
+
+def _convolution(shape: tuple[int, ...], source: Pair, channels: int, settings: tuple[Pair, Pair, Pair, int]) -> Window:
+    stride, padding, dilation, groups = settings
+    outs, per_group, kernel_h, kernel_w = shape
+    divides = groups >= 1 and channels % groups == 0 and outs % groups == 0
+    require(divides, "groups", groups, f"a divisor of {channels} input and {outs} output channels")
+    require(per_group * groups == channels, "weight", shape, f"{channels // groups} input channels per group")
+    return window((kernel_h, kernel_w), stride, padding, dilation, source)
+
+
+def conv2d_forward(
+    x: Array, weight: Array, bias: Array | None, y: Array, stride: Pair, padding: Pair, dilation: Pair, groups: int
+) -> Window:
+    dtype = floating("x", x, 4)
+    array("x", x, dtype, (None,) * 4)
+    array("weight", weight, dtype, (None,) * 4)
+    geometry = _convolution(weight.shape, x.shape[2:], x.shape[1], (stride, padding, dilation, groups))
+    optional("bias", bias, dtype, (len(weight),))
+    output("y", y, dtype, (len(x), len(weight), *geometry.result))
+    return geometry
+
+
+def conv2d_grad_input(
+    dy: Array, weight: Array, dx: Array, stride: Pair, padding: Pair, dilation: Pair, groups: int, outs: Ids, ins: Ids
+) -> Window:
+    dtype = floating("dx", dx, 4)
+    output("dx", dx, dtype, (None,) * 4)
+    array("weight", weight, dtype, (None,) * 4)
+    geometry = _convolution(weight.shape, dx.shape[2:], dx.shape[1], (stride, padding, dilation, groups))
+    array("dy", dy, dtype, (len(dx), len(weight), *geometry.result))
+    ids("outs", outs, len(weight))
+    ids("ins", ins, dx.shape[1])
+    return geometry
+
+
+def conv2d_grad_weight(
+    x: Array,
+    dy: Array,
+    dw: Array,
+    stride: Pair,
+    padding: Pair,
+    dilation: Pair,
+    groups: int,
+    outs: Ids,
+    ins: Ids,
+    in_channels: int,
+) -> Window:
+    dtype = floating("x", x, 4)
+    array("x", x, dtype, (None,) * 4)
+    array("dy", dy, dtype, (len(x), None, None, None))
+    output("dw", dw, dtype, (None,) * 4)
+    channels = dy.shape[1]
+    require(groups >= 1 and in_channels % groups == 0, "groups", groups, f"a divisor of {in_channels} input channels")
+    shape = (channels, in_channels // groups, *dw.shape[2:])
+    geometry = _convolution(shape, x.shape[2:], in_channels, (stride, padding, dilation, groups))
+    array("dy", dy, dtype, (len(x), channels, *geometry.result))
+    rows = ids("outs", outs, channels)
+    if groups == 1:
+        require(x.shape[1] <= in_channels, "x", x.shape, f"at most {in_channels} planes")
+        columns = ids("ins", ins, x.shape[1])
+    else:
+        require(ins is None, "ins", ins, f"None, because groups={groups}")
+        columns = in_channels // groups
+        _grouped_planes(x, outs, channels // groups, in_channels, columns)
+    output("dw", dw, dtype, (rows, columns, *geometry.kernel))
+    return geometry
+
+
+def _grouped_planes(x: Array, outs: Ids, outs_per_group: int, in_channels: int, ins_per_group: int) -> None:
+    if x.shape[1] == in_channels:
+        return
+    active = None if outs is None or ins_per_group > 1 else len(np.unique(outs // outs_per_group))
+    expected = f"{in_channels} planes" + ("" if active is None else f", or the {active} of the groups of outs")
+    require(x.shape[1] == active, "x", x.shape, expected)
+
+
+# ---- linear ---------------------------------------------------------------------------------------------------------
+
+
+def linear_forward(x: Array, weight: Array, bias: Array | None, y: Array) -> None:
+    dtype = floating("x", x, 2)
+    array("x", x, dtype, (None, None))
+    array("weight", weight, dtype, (None, x.shape[1]))
+    optional("bias", bias, dtype, (len(weight),))
+    output("y", y, dtype, (len(x), len(weight)))
+
+
+def linear_grad_input(dy: Array, weight: Array, dx: Array, outs: Ids, ins: Ids) -> None:
+    dtype = floating("dy", dy, 2)
+    array("dy", dy, dtype, (None, None))
+    array("weight", weight, dtype, (dy.shape[1], None))
+    output("dx", dx, dtype, (len(dy), weight.shape[1]))
+    ids("outs", outs, len(weight))
+    ids("ins", ins, weight.shape[1])
+
+
+def linear_grad_weight(x: Array, dy: Array, dw: Array, outs: Ids, ins: Ids) -> None:
+    dtype = floating("x", x, 2)
+    array("x", x, dtype, (None, None))
+    array("dy", dy, dtype, (len(x), None))
+    output("dw", dw, dtype, (ids("outs", outs, dy.shape[1]), ids("ins", ins, x.shape[1])))
+
+
+def channel_sum(dy: Array, out: Array, outs: Ids) -> None:
+    dtype = floating("dy", dy, 2)
+    output("out", out, dtype, (ids("outs", outs, dy.shape[1]),))
+
+
+# ---- normalisation --------------------------------------------------------------------------------------------------
+
+
+def batchnorm_forward(
+    x: Array, weight: Array, bias: Array, running_mean: Array, running_var: Array, y: Array, xhat: Array, inv_std: Array
+) -> None:
+    dtype = floating("x", x, 2)
+    channels = x.shape[1]
+    count = len(x) * math.prod(x.shape[2:])
+    require(count >= 2, "x", x.shape, "at least 2 values per channel")
+    for name, value in (("weight", weight), ("bias", bias)):
+        array(name, value, dtype, (channels,))
+    for name, value in (("running_mean", running_mean), ("running_var", running_var), ("inv_std", inv_std)):
+        output(name, value, dtype, (channels,))
+    output("y", y, dtype, x.shape)
+    output("xhat", xhat, dtype, x.shape)
+
+
+def batchnorm_eval(x: Array, weight: Array, bias: Array, running_mean: Array, running_var: Array, y: Array) -> None:
+    dtype = floating("x", x, 2)
+    named = (("weight", weight), ("bias", bias), ("running_mean", running_mean), ("running_var", running_var))
+    for name, value in named:
+        array(name, value, dtype, (x.shape[1],))
+    output("y", y, dtype, x.shape)
+
+
+def batchnorm_backward(
+    dy: Array,
+    xhat: Array,
+    weight: Array,
+    inv_std: Array,
+    dx: Array,
+    dweight: Array,
+    dbias: Array,
+    channels: Ids,
+    outs: Ids,
+) -> None:
+    dtype = floating("dy", dy, 2)
+    size = dy.shape[1]
+    array("xhat", xhat, dtype, dy.shape)
+    array("weight", weight, dtype, (size,))
+    array("inv_std", inv_std, dtype, (size,))
+    output("dx", dx, dtype, dy.shape)
+    ids("channels", channels, size)
+    rows = ids("outs", outs, size)
+    among("outs", outs, channels, "channels")
+    output("dweight", dweight, dtype, (rows,))
+    output("dbias", dbias, dtype, (rows,))
+
+
+def _groups(groups: int, channels: int) -> None:
+    require(groups >= 1 and channels % groups == 0, "groups", groups, f"a divisor of {channels} channels")
+
+
+def groupnorm_forward(
+    x: Array, weight: Array, bias: Array, y: Array, xhat: Array | None, inv_std: Array, groups: int
+) -> None:
+    dtype = floating("x", x, 2)
+    _groups(groups, x.shape[1])
+    array("weight", weight, dtype, (x.shape[1],))
+    array("bias", bias, dtype, (x.shape[1],))
+    output("y", y, dtype, x.shape)
+    if xhat is not None:
+        output("xhat", xhat, dtype, x.shape)
+    output("inv_std", inv_std, dtype, (len(x), groups))
+
+
+def groupnorm_backward(
+    dy: Array,
+    xhat: Array,
+    weight: Array,
+    inv_std: Array,
+    dx: Array,
+    dweight: Array,
+    dbias: Array,
+    groups: int,
+    groups_needed: Ids,
+    outs: Ids,
+) -> None:
+    dtype = floating("dy", dy, 2)
+    channels = dy.shape[1]
+    _groups(groups, channels)
+    array("xhat", xhat, dtype, dy.shape)
+    array("weight", weight, dtype, (channels,))
+    array("inv_std", inv_std, dtype, (len(dy), groups))
+    output("dx", dx, dtype, dy.shape)
+    ids("groups_needed", groups_needed, groups)
+    rows = ids("outs", outs, channels)
+    in_groups = None if outs is None else np.unique(outs // (channels // groups))
+    among("outs", in_groups, groups_needed, "the channels of groups_needed")
+    output("dweight", dweight, dtype, (rows,))
+    output("dbias", dbias, dtype, (rows,))
+
+
+# ---- elementwise ----------------------------------------------------------------------------------------------------
+
+
+def bit_bytes(shape: tuple[int, ...]) -> int:
+    """Bytes of the ReLU bits of an array [B, C, ...]: each plane starts on a byte."""
+    return shape[0] * shape[1] * ((math.prod(shape[2:]) + 7) // 8)
+
+
+def relu_forward(x: Array, y: Array, bits: Array | None) -> None:
+    dtype = floating("x", x, 2)
+    output("y", y, dtype, x.shape)
+    packed("bits", bits, bit_bytes(x.shape))
+
+
+def relu_backward(dy: Array, bits: Array, dx: Array, channels: Ids) -> None:
+    dtype = floating("dy", dy, 2)
+    packed("bits", bits, bit_bytes(dy.shape))
+    output("dx", dx, dtype, dy.shape)
+    ids("channels", channels, dy.shape[1])
+
+
+def add(a: Array, b: Array, y: Array) -> None:
+    dtype = floating("a", a, 0)
+    array("b", b, dtype, a.shape)
+    output("y", y, dtype, a.shape)
+
+
+def fill_zero(x: Array) -> None:
+    output("x", x, floating("x", x, 0), (None,) * x.ndim)
+
+
+# ---- pooling --------------------------------------------------------------------------------------------------------
+
+
+def _pool(x_name: str, x: Array, kernel: Pair, stride: Pair, padding: Pair) -> Window:
+    array(x_name, x, floating(x_name, x, 4), (None,) * 4)
+    geometry = window(kernel, stride, padding, (1, 1), x.shape[2:])
+    small = all(2 * p <= k for p, k in zip(padding, kernel, strict=True))
+    require(small, "padding", padding, f"at most half the kernel {kernel}")
+    return geometry
+
+
+def maxpool_forward(x: Array, y: Array, codes: Array | None, kernel: Pair, stride: Pair, padding: Pair) -> Window:
+    geometry = avgpool_forward(x, y, kernel, stride, padding)
+    require(math.prod(kernel) <= LARGEST_WINDOW, "kernel", kernel, f"at most {LARGEST_WINDOW} cells")
+    packed("codes", codes, y.size)
+    return geometry
+
+
+def maxpool_backward(
+    dy: Array, codes: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, channels: Ids
+) -> Window:
+    geometry = avgpool_backward(dy, dx, kernel, stride, padding, channels)
+    require(math.prod(kernel) <= LARGEST_WINDOW, "kernel", kernel, f"at most {LARGEST_WINDOW} cells")
+    packed("codes", codes, dy.size)
+    return geometry
+
+
+def avgpool_forward(x: Array, y: Array, kernel: Pair, stride: Pair, padding: Pair) -> Window:
+    geometry = _pool("x", x, kernel, stride, padding)
+    output("y", y, x.dtype, (*x.shape[:2], *geometry.result))
+    return geometry
+
+
+def avgpool_backward(dy: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, channels: Ids) -> Window:
+    geometry = _pool("dx", dx, kernel, stride, padding)
+    output("dx", dx, dx.dtype, dx.shape)
+    array("dy", dy, dx.dtype, (*dx.shape[:2], *geometry.result))
+    ids("channels", channels, dx.shape[1])
+    return geometry
+
+
+# ---- loss and update ------------------------------------------------------------------------------------------------
+
+
+def softmax_xent(logits: Array, labels: Array, dlogits: Array | None, loss: Array, correct: Array) -> None:
+    dtype = floating("logits", logits, 2)
+    array("logits", logits, dtype, (None, None))
+    below("labels", labels, logits.shape[1], len(logits))
+    if dlogits is not None:
+        output("dlogits", dlogits, dtype, logits.shape)
+    output("loss", loss, np.float64, (1,))
+    output("correct", correct, np.int64, (1,))
+
+
+def sum_squares(x: Array, total: Array) -> None:
+    floating("x", x, 0)
+    output("total", total, np.float64, (1,))
+
+
+def clip_scale(total: Array, max_norm: float, scale: Array) -> None:
+    array("total", total, np.float64, (1,))
+    output("scale", scale, floating("scale", scale, 1), (1,))
+    require(max_norm >= 0, "max_norm", max_norm, "a norm that is not negative")
+
+
+def sgd(
+    w: Array,
+    grad: Array,
+    hyper: Array,
+    rows: Ids,
+    cols: Ids,
+    scale: Array | None,
+    velocity: Array | None,
+    centre: Array | None,
+    linear: Array | None,
+) -> None:
+    dtype = floating("w", w, 3)
+    output("w", w, dtype, (None,) * 3)
+    block = (ids("rows", rows, w.shape[0]), ids("cols", cols, w.shape[1]), w.shape[2])
+    array("grad", grad, dtype, block)
+    array("hyper", hyper, dtype, (4,))
+    optional("scale", scale, dtype, (1,))
+    if velocity is not None:
+        output("velocity", velocity, dtype, block)
+    optional("centre", centre, dtype, block)
+    optional("linear", linear, dtype, block)
+    require(velocity is not None or hyper[1] == 0, "velocity", velocity, f"an array, because momentum={hyper[1]}")
+
+
+# ---- gather and scatter of parameters -------------------------------------------------------------------------------
+
+
+def _four_bytes(name: str, value: Array) -> None:
+    dtype = getattr(value, "dtype", None)
+    require(
+        dtype is not None and dtype.itemsize in (4, 8), name, dtype, "an array of 4-byte (reference: or 8-byte) values"
+    )
+
+
+def take_axes(w: Array, rows: Ids, cols: Ids, values: Array) -> None:
+    _four_bytes("w", w)
+    array("w", w, w.dtype, (None,) * 3)
+    output("values", values, w.dtype, (ids("rows", rows, w.shape[0]), ids("cols", cols, w.shape[1]), w.shape[2]))
+
+
+def put_axes(w: Array, rows: Ids, cols: Ids, values: Array) -> None:
+    _four_bytes("w", w)
+    output("w", w, w.dtype, (None,) * 3)
+    array("values", values, w.dtype, (ids("rows", rows, w.shape[0]), ids("cols", cols, w.shape[1]), w.shape[2]))
+
+
+def take_flat(w: Array, ids: Array, values: Array) -> None:
+    _four_bytes("w", w)
+    array("w", w, w.dtype, w.shape)
+    flat_ids("ids", ids, w.size)
+    output("values", values, w.dtype, ids.shape)
+
+
+def put_flat(w: Array, ids: Array, values: Array) -> None:
+    _four_bytes("w", w)
+    output("w", w, w.dtype, w.shape)
+    flat_ids("ids", ids, w.size)
+    array("values", values, w.dtype, ids.shape)
