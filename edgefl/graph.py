@@ -1,0 +1,179 @@
+"""Graph: a model's architecture as a frozen value, and Model: a graph with its parameters. Values only: no torch, no files.
+
+Parameters carry torch's names, shapes and layouts ("conv1.weight", "bn1.running_mean"); num_batches_tracked does not exist
+here. The operations are in ops.py, the JSON form in graph_json.py, sub-models in submodel.py.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from edgefl.errors import GraphError
+from edgefl.ops import LARGEST_SETTING, BatchNorm2d, GroupNorm, Op, ParamInfo, Shape
+
+if TYPE_CHECKING:
+    from edgefl.selection import NeuronSet
+
+    from edgefl.graph_json import Limits
+    from edgefl.rng import Stream
+
+Params = dict[str, np.ndarray]
+INPUT = "input"
+NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
+LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation of a graph: the name of its result, and the names of the results it reads."""
+
+    name: str
+    op: Op
+    inputs: tuple[str, ...]
+
+    def output(self, shapes: Mapping[str, Shape]) -> Shape:
+        """Shape of the result, given the shapes of earlier results by name. Raises GraphError with the node's name."""
+        try:
+            return self.op.output(*(shapes[name] for name in self.inputs))
+        except GraphError as error:
+            raise GraphError(f"node {self.name!r}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A directed acyclic graph of operations, checked on construction.
+
+    input_shape  shape of one example without the batch: [channels, height, width] or [features]; its name is "input"
+    nodes        in topological order; the last one is the output, and every other result is used
+    Raises  GraphError naming the node and the value that does not fit.
+    """
+
+    input_shape: Shape
+    nodes: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        _check_structure(self)
+        _ = self.shapes
+
+    @cached_property
+    def shapes(self) -> dict[str, Shape]:
+        """Shape of every result without the batch, by name, "input" included."""
+        shapes = {INPUT: self.input_shape}
+        for node in self.nodes:
+            shapes[node.name] = node.output(shapes)
+        return shapes
+
+    @property
+    def output_shape(self) -> Shape:
+        return self.shapes[self.nodes[-1].name]
+
+    def parameters(self) -> dict[str, ParamInfo]:
+        """Shape and kind of every parameter, by full name, in node order."""
+        return {
+            f"{node.name}.{name}": info for node in self.nodes for name, info in node.op.parameters().items()
+        }
+
+    def macs(self) -> dict[str, int]:
+        """Multiply-accumulates of one example's forward pass, by convolution and Linear node."""
+        counts = {node.name: node.op.macs(self.shapes[node.name]) for node in self.nodes}
+        return {name: count for name, count in counts.items() if count}
+
+    def init(self, stream: Stream) -> Params:
+        """Fresh float32 parameters drawn with torch's default distributions.
+
+        Weights and biases of Conv2d and Linear are uniform in +-1/sqrt(fan_in) (kaiming_uniform with a = sqrt 5);
+        norms start at weight 1, bias 0, running_mean 0, running_var 1.
+        """
+        params: Params = {}
+        for node in self.nodes:
+            for name, info in node.op.parameters().items():
+                params[f"{node.name}.{name}"] = _initial(node.op, name, info.shape, stream)
+        return params
+
+    def check(self, params: Mapping[str, np.ndarray]) -> None:
+        """Raise GraphError unless `params` holds exactly this graph's parameters, each float32 of its shape."""
+        expected = self.parameters()
+        for name in expected.keys() - params.keys():
+            raise GraphError(f"parameter {name!r} is missing; expected shape {expected[name].shape}")
+        for name in params.keys() - expected.keys():
+            raise GraphError(f"parameter {name!r} is not in the graph; expected {sorted(expected)}")
+        for name, info in expected.items():
+            value = params[name]
+            if value.shape != info.shape or value.dtype != np.float32:
+                raise GraphError(f"{name}: {value.dtype} of shape {value.shape}; expected float32 {info.shape}")
+
+    def to_json(self) -> str:
+        """Canonical JSON text: equal graphs give equal text. graph_json.py documents the form."""
+        from edgefl import graph_json  # graph_json builds Graphs, so it imports this file
+
+        return graph_json.dumps(self)
+
+    @staticmethod
+    def from_json(text: str | bytes, limits: Limits | None = None) -> Graph:
+        """The graph of a JSON text. Raises GraphError if it is malformed, or larger than `limits` (default: Limits())."""
+        from edgefl import graph_json
+
+        return graph_json.loads(text, limits or graph_json.Limits())
+
+    def sub(self, neurons: NeuronSet) -> Graph:
+        """The smaller graph that has only the active neurons; submodel.py holds the contract."""
+        from edgefl import submodel
+
+        return submodel.sub_graph(self, neurons)
+
+
+class Model(NamedTuple):
+    """A graph and the values of its parameters."""
+
+    graph: Graph
+    params: Params
+
+
+def _check_structure(graph: Graph) -> None:
+    """Names, order and use of results: everything about a graph that is not a shape."""
+    shape = graph.input_shape
+    if not isinstance(shape, tuple) or len(shape) not in (1, 3) or not all(_is_extent(size) for size in shape):
+        raise GraphError(f"input_shape={shape!r}; expected a tuple of 1 or 3 positive integers")
+    if not graph.nodes:
+        raise GraphError("graph with 0 nodes; expected at least one")
+    names = {node.name for node in graph.nodes}
+    known, unused = {INPUT}, {INPUT}
+    for node in graph.nodes:
+        _check_node(node, known, names)
+        known.add(node.name)
+        unused = (unused - set(node.inputs)) | {node.name}
+    if idle := unused - {graph.nodes[-1].name}:
+        raise GraphError(f"results {sorted(idle)} are never used; expected only the last node {graph.nodes[-1].name!r}")
+
+
+def _check_node(node: Node, known: set[str], names: set[str]) -> None:
+    if len(node.name) > LONGEST_NAME or not NAME.fullmatch(node.name):
+        raise GraphError(f"node {node.name[:LONGEST_NAME]!r}: bad name; expected letters, digits, _ and inner dots")
+    if node.name in known:
+        raise GraphError(f"node {node.name!r}: the name is taken; expected names that differ, and not {INPUT!r}")
+    if len(node.inputs) != node.op.arity:
+        raise GraphError(f"node {node.name!r}: inputs {node.inputs}; {node.op.title} expects {node.op.arity}")
+    for name in node.inputs:
+        if name not in known:
+            why = "comes later; expected topological order" if name in names else "is unknown; expected an earlier result"
+            raise GraphError(f"node {node.name!r}: input {name!r} {why}")
+    if len(set(node.inputs)) < len(node.inputs):
+        raise GraphError(f"node {node.name!r}: inputs {node.inputs}; expected two different results")
+
+
+def _is_extent(size: object) -> bool:
+    return type(size) is int and 1 <= size <= LARGEST_SETTING
+
+
+def _initial(op: Op, name: str, shape: Shape, stream: Stream) -> np.ndarray:
+    if isinstance(op, BatchNorm2d | GroupNorm):
+        return np.full(shape, name in ("weight", "running_var"), dtype=np.float32)
+    bound = 1.0 / math.sqrt(math.prod(op.parameters()["weight"].shape[1:]))
+    return ((2.0 * stream.uniform(math.prod(shape)) - 1.0) * bound).astype(np.float32).reshape(shape)
