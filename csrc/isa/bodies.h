@@ -1,2 +1,20 @@
-// The kernel bodies of one tier, and the function that writes them over the table. Included inside a tier's namespace.
-// (list the .inl.h bodies here)
+// The kernel bodies of one tier, and the function that writes them over the table. Included inside a tier's namespace,
+// after the tier's simd words. Everything here is static: nothing of a tier may be shared with another.
+
+#include "../kernels/index.inl.h"
+#include "../kernels/gather.inl.h"
+#include "../kernels/block.inl.h"
+#include "../kernels/reduce.inl.h"
+#include "../kernels/norm.inl.h"
+#include "../kernels/relu.inl.h"
+#include "../kernels/pool.inl.h"
+#include "../kernels/softmax.inl.h"
+#include "../kernels/sgd.inl.h"
+#include "../kernels/plain.inl.h"
+
+void install(Table& table);
+void install(Table& table) {
+#define EFL_ENTRY(name) table.name = name;
+    EFL_KERNELS(EFL_ENTRY)
+#undef EFL_ENTRY
+}

@@ -1,0 +1,109 @@
+// Which tiers this CPU and its operating system can run, and the table filled from them.
+#include <cstdlib>
+#include <cstring>
+
+#include "dispatch.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace efl {
+namespace scalar {
+void install(Table&);
+}
+namespace avx2 {
+void install(Table&);
+}
+namespace avx512 {
+void install(Table&);
+}
+
+namespace {
+
+bool always() { return true; }
+
+#if defined(__x86_64__)
+// The register state that the operating system saves on a context switch (XCR0): without it a CPU feature is unusable.
+unsigned saved_state() {
+    unsigned a, b, c, d;
+    const unsigned osxsave = 1u << 27;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & osxsave)) return 0;
+    __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    return a;
+}
+
+bool has_bits(unsigned word, unsigned bits) { return (word & bits) == bits; }
+
+bool runs_avx2() {
+    unsigned a, b, c, d;
+    const unsigned ymm = 0x6, fma = 1u << 12, popcnt = 1u << 23, avx2 = 1u << 5, bmi2 = 1u << 8;
+    if (!has_bits(saved_state(), ymm)) return false;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has_bits(c, fma | popcnt)) return false;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && has_bits(b, avx2 | bmi2);
+}
+
+bool runs_avx512() {
+    unsigned a, b, c, d;
+    const unsigned zmm = 0xe6, f = 1u << 16, dq = 1u << 17, bw = 1u << 30, vl = 1u << 31;
+    if (!runs_avx2() || !has_bits(saved_state(), zmm)) return false;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && has_bits(b, f | dq | bw | vl);
+}
+#endif
+
+struct Tier {
+    const char* name;
+    bool (*runs)();
+    void (*install)(Table&);
+};
+
+const Tier ladder[] = {
+    {"scalar", always, scalar::install},
+#if defined(__x86_64__)
+    {"avx2", runs_avx2, avx2::install},
+    {"avx512", runs_avx512, avx512::install},
+#endif
+};
+
+Table current;
+const Tier* in_use = nullptr;
+
+const Tier* find(const char* name) {
+    for (const Tier& tier : ladder)
+        if (name && !std::strcmp(tier.name, name)) return &tier;
+    return nullptr;
+}
+
+void fill(const Tier* highest) {
+    for (const Tier& tier : ladder) {
+        if (&tier > highest || !tier.runs()) break;
+        tier.install(current);
+        in_use = &tier;
+    }
+}
+
+// EDGEFL_ISA is a cap: a tier above this CPU's best, or an unknown name, leaves the best in use. The Python layer refuses the latter.
+struct AtLoad {
+    AtLoad() {
+        const Tier* cap = find(std::getenv("EDGEFL_ISA"));
+        fill(cap ? cap : ladder + sizeof ladder / sizeof *ladder - 1);
+    }
+} at_load;
+
+}  // namespace
+
+const Table& table() { return current; }
+const char* isa() { return in_use->name; }
+
+bool has_isa(const char* name) {
+    const Tier* tier = find(name);
+    return tier && tier->runs();
+}
+
+bool cap_isa(const char* name) {
+    if (!has_isa(name)) return false;
+    fill(find(name));
+    return true;
+}
+
+}  // namespace efl

@@ -1,0 +1,143 @@
+// edgefl._core: the kernels as Python functions, and Program, a recorded list of calls. Checks are in python/; no maths here.
+#include <atomic>
+#include <cstring>
+
+#include "python/call.h"
+
+namespace efl {
+namespace {
+
+void raise_unless_ok(efl_status status, const char* op) {
+    if (status != EFL_OK) throw py::value_error(std::string(op) + ": " + efl_status_text(status));
+}
+
+const Op& find(const std::string& name) {
+    for (const auto* ops : {&layer_ops, &elementwise_ops, &parameter_ops})
+        for (const Op& op : *ops)
+            if (name == op.name) return op;
+    throw py::value_error("operation '" + name + "'; expected one of edgefl.kernels.ops.OPS");
+}
+
+Call make_call(const Op& op, const py::args& args) {
+    Args reader(op.name, args);
+    Call call = op.make(reader);
+    reader.end();
+    return call;
+}
+
+// Calls checked once and run many times without the interpreter. Holds every array it reads or writes.
+class Program {
+public:
+    void append(const std::string& name, const py::args& args) {
+        if (running_.load()) throw std::runtime_error("append to a program that is running; expected an idle one");
+        const Op& op = find(name);
+        steps_.push_back({op.name, make_call(op, args)});
+        kept_.append(args);
+    }
+
+    size_t size() const { return steps_.size(); }
+
+    void run() {
+        const char* failed = nullptr;
+        efl_status status;
+        {
+            py::gil_scoped_release released;
+            const Running running(running_);
+            status = run_steps(&failed);
+        }
+        raise_unless_ok(status, failed);
+    }
+
+    void run_batches(const py::args& args) {
+        Args reader("run_batches", args);
+        const View index = reader.typed<efl_int32>("index_buffer", Access::out, "int32");
+        const View batches = reader.typed<efl_int32>("batches", Access::in, "int32");
+        reader.end();
+        reader.expect_dims(batches, 2, 2);
+        reader.expect_shape(index, {batches.shape[1]});
+        const char* failed = nullptr;
+        efl_status status = EFL_OK;
+        {
+            py::gil_scoped_release released;
+            const Running running(running_);
+            for (efl_int64 s = 0; s < batches.shape[0] && status == EFL_OK; ++s) {
+                std::memcpy(index.data, batches.as<efl_int32>() + s * index.size(), size_t(index.size()) * sizeof(efl_int32));
+                status = run_steps(&failed);
+            }
+        }
+        raise_unless_ok(status, failed);
+    }
+
+private:
+    struct Step {
+        const char* name;
+        Call call;
+    };
+
+    struct Running {
+        explicit Running(std::atomic<int>& count) : count_(count) { ++count_; }
+        ~Running() { --count_; }
+        std::atomic<int>& count_;
+    };
+
+    efl_status run_steps(const char** failed) const {
+        for (const Step& step : steps_)
+            if (efl_status status = step.call()) {
+                *failed = step.name;
+                return status;
+            }
+        return EFL_OK;
+    }
+
+    std::vector<Step> steps_;
+    py::list kept_;
+    std::atomic<int> running_{0};
+};
+
+void define_ops(py::module_& m, const std::vector<Op>& ops) {
+    for (const Op& op : ops) {
+        const Op* const entry = &op;
+        m.def(op.name, [entry](const py::args& args) {
+            const Call call = make_call(*entry, args);
+            efl_status status;
+            {
+                py::gil_scoped_release released;
+                status = call();
+            }
+            raise_unless_ok(status, entry->name);
+        });
+    }
+}
+
+}  // namespace
+}  // namespace efl
+
+PYBIND11_MODULE(_core, m) {
+    using namespace efl;
+    m.doc() = "The native kernels. Use edgefl.kernels; the signatures are in edgefl/kernels/native.py.";
+    define_ops(m, layer_ops);
+    define_ops(m, elementwise_ops);
+    define_ops(m, parameter_ops);
+
+    m.def("isa", [] { return std::string(efl_isa()); });
+    m.def("has_isa", [](const std::string& name) { return efl_has_isa(name.c_str()) != 0; });
+    m.def("cap_isa", [](const std::string& name) {
+        if (efl_cap_isa(name.c_str()) != EFL_OK)
+            throw py::value_error("cap_isa: name has value '" + name + "'; expected an instruction set that this CPU and build have");
+    });
+    m.def("threads", [] { return efl_threads(); });
+    m.def("set_threads", [](int threads) {
+        py::gil_scoped_release released;
+        if (efl_set_threads(threads) == EFL_OK) return;
+        py::gil_scoped_acquire held;
+        throw py::value_error("set_threads: threads has value " + std::to_string(threads) + "; expected 1 to 1024");
+    });
+    m.def("scratch_bytes", [] { return efl_scratch_bytes(); });
+
+    py::class_<Program>(m, "Program")
+        .def(py::init<>())
+        .def("append", [](Program& self, const std::string& op, const py::args& args) { self.append(op, args); })
+        .def("run", &Program::run)
+        .def("run_batches", [](Program& self, const py::args& args) { self.run_batches(args); })
+        .def("__len__", &Program::size);
+}

@@ -1,0 +1,105 @@
+// The checks declared in call.h.
+#include "call.h"
+
+namespace efl {
+
+std::string text(const Shape& shape) {
+    std::string out = "(";
+    for (size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + std::to_string(shape[i]);
+    return out + (shape.size() == 1 ? ",)" : ")");
+}
+
+efl_int64 product(const Shape& shape, size_t from) {
+    efl_int64 n = 1;
+    for (size_t i = from; i < shape.size(); ++i) n *= shape[i];
+    return n;
+}
+
+void Args::refuse(const std::string& name, const std::string& value, const std::string& expected) const {
+    throw py::value_error(std::string(op_) + ": " + name + " has " + value + "; expected " + expected);
+}
+
+py::handle Args::next(const char* name) {
+    if (at_ >= args_.size()) throw py::value_error(std::string(op_) + ": " + std::to_string(args_.size()) + " arguments; expected also " + name);
+    return PyTuple_GET_ITEM(args_.ptr(), py::ssize_t(at_++));
+}
+
+void Args::end() const {
+    if (at_ == args_.size()) return;
+    throw py::value_error(std::string(op_) + ": " + std::to_string(args_.size()) + " arguments; expected " + std::to_string(at_));
+}
+
+py::array Args::any(const char* name, Access access) {
+    const py::handle value = next(name);
+    if (!py::isinstance<py::array>(value)) refuse(name, "type " + std::string(Py_TYPE(value.ptr())->tp_name), "a numpy array");
+    const py::array array = py::reinterpret_borrow<py::array>(value);
+    if (!(array.flags() & py::array::c_style)) refuse(name, "strides that are not C-contiguous", "a C-contiguous array");
+    if (access == Access::out && !array.writeable()) refuse(name, "the read-only flag", "a writeable array");
+    return array;
+}
+
+View Args::view(const char* name, const py::array& array) const {
+    return View{name, Shape(array.shape(), array.shape() + array.ndim()), const_cast<void*>(array.data())};
+}
+
+efl_index Args::index(const char* name) {
+    if (none()) {
+        ++at_;
+        return {nullptr, 0};
+    }
+    const View ids = typed<efl_int32>(name, Access::in, "int32");
+    expect_dims(ids, 1, 1);
+    return {ids.as<efl_int32>(), ids.size()};
+}
+
+static std::string shown(py::handle value) { return "value " + std::string(py::repr(value)); }
+
+float Args::real(const char* name) {
+    const py::handle value = next(name);
+    try {
+        return py::cast<float>(value);
+    } catch (const py::cast_error&) {
+        refuse(name, shown(value), "a number");
+    }
+}
+
+efl_int64 Args::integer(const char* name) {
+    const py::handle value = next(name);
+    try {
+        return py::cast<efl_int64>(value);
+    } catch (const py::cast_error&) {
+        refuse(name, shown(value), "an integer");
+    }
+}
+
+void Args::pair(const char* name, efl_int64* first, efl_int64* second) {
+    const py::handle value = next(name);
+    try {
+        const auto both = py::cast<std::pair<efl_int64, efl_int64>>(value);
+        *first = both.first;
+        *second = both.second;
+    } catch (const py::cast_error&) {
+        refuse(name, shown(value), "two integers");
+    }
+}
+
+void Args::expect_dims(const View& view, size_t least, size_t most) const {
+    const size_t dims = view.shape.size();
+    if (dims >= least && dims <= most) return;
+    refuse(view.name, "shape " + text(view.shape), std::to_string(least) + (least == most ? "" : " or more") + " dimensions");
+}
+
+void Args::expect_shape(const View& view, const Shape& shape) const {
+    if (view.data && view.shape != shape) refuse(view.name, "shape " + text(view.shape), text(shape));
+}
+
+void Args::expect_size(const View& view, efl_int64 size) const {
+    if (view.data && view.size() != size)
+        refuse(view.name, "shape " + text(view.shape) + " with " + std::to_string(view.size()) + " elements", std::to_string(size));
+}
+
+void Args::expect_status(efl_status status, const std::string& what) const {
+    if (status != EFL_OK) throw py::value_error(std::string(op_) + ": " + what + ": " + efl_status_text(status));
+}
+
+}  // namespace efl

@@ -1,0 +1,209 @@
+// Arguments of the layers with parameters: convolution, linear, normalisation.
+#include "call.h"
+
+namespace efl {
+namespace {
+
+efl_int64 count(efl_index index, efl_int64 all) { return index.ids ? index.count : all; }
+
+void four(const Args& a, std::initializer_list<const View*> views) {
+    for (const View* view : views) a.expect_dims(*view, 4, 4);
+}
+
+// The extents that the arrays of a convolution give: x (or dx), the kernel (weight or dw).
+efl_conv2d extents_of(const View& x, efl_int64 in_channels, const View& kernel, efl_int64 out_channels) {
+    efl_conv2d c{};
+    c.batch = x.shape[0];
+    c.in_channels = in_channels;
+    c.height = x.shape[2];
+    c.width = x.shape[3];
+    c.out_channels = out_channels;
+    c.kernel_h = kernel.shape[2];
+    c.kernel_w = kernel.shape[3];
+    return c;
+}
+
+void read_window(Args& a, efl_conv2d* c) {
+    a.pair("stride", &c->stride_h, &c->stride_w);
+    a.pair("padding", &c->pad_h, &c->pad_w);
+    a.pair("dilation", &c->dil_h, &c->dil_w);
+    c->groups = a.integer("groups");
+    const Shape numbers{c->height, c->width, c->kernel_h, c->kernel_w, c->stride_h, c->stride_w, c->pad_h, c->pad_w, c->dil_h, c->dil_w, c->groups};
+    a.expect_status(geometry(*c), "(height, width, kernel 2, stride 2, padding 2, dilation 2, groups) = " + text(numbers));
+}
+
+Shape output_shape(const efl_conv2d& c) {
+    return {c.batch, c.out_channels, windows(c.height, c.kernel_h, c.stride_h, c.pad_h, c.dil_h),
+            windows(c.width, c.kernel_w, c.stride_w, c.pad_w, c.dil_w)};
+}
+
+Call conv2d_forward(Args& a) {
+    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32_or_none("bias"), y = a.f32("y", Access::out);
+    four(a, {&x, &w, &y});
+    efl_conv2d c = extents_of(x, x.shape[1], w, w.shape[0]);
+    read_window(a, &c);
+    a.expect_shape(w, {c.out_channels, c.in_channels / c.groups, c.kernel_h, c.kernel_w});
+    a.expect_shape(bias, {c.out_channels});
+    a.expect_shape(y, output_shape(c));
+    return [=] { return efl_conv2d_forward_f32(&c, x.in(), w.in(), bias.in(), y.out()); };
+}
+
+Call conv2d_grad_input(Args& a) {
+    const View dy = a.f32("dy"), w = a.f32("weight"), dx = a.f32("dx", Access::out);
+    four(a, {&dy, &w, &dx});
+    efl_conv2d c = extents_of(dx, dx.shape[1], w, w.shape[0]);
+    read_window(a, &c);
+    const efl_index outs = a.index("outs"), ins = a.index("ins");
+    a.expect_shape(w, {c.out_channels, c.in_channels / c.groups, c.kernel_h, c.kernel_w});
+    a.expect_shape(dy, output_shape(c));
+    return [=] { return efl_conv2d_grad_input_f32(&c, dy.in(), w.in(), outs, ins, dx.out()); };
+}
+
+Call conv2d_grad_weight(Args& a) {
+    const View x = a.f32("x"), dy = a.f32("dy"), dw = a.f32("dw", Access::out);
+    four(a, {&x, &dy, &dw});
+    efl_conv2d c = extents_of(x, x.shape[1], dw, dy.shape[1]);
+    efl_conv2d window = c;
+    window.in_channels = window.out_channels = 0;  // groups are checked below, once in_channels is known
+    read_window(a, &window);
+    const efl_index outs = a.index("outs"), ins = a.index("ins");
+    window.in_channels = a.integer("in_channels");
+    window.out_channels = c.out_channels;
+    c = window;
+    a.expect_status(geometry(c), "(in_channels, out_channels, groups) = " + text({c.in_channels, c.out_channels, c.groups}));
+    a.expect_shape(dy, output_shape(c));
+    const efl_int64 columns = c.groups == 1 ? count(ins, x.shape[1]) : c.in_channels / c.groups;
+    a.expect_shape(dw, {count(outs, c.out_channels), columns, c.kernel_h, c.kernel_w});
+    return [=] { return efl_conv2d_grad_weight_f32(&c, x.in(), x.shape[1], dy.in(), outs, ins, dw.out()); };
+}
+
+Call linear_forward(Args& a) {
+    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32_or_none("bias"), y = a.f32("y", Access::out);
+    a.expect_dims(x, 2, 2);
+    a.expect_dims(w, 2, 2);
+    const efl_int64 batch = x.shape[0], in = x.shape[1], out = w.shape[0];
+    a.expect_shape(w, {out, in});
+    a.expect_shape(bias, {out});
+    a.expect_shape(y, {batch, out});
+    return [=] { return efl_linear_forward_f32(x.in(), w.in(), bias.in(), batch, in, out, y.out()); };
+}
+
+Call linear_grad_input(Args& a) {
+    const View dy = a.f32("dy"), w = a.f32("weight"), dx = a.f32("dx", Access::out);
+    const efl_index outs = a.index("outs"), ins = a.index("ins");
+    a.expect_dims(dy, 2, 2);
+    a.expect_dims(w, 2, 2);
+    const efl_int64 batch = dy.shape[0], in = w.shape[1], out = w.shape[0];
+    a.expect_shape(dy, {batch, out});
+    a.expect_shape(dx, {batch, in});
+    return [=] { return efl_linear_grad_input_f32(dy.in(), w.in(), batch, in, out, outs, ins, dx.out()); };
+}
+
+Call linear_grad_weight(Args& a) {
+    const View x = a.f32("x"), dy = a.f32("dy"), dw = a.f32("dw", Access::out);
+    const efl_index outs = a.index("outs"), ins = a.index("ins");
+    a.expect_dims(x, 2, 2);
+    a.expect_dims(dy, 2, 2);
+    const efl_int64 batch = x.shape[0], in = x.shape[1], out = dy.shape[1];
+    a.expect_shape(dy, {batch, out});
+    a.expect_shape(dw, {count(outs, out), count(ins, in)});
+    return [=] { return efl_linear_grad_weight_f32(x.in(), dy.in(), batch, in, out, outs, ins, dw.out()); };
+}
+
+Call channel_sum(Args& a) {
+    const View dy = a.f32("dy"), out = a.f32("out", Access::out);
+    const efl_index outs = a.index("outs");
+    a.expect_dims(dy, 2, 8);
+    a.expect_shape(out, {count(outs, dy.shape[1])});
+    return [=] { return efl_channel_sum_f32(dy.in(), dy.shape[0], dy.shape[1], dy.inner(), outs, out.out()); };
+}
+
+void per_channel(const Args& a, efl_int64 channels, std::initializer_list<const View*> views) {
+    for (const View* view : views) a.expect_shape(*view, {channels});
+}
+
+Call batchnorm_forward(Args& a) {
+    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"), mean = a.f32("running_mean", Access::out),
+               var = a.f32("running_var", Access::out), y = a.f32("y", Access::out), xhat = a.f32("xhat", Access::out),
+               inv_std = a.f32("inv_std", Access::out);
+    const float eps = a.real("eps"), momentum = a.real("momentum");
+    a.expect_dims(x, 2, 8);
+    per_channel(a, x.shape[1], {&w, &bias, &mean, &var, &inv_std});
+    a.expect_shape(y, x.shape);
+    a.expect_shape(xhat, x.shape);
+    return [=] {
+        return efl_batchnorm_forward_f32(x.in(), w.in(), bias.in(), x.shape[0], x.shape[1], x.inner(), eps, momentum, mean.out(), var.out(),
+                                         y.out(), xhat.out(), inv_std.out());
+    };
+}
+
+Call batchnorm_eval(Args& a) {
+    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"), mean = a.f32("running_mean"), var = a.f32("running_var"),
+               y = a.f32("y", Access::out);
+    const float eps = a.real("eps");
+    a.expect_dims(x, 2, 8);
+    per_channel(a, x.shape[1], {&w, &bias, &mean, &var});
+    a.expect_shape(y, x.shape);
+    return [=] {
+        return efl_batchnorm_eval_f32(x.in(), w.in(), bias.in(), mean.in(), var.in(), x.shape[0], x.shape[1], x.inner(), eps, y.out());
+    };
+}
+
+Call batchnorm_backward(Args& a) {
+    const View dy = a.f32("dy"), xhat = a.f32("xhat"), w = a.f32("weight"), inv_std = a.f32("inv_std"), dx = a.f32("dx", Access::out),
+               dw = a.f32("dweight", Access::out), db = a.f32("dbias", Access::out);
+    const efl_index channels = a.index("channels"), outs = a.index("outs");
+    a.expect_dims(dy, 2, 8);
+    per_channel(a, dy.shape[1], {&w, &inv_std});
+    per_channel(a, count(outs, dy.shape[1]), {&dw, &db});
+    a.expect_shape(xhat, dy.shape);
+    a.expect_shape(dx, dy.shape);
+    return [=] {
+        return efl_batchnorm_backward_f32(dy.in(), xhat.in(), w.in(), inv_std.in(), dy.shape[0], dy.shape[1], dy.inner(), channels, outs,
+                                          dx.out(), dw.out(), db.out());
+    };
+}
+
+Call groupnorm_forward(Args& a) {
+    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"), y = a.f32("y", Access::out),
+               xhat = a.f32_or_none("xhat", Access::out), inv_std = a.f32("inv_std", Access::out);
+    const efl_int64 groups = a.integer("groups");
+    const float eps = a.real("eps");
+    a.expect_dims(x, 2, 8);
+    per_channel(a, x.shape[1], {&w, &bias});
+    a.expect_shape(y, x.shape);
+    a.expect_shape(xhat, x.shape);
+    a.expect_shape(inv_std, {x.shape[0], groups});
+    return [=] {
+        return efl_groupnorm_forward_f32(x.in(), w.in(), bias.in(), x.shape[0], x.shape[1], x.inner(), groups, eps, y.out(), xhat.out(),
+                                         inv_std.out());
+    };
+}
+
+Call groupnorm_backward(Args& a) {
+    const View dy = a.f32("dy"), xhat = a.f32("xhat"), w = a.f32("weight"), inv_std = a.f32("inv_std"), dx = a.f32("dx", Access::out),
+               dw = a.f32("dweight", Access::out), db = a.f32("dbias", Access::out);
+    const efl_int64 groups = a.integer("groups");
+    const efl_index needed = a.index("groups_needed"), outs = a.index("outs");
+    a.expect_dims(dy, 2, 8);
+    per_channel(a, dy.shape[1], {&w});
+    per_channel(a, count(outs, dy.shape[1]), {&dw, &db});
+    a.expect_shape(inv_std, {dy.shape[0], groups});
+    a.expect_shape(xhat, dy.shape);
+    a.expect_shape(dx, dy.shape);
+    return [=] {
+        return efl_groupnorm_backward_f32(dy.in(), xhat.in(), w.in(), inv_std.in(), dy.shape[0], dy.shape[1], dy.inner(), groups, needed,
+                                          outs, dx.out(), dw.out(), db.out());
+    };
+}
+
+}  // namespace
+
+const std::vector<Op> layer_ops = {
+    {"conv2d_forward", conv2d_forward},         {"conv2d_grad_input", conv2d_grad_input}, {"conv2d_grad_weight", conv2d_grad_weight},
+    {"linear_forward", linear_forward},         {"linear_grad_input", linear_grad_input}, {"linear_grad_weight", linear_grad_weight},
+    {"channel_sum", channel_sum},               {"batchnorm_forward", batchnorm_forward}, {"batchnorm_eval", batchnorm_eval},
+    {"batchnorm_backward", batchnorm_backward}, {"groupnorm_forward", groupnorm_forward}, {"groupnorm_backward", groupnorm_backward},
+};
+
+}  // namespace efl

@@ -1,0 +1,69 @@
+"""The kernels: one list of operations (ops.py) and three backends with the same functions and signatures.
+
+native     C++ behind csrc/edgefl.h           edgefl/kernels/native.py
+numba      compiled at first use               edgefl/kernels/numba_.py
+reference  numpy, the readable definition      edgefl/kernels/reference.py
+
+`backend()` chooses. EDGEFL_KERNELS names one; a named backend is used or refused, never replaced.
+"""
+
+import functools
+import importlib
+import os
+import warnings
+from types import ModuleType
+
+from edgefl.errors import BackendError
+
+__all__ = ["BACKENDS", "backend"]
+
+BACKENDS: dict[str, str] = {
+    "native": "edgefl.kernels.native",
+    "numba": "edgefl.kernels.numba_",
+    "reference": "edgefl.kernels.reference",
+}
+"""Names, best first, and their modules."""
+
+ISAS = ("scalar", "avx2", "avx512")
+
+
+def backend(name: str | None = None) -> ModuleType:
+    """The backend `name`, or the one EDGEFL_KERNELS names, or the best one that can be loaded.
+
+    Only an unnamed choice falls back, and warns once with the reason.
+    Raises BackendError if a named backend is unknown or cannot be loaded, or if EDGEFL_ISA is not an instruction set.
+    """
+    chosen = name or os.environ.get("EDGEFL_KERNELS")
+    return _named(chosen) if chosen else _best()
+
+
+def _named(name: str) -> ModuleType:
+    if name not in BACKENDS:
+        raise BackendError(f"EDGEFL_KERNELS={name}; expected one of {', '.join(BACKENDS)}")
+    try:
+        return _load(name)
+    except ImportError as error:
+        others = " or ".join(f"EDGEFL_KERNELS={other}" for other in BACKENDS if other != name)
+        raise BackendError(f"EDGEFL_KERNELS={name} cannot be loaded ({error}); reinstall or set {others}") from error
+
+
+@functools.cache
+def _best() -> ModuleType:
+    missing = []
+    for name in BACKENDS:
+        try:
+            module = _load(name)
+        except ImportError as error:
+            missing.append(f"{name}: {error}")
+            continue
+        if missing:
+            warnings.warn(f"edgefl uses the {name} kernels ({'; '.join(missing)})", RuntimeWarning, stacklevel=3)
+        return module
+    raise BackendError(f"no kernels can be loaded ({'; '.join(missing)}); reinstall edgefl")
+
+
+def _load(name: str) -> ModuleType:
+    cap = os.environ.get("EDGEFL_ISA")
+    if name == "native" and cap and cap not in ISAS:
+        raise BackendError(f"EDGEFL_ISA={cap}; expected one of {', '.join(ISAS)}")
+    return importlib.import_module(BACKENDS[name])

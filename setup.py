@@ -1,0 +1,73 @@
+"""Builds the two native extensions: libedgefl.so, the C ABI with no Python in it, and edgefl._core on top of it.
+
+Both are optional: without a C++ compiler the install succeeds and edgefl uses numba or numpy instead.
+Only the baseline instruction set is compiled in; the files in csrc/isa open regions for more, chosen at run time.
+Metadata is in pyproject.toml.
+"""
+
+import os
+import platform
+from concurrent.futures import ThreadPoolExecutor
+from glob import glob
+
+import pybind11
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+LIBRARY = "edgefl.libedgefl"
+ARITHMETIC = ["-O3", "-ffp-contract=off", "-fno-math-errno"]
+COMPILE = ["-std=c++17", "-g0", "-pthread", "-fvisibility=hidden", "-Wall", "-Wextra", *ARITHMETIC]
+LINK = ["-pthread", "-Wl,-s"] if platform.system() == "Linux" else ["-pthread"]
+JOBS = min(2, os.cpu_count() or 1)
+
+
+class BuildNative(build_ext):
+    """build_ext with a plain file name for the C library, two compilers at once, and a clear word if there is none."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        if fullname.endswith(LIBRARY.split(".")[-1]):
+            return os.path.join(*fullname.split(".")) + ".so"
+        return super().get_ext_filename(fullname)
+
+    def build_extensions(self) -> None:
+        compile_one = self.compiler.compile
+
+        def compile_all(sources: list[str], **options: object) -> list[str]:
+            with ThreadPoolExecutor(JOBS) as pool:
+                objects = pool.map(lambda source: compile_one([source], **options), sources)
+                return [path for paths in objects for path in paths]
+
+        self.compiler.compile = compile_all
+        super().build_extensions()
+
+    def build_extension(self, ext: Extension) -> None:
+        if ext.name != LIBRARY:
+            ext.library_dirs = [os.path.dirname(os.path.abspath(self.get_ext_fullpath(LIBRARY)))]
+        try:
+            super().build_extension(ext)
+        except Exception as error:
+            print(f"edgefl: {ext.name} was not built ({error}); expected a C++17 compiler. numba or numpy will serve.")
+            raise
+
+
+HEADERS = glob("csrc/**/*.h", recursive=True)
+library = Extension(
+    LIBRARY,
+    sorted(["csrc/api.cc", *glob("csrc/core/*.cc"), *glob("csrc/isa/*.cc")]),
+    depends=HEADERS,
+    extra_compile_args=COMPILE,
+    extra_link_args=[*LINK, "-Wl,-soname,libedgefl.so"] if platform.system() == "Linux" else LINK,
+    optional=True,
+)
+core = Extension(
+    "edgefl._core",
+    sorted(["csrc/python.cc", *glob("csrc/python/*.cc")]),
+    depends=HEADERS,
+    include_dirs=[pybind11.get_include()],
+    libraries=["edgefl"],
+    extra_compile_args=[*COMPILE, "-O2"],
+    extra_link_args=[*LINK, "-Wl,-rpath,$ORIGIN"],
+    optional=True,
+)
+
+setup(ext_modules=[library, core], cmdclass={"build_ext": BuildNative})
