@@ -11,8 +11,8 @@ The specification (golden values in tests/test_rng.py pin it):
     bytes    a word that travels (Stream.key) is written little-endian
 
 The counter's lowest word starts at 1 because NumPy increments it before each block, the first included. NumPy keeps the
-words of a bit generator stable across versions (NEP 19); what is built on top of them here never uses numpy.random.Generator,
-whose methods may change.
+words of a bit generator stable across versions (NEP 19); what is built on top of them here never uses
+numpy.random.Generator, whose methods may change.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Stream:
         return _high_product(words, limits.astype(np.uint64)).astype(np.int64)
 
     def permutation(self, n: int) -> npt.NDArray[np.int64]:
-        """range(n) in random order: the stable argsort of n words. Equal words (probability below n^2 2^-65) keep their order."""
+        """range(n) in random order: the stable argsort of n words. Equal words (probability < n^2 2^-65) keep order."""
         return np.argsort(self.raw(n), kind="stable").astype(np.int64)
 
     def sample(self, n: int, k: int) -> npt.NDArray[np.int64]:
