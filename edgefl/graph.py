@@ -19,10 +19,9 @@ from edgefl.errors import GraphError
 from edgefl.ops import LARGEST_SETTING, BatchNorm2d, GroupNorm, Op, ParamInfo, Shape
 
 if TYPE_CHECKING:
-    from edgefl.selection import NeuronSet
-
     from edgefl.graph_json import Limits
     from edgefl.rng import Stream
+    from edgefl.selection import NeuronSet
 
 Params = dict[str, np.ndarray]
 INPUT = "input"
