@@ -57,9 +57,7 @@ class Ids:
             raise SelectionError(f"size={self.size}, repeat={self.repeat}; expected positive integers")
         _check_sorted("neurons", self.neurons, np.int32, self.size)
         if not 0 < self.neurons.size < self.size:
-            raise SelectionError(
-                f"{self.neurons.size} of {self.size} neurons; expected some, or None for a whole group"
-            )
+            raise SelectionError(f"{self.neurons.size} of {self.size} neurons; expected some, or None for all")
         if self.key is not None and not 0 <= self.key < 2**64:
             raise SelectionError(f"key={self.key}; expected 0 <= key < 2^64")
         object.__setattr__(self, "neurons", _read_only(self.neurons))

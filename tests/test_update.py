@@ -227,7 +227,7 @@ def test_ids_of_another_type_are_refused() -> None:
 
 
 def test_axes_must_restrict_something() -> None:
-    with pytest.raises(SelectionError, match="neither rows nor columns"):
+    with pytest.raises(SelectionError, match="axes with rows=None and cols=None; expected index None"):
         Axes(None, None)
 
 
