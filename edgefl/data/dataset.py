@@ -1,0 +1,89 @@
+"""DataSet: labelled examples in memory, as a value. It reads no file and knows no client.
+
+A data set has one pool of examples, and a test part where its publisher made one. Which client owns which example is
+partition.py's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefl.errors import DataError
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """Examples of one classification problem.
+
+    x             uint8 or float32 [N, C, H, W]; a model's input is x * scale + shift
+    y             int32 [N], in [0, classes)
+    groups        int32 [N], who an example comes from (speaker, alphabet); negative: not known. None: not recorded
+    partial       what is missing, in words, if this is not the whole published data set
+    x_test, ...   the published test part, alike; None where there is none
+    Raises  DataError naming the field, its value and what was expected.
+    """
+
+    name: str
+    x: Array
+    y: Array
+    classes: int
+    scale: float
+    shift: float
+    groups: Array | None = None
+    partial: str | None = None
+    x_test: Array | None = None
+    y_test: Array | None = None
+    groups_test: Array | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.name, "", self.x, self.y, self.groups, self.classes)
+        if (self.x_test is None) != (self.y_test is None):
+            raise DataError(f"{self.name}: only one of x_test and y_test is given; expected both or neither")
+        if self.x_test is not None and self.y_test is not None:
+            _check(self.name, "_test", self.x_test, self.y_test, self.groups_test, self.classes)
+            if self.x_test.shape[1:] != self.x.shape[1:] or self.x_test.dtype != self.x.dtype:
+                raise DataError(
+                    f"{self.name}: x_test is {self.x_test.dtype} {self.x_test.shape[1:]}; "
+                    f"expected {self.x.dtype} {self.x.shape[1:]} as in x"
+                )
+
+    def __len__(self) -> int:
+        """Examples in the pool, the test part not counted."""
+        return len(self.y)
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """(channels, height, width)."""
+        channels, height, width = self.x.shape[1:]
+        return channels, height, width
+
+    def pooled(self) -> DataSet:
+        """All examples in one pool, test part last; itself if there is no test part. `groups` survive if both parts have them."""
+        if self.x_test is None or self.y_test is None:
+            return self
+        groups = None
+        if self.groups is not None and self.groups_test is not None:
+            groups = np.concatenate([self.groups, self.groups_test])
+        return replace(
+            self, x=np.concatenate([self.x, self.x_test]), y=np.concatenate([self.y, self.y_test]), groups=groups,
+            x_test=None, y_test=None, groups_test=None,
+        )  # fmt: skip
+
+
+def _check(name: str, suffix: str, x: Array, y: Array, groups: Array | None, classes: int) -> None:
+    if x.ndim != 4 or x.dtype not in (np.uint8, np.float32) or not x.flags.c_contiguous:
+        raise DataError(f"{name}: x{suffix} is {x.dtype} {x.shape}; expected contiguous uint8 or float32 [N, C, H, W]")
+    if y.shape != (len(x),) or y.dtype != np.int32:
+        raise DataError(f"{name}: y{suffix} is {y.dtype} {y.shape}; expected int32 ({len(x)},)")
+    if groups is not None and (groups.shape != y.shape or groups.dtype != np.int32):
+        raise DataError(f"{name}: groups{suffix} is {groups.dtype} {groups.shape}; expected int32 ({len(x)},)")
+    wrong = (y < 0) | (y >= classes)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise DataError(f"{name}: y{suffix}[{at}] is {y[at]}; expected 0 <= label < {classes}")

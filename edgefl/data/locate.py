@@ -1,0 +1,44 @@
+"""Where the files of a data set lie on this machine. It opens none of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+ENVIRONMENT = "EDGEFL_DATA"
+SYSTEM_ROOT = Path("/usr/share/datasets")  # the Debian package dataset-fashion-mnist installs fashion-mnist/ there
+
+
+def roots(data_dir: str | os.PathLike[str] | None, environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """Folders to search, in order: `data_dir`, $EDGEFL_DATA, the user's cache, the system's data sets."""
+    named = [Path(root).expanduser() for root in (data_dir, environ.get(ENVIRONMENT)) if root]
+    return [*named, cache(environ), SYSTEM_ROOT]
+
+
+def cache(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where downloads go if no folder is named: edgefl/ in the XDG cache folder."""
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgefl"
+
+
+def candidates(searched: Sequence[Path], folders: Sequence[str], archive: str | None) -> list[Path]:
+    """Every folder or archive that could hold a data set, best first.
+
+    folders  the data set's usual folders relative to a root; a root that is itself such a folder counts too
+    archive  the name of the published archive, looked for in the root and in those folders
+    """
+    found: list[Path] = []
+    for root in searched:
+        places = [root / folder for folder in folders]
+        places += [root for folder in folders if root.absolute().parts[-len(Path(folder).parts) :] == Path(folder).parts]
+        found += places
+        if archive is not None:
+            found += [place / archive for place in (root, *places)]
+    return list(dict.fromkeys(found))
+
+
+def holds(place: Path, files: Sequence[str]) -> bool:
+    """Is this an archive, or a folder with each of the files, gzipped or not?"""
+    if not place.is_dir():
+        return place.is_file()
+    return all((place / file).is_file() or (place / f"{file}.gz").is_file() for file in files)

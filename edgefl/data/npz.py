@@ -1,0 +1,132 @@
+"""Labelled examples in an npz file, with optional group ids.
+
+    x or x_train        uint8 or float [N, H, W] or [N, C, H, W]
+    y or y_train        integers [N], from 0
+    x_test, y_test      optional, alike
+    G or G_train, G_test   optional integers [N]: who an example comes from. G is what the caller names, else "group" or "speaker"
+    classes             optional number of classes; without it the length of `class_names`, or the largest label + 1
+    scale, shift        optional: the model's input is x * scale + shift. Without them uint8 becomes [0, 1] and float stays
+    lo, hi              optional: uint8 values are quantised between these (log-mel features); the input is then in [-1, 1]
+    partial             optional text: what the file lacks of the data set that it is taken from
+
+An npz file is a zip of npy files. Pickled arrays are refused. The shape in an npy header is compared with the content's
+size, and memory grows with what is read.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+
+from edgefl.data.archive import damage_named, expect_end, read_exactly
+from edgefl.data.dataset import Array, DataSet
+from edgefl.errors import DataError
+
+
+def read_npz(path: Path, group: str | None = None) -> DataSet:
+    """The data set of that file, named after it.
+
+    group   the key of the group ids, without "_train"; a missing key is an error only if it is named here
+    Raises  DataError naming the file, the key, its value and what was expected.
+    """
+    with damage_named(str(path)), zipfile.ZipFile(path) as archive:
+        return _Reader(path, archive).data_set(group)
+
+
+class _Reader:
+    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+        self.path, self.archive = path, archive
+        self.keys = {name.removesuffix(".npy") for name in archive.namelist()}
+
+    def data_set(self, group: str | None) -> DataSet:
+        x, y = self.images(self.first("x", "x_train")), self.integers(self.first("y", "y_train"))
+        x_test = self.images("x_test") if "x_test" in self.keys else None
+        y_test = self.integers("y_test") if "y_test" in self.keys else None
+        groups, groups_test = self.groups(group)
+        scale, shift = self.scaling(x)
+        partial = str(self.array("partial")) if "partial" in self.keys else None
+        name = self.path.stem
+        return DataSet(name, x, y, self.classes(y), scale, shift, groups, partial, x_test, y_test, groups_test)
+
+    def classes(self, y: Array) -> int:
+        if "classes" in self.keys:
+            return int(self.number("classes"))
+        return len(self.array("class_names")) if "class_names" in self.keys else int(y.max(initial=0)) + 1
+
+    def scaling(self, x: Array) -> tuple[float, float]:
+        if "scale" in self.keys or "shift" in self.keys:
+            return self.number("scale"), self.number("shift")
+        if "lo" in self.keys and x.dtype == np.uint8:
+            return 2 / 255, -1.0
+        return (1 / 255, 0.0) if x.dtype == np.uint8 else (1.0, 0.0)
+
+    def groups(self, group: str | None) -> tuple[Array | None, Array | None]:
+        for name in (group,) if group else ("group", "speaker"):
+            key = name if name in self.keys else f"{name}_train"
+            if key in self.keys:
+                return self.integers(key), self.integers(f"{name}_test") if f"{name}_test" in self.keys else None
+        if group:
+            raise DataError(f"{self.path}: no {group} or {group}_train among {', '.join(sorted(self.keys))}; expected group ids")
+        return None, None
+
+    def first(self, *names: str) -> str:
+        for name in names:
+            if name in self.keys:
+                return name
+        raise DataError(f"{self.path}: no {' or '.join(names)} among {', '.join(sorted(self.keys))}; expected one of them")
+
+    def images(self, key: str) -> Array:
+        x = self.array(key)
+        if x.ndim not in (3, 4) or (x.dtype != np.uint8 and x.dtype.kind != "f"):
+            raise DataError(f"{self.path}: {key} is {x.dtype} {x.shape}; expected uint8 or float [N, H, W] or [N, C, H, W]")
+        x = x[:, np.newaxis] if x.ndim == 3 else x
+        return np.ascontiguousarray(x, np.uint8 if x.dtype == np.uint8 else np.float32)
+
+    def integers(self, key: str) -> Array:
+        values = self.array(key)
+        if values.dtype.kind not in "iu" or values.ndim != 1:
+            raise DataError(f"{self.path}: {key} is {values.dtype} {values.shape}; expected integers [N]")
+        limits = np.iinfo(np.int32)
+        if values.size and not limits.min <= int(values.min()) <= int(values.max()) <= limits.max:
+            raise DataError(f"{self.path}: {key} goes from {values.min()} to {values.max()}; expected 32-bit integers")
+        return values.astype(np.int32)
+
+    def number(self, key: str) -> float:
+        if key not in self.keys:
+            raise DataError(f"{self.path}: no {key}; expected scale and shift together")
+        value = self.array(key)
+        if value.shape != () or value.dtype.kind not in "iuf" or not np.isfinite(value):
+            raise DataError(f"{self.path}: {key} is {value.dtype} {value.shape}; expected one finite number")
+        return float(value)
+
+    def array(self, key: str) -> Array:
+        what = f"{self.path}: {key}"
+        with damage_named(what), self.archive.open(f"{key}.npy") as stream:
+            return _read_npy(cast(BinaryIO, stream), what)
+
+
+def _read_npy(stream: BinaryIO, what: str) -> Array:
+    shape, fortran, dtype = _npy_header(stream, what)
+    data = read_exactly(stream, math.prod(shape) * dtype.itemsize, what)
+    expect_end(stream, what)
+    return np.ndarray(shape, dtype, data, order="F" if fortran else "C")
+
+
+def _npy_header(stream: BinaryIO, what: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version not in readers:
+            raise DataError(f"{what}: npy version {version}; expected (1, 0) or (2, 0)")
+        shape, fortran, dtype = readers[version](stream)
+    except ValueError as error:
+        raise DataError(f"{what}: {error}; expected an npy file") from error
+    if dtype.hasobject:
+        raise DataError(f"{what}: pickled objects of type {dtype}; expected numbers or text")
+    if any(not 0 <= extent < 2**40 for extent in shape) or dtype.itemsize == 0:
+        raise DataError(f"{what}: shape {shape} of {dtype}; expected extents in [0, 2^40) and a type with a size")
+    return shape, fortran, dtype
