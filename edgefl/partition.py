@@ -1,7 +1,7 @@
 """Which client owns which example: IID, two Dirichlet forms, shards, by group; and each client's own split.
 
-Everything is a function of labels and a stream: no files, no data. Shares are lists with one sorted int32 array of example
-indices per client; no example is in two of them. Source: ALGORITHMS.md 11 and the papers named at each function.
+Everything is a function of labels and a stream: no files, no images. Shares are lists with one sorted int32 array of
+example indices per client; no example is in two of them. Sources are named at each function.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def dirichlet(labels: Labels, clients: int, stream: Stream, alpha: float) -> lis
     """Client-prior form: every client gets n // clients examples, with class proportions q_k ~ Dir(alpha).
 
     A random client that is not full draws a class from its q_k and takes that class's next example, until all are full.
-    Published code redraws while the class is used up, which can loop for ever; drawing from q_k restricted to the classes that
-    are left is the same distribution. A client whose q_k has no mass left draws uniformly from them. The remainder
-    n % clients belongs to nobody.
+    Published code redraws while the class is used up, which can loop for ever; drawing from q_k restricted to the
+    classes that are left is the same distribution. A client whose q_k has no mass left draws uniformly from them. The
+    remainder n % clients belongs to nobody.
     Raises  ValueError unless 0 < alpha and 1 <= clients <= n.
     Source  Acar et al., "Federated learning based on dynamic regularization" (ICLR 2021), public code; used by FedSPU.
     """
@@ -58,15 +58,18 @@ def dirichlet(labels: Labels, clients: int, stream: Stream, alpha: float) -> lis
 
 
 def dirichlet_classes(labels: Labels, clients: int, stream: Stream, alpha: float, minimum: int = 10) -> list[Indices]:
-    """Class-split form: every class is cut among the clients in proportions ~ Dir(alpha). Every example is used; sizes vary.
+    """Class-split form: every class is cut among the clients in proportions ~ Dir(alpha). Every example is used.
 
-    Clients that already hold n / clients examples get nothing of later classes. Drawn again until everyone has `minimum`.
+    Sizes vary. Clients that already hold n / clients examples get nothing of later classes. Drawn again until everyone
+    has `minimum`.
     Raises  ValueError unless 0 < alpha and clients * minimum <= n, or if 1000 draws leave some client with fewer.
     Source  Hsu et al., arXiv:1909.06335, in the form of FedML's "hetero" partition.
     """
     _check(labels, clients, alpha)
     if clients * minimum > len(labels):
-        raise ValueError(f"minimum={minimum} for {clients} clients and {len(labels)} examples; expected clients * minimum <= n")
+        raise ValueError(
+            f"minimum={minimum} for {clients} clients and {len(labels)} examples; expected clients * minimum <= n"
+        )
     counts = np.bincount(labels)
     for _ in range(_ATTEMPTS):
         cuts = _class_cuts(counts, _dirichlet(alpha, len(counts), clients, stream))
@@ -81,7 +84,7 @@ def dirichlet_classes(labels: Labels, clients: int, stream: Stream, alpha: float
 
 
 def shards(labels: Labels, clients: int, stream: Stream, per_client: int = 2) -> list[Indices]:
-    """Examples sorted by label, cut into equal blocks; every client gets `per_client` random blocks. Every example is used.
+    """Examples sorted by label, cut into equal blocks, `per_client` random ones each. Every example is used.
 
     Raises  ValueError unless 1 <= clients * per_client <= n.
     Source  McMahan et al., arXiv:1602.05629; two blocks as in FedUmf.
@@ -89,7 +92,9 @@ def shards(labels: Labels, clients: int, stream: Stream, per_client: int = 2) ->
     _check(labels, clients)
     blocks = clients * per_client
     if not 1 <= blocks <= len(labels):
-        raise ValueError(f"per_client={per_client} for {clients} clients and {len(labels)} examples; expected 1 <= blocks <= n")
+        raise ValueError(
+            f"per_client={per_client} for {clients} clients and {len(labels)} examples; expected 1 <= blocks <= n"
+        )
     cut = np.array_split(np.argsort(labels, kind="stable"), blocks)
     dealt = stream.permutation(blocks).reshape(clients, per_client)
     return [_sorted(np.concatenate([cut[block] for block in mine])) for mine in dealt]
@@ -159,13 +164,14 @@ def _dirichlet(alpha: float, rows: int, width: int, stream: Stream) -> npt.NDArr
 
 
 def _restricted_cumulative(prior: npt.NDArray[np.float64], pools: list[list[int]]) -> list[list[float]]:
-    """Upper ends of the classes' intervals in [0, 1) for each client, empty pools left out; uniform where a client has no mass left."""
+    """Upper ends of the classes' intervals in [0, 1) for each client, classes that are used up left out."""
     left = np.array([bool(pool) for pool in pools])
     mass = np.where(left, prior, 0)
     mass = np.where(mass.sum(axis=1, keepdims=True) > 0, mass, left)
     ends = np.cumsum(mass, axis=1)
     ends /= np.maximum(ends[:, -1:], np.finfo(float).tiny)
-    ends[:, np.flatnonzero(left)[-1] if left.any() else -1 :] = 1  # not 1 - 2^-53: a draw always finds a class with examples
+    last = np.flatnonzero(left)[-1] if left.any() else -1
+    ends[:, last:] = 1  # not 1 - 2^-53: every draw finds a class with examples
     return [list(row) for row in ends.tolist()]
 
 

@@ -37,7 +37,7 @@ def entries(source: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
 
 
 def read_exactly(stream: BinaryIO, size: int, what: str) -> bytearray:
-    """The next `size` bytes. Raises DataError, naming `what`, if the stream ends before them or cannot be decompressed."""
+    """The next `size` bytes. Raises DataError, naming `what`, if the stream ends before them or is damaged."""
     data = bytearray()
     with damage_named(what):
         while len(data) < size:
@@ -62,7 +62,9 @@ def damage_named(what: str) -> Iterator[None]:
         yield
     except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, RuntimeError) as error:
         # RuntimeError is how zipfile reports encryption and methods it does not know
-        raise DataError(f"{what}: cannot be read ({error or type(error).__name__}); expected an undamaged file") from error
+        raise DataError(
+            f"{what}: cannot be read ({error or type(error).__name__}); expected an undamaged file"
+        ) from error
 
 
 def _raw_entries(source: Path) -> Iterator[tuple[str, io.BufferedReader]]:

@@ -39,7 +39,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Published:
-    """A data set, its usual folders below a root, and its downloads; `archive` if they are one file that is read as it is."""
+    """A data set, its usual folders below a root, its downloads; `archive` if that is one file, read as it is."""
 
     reader: Reader
     folders: tuple[str, ...]
@@ -48,11 +48,16 @@ class Published:
 
 
 def load(
-    name: str, data_dir: str | os.PathLike[str] | None = None, *, group: str | None = None, fetch: bool = True, progress: bool = True
+    name: str,
+    data_dir: str | os.PathLike[str] | None = None,
+    *,
+    group: str | None = None,
+    fetch: bool = True,
+    progress: bool = True,
 ) -> DataSet:
-    """The data set of that name: "digits" (in the package), one of NAMES, or the path of an npz file or of a folder of words with wav files.
+    """The data set of that name: one of NAMES, or the path of an npz file or of a folder of words with wav files.
 
-    data_dir  searched first, then $EDGEFL_DATA, the cache and the system's data sets; relative paths are looked for there too
+    data_dir  searched first, then $EDGEFL_DATA, the cache and the system's data sets, for relative paths too
     group     the key of the group ids in an npz file
     fetch     download what is not found, into data_dir, else $EDGEFL_DATA, else the cache
     progress  show a bar while downloading
@@ -68,7 +73,8 @@ def load(
         if place.is_dir():
             return SpeechSet(name=place.name).read(place)
     looked = ", ".join(str(root) for root in roots(data_dir))
-    raise DataError(f"data set {name!r}; expected one of {', '.join(NAMES)}, or an npz file or a folder, here or in {looked}")
+    known = ", ".join(NAMES)
+    raise DataError(f"data set {name!r}; expected one of {known}, or an npz file or a folder, here or in {looked}")
 
 
 def load_published(item: Published, searched: list[Path], *, fetch: bool = True, progress: bool = True) -> DataSet:
@@ -113,7 +119,9 @@ def _emnist(split: str, classes: int, train_count: int, test_count: int, first_l
 
 
 def _cifar(reader: CifarSet, folder: str, archive: str, md5: str) -> Published:
-    return Published(reader, (folder,), (Download(f"https://www.cs.toronto.edu/~kriz/{archive}", f"md5:{md5}"),), archive)
+    return Published(
+        reader, (folder,), (Download(f"https://www.cs.toronto.edu/~kriz/{archive}", f"md5:{md5}"),), archive
+    )
 
 
 _MNIST = Published(

@@ -1,7 +1,8 @@
 """CIFAR-10 and CIFAR-100, binary version.
 
-Format (A. Krizhevsky, https://www.cs.toronto.edu/~kriz/cifar.html): records of one label byte (CIFAR-100: the coarse, then
-the fine label) and 3,072 image bytes, the red, green and blue plane of 32x32 row by row. The pickled Python version is not read.
+Format (A. Krizhevsky, https://www.cs.toronto.edu/~kriz/cifar.html): records of one label byte (CIFAR-100: the coarse,
+then the fine label) and 3,072 image bytes, the red, green and blue plane of 32x32, row by row. The pickled Python
+version is not read.
 """
 
 from __future__ import annotations

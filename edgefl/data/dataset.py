@@ -64,7 +64,7 @@ class DataSet:
         return channels, height, width
 
     def pooled(self) -> DataSet:
-        """All examples in one pool, test part last; itself if there is no test part. `groups` survive if both parts have them."""
+        """All examples in one pool, test part last. `groups` survive if both parts have them."""
         if self.x_test is None or self.y_test is None:
             return self
         groups = None

@@ -1,7 +1,7 @@
 """IDX files: MNIST, Fashion-MNIST and the EMNIST splits.
 
-Format (Y. LeCun, http://yann.lecun.com/exdb/mnist/): two zero bytes, the type (8 = uint8), the number of dimensions, each
-extent as a big-endian uint32, then the values, last dimension fastest. Files may be compressed with gzip.
+Format (Y. LeCun, http://yann.lecun.com/exdb/mnist/): two zero bytes, the type (8 = uint8), the number of dimensions,
+each extent as a big-endian uint32, then the values, last dimension fastest. Files may be compressed with gzip.
 """
 
 from __future__ import annotations

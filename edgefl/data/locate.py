@@ -30,7 +30,9 @@ def candidates(searched: Sequence[Path], folders: Sequence[str], archive: str | 
     found: list[Path] = []
     for root in searched:
         places = [root / folder for folder in folders]
-        places += [root for folder in folders if root.absolute().parts[-len(Path(folder).parts) :] == Path(folder).parts]
+        places += [
+            root for folder in folders if root.absolute().parts[-len(Path(folder).parts) :] == Path(folder).parts
+        ]
         found += places
         if archive is not None:
             found += [place / archive for place in (root, *places)]

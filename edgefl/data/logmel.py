@@ -4,7 +4,7 @@
     filters   40 triangles of height 1, equally spaced on the HTK mel scale 2595 log10(1 + f / 700) from 20 Hz to 8 kHz
     values    ln(filters . power + 1e-6), from LO to HI in 256 steps
 
-HI is out of reach: for samples in [-1, 1] Parseval's identity bounds the power of a frame by 512 * sum(window^2) = 122,880.
+HI is out of reach: for samples in [-1, 1] Parseval's identity bounds a frame's power by 512 * sum(window^2) = 122,880.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Labelled examples in an npz file, with optional group ids.
 
-    x or x_train        uint8 or float [N, H, W] or [N, C, H, W]
-    y or y_train        integers [N], from 0
-    x_test, y_test      optional, alike
-    G or G_train, G_test   optional integers [N]: who an example comes from. G is what the caller names, else "group" or "speaker"
-    classes             optional number of classes; without it the length of `class_names`, or the largest label + 1
-    scale, shift        optional: the model's input is x * scale + shift. Without them uint8 becomes [0, 1] and float stays
-    lo, hi              optional: uint8 values are quantised between these (log-mel features); the input is then in [-1, 1]
-    partial             optional text: what the file lacks of the data set that it is taken from
+    x or x_train    uint8 or float [N, H, W] or [N, C, H, W]
+    y or y_train    integers [N], from 0
+    x_test, y_test  optional, alike
+    G or G_train, and G_test
+                    optional integers [N]: who an example comes from; G is "group", "speaker" or what the caller names
+    classes         optional number of classes; without it the length of `class_names`, or the largest label + 1
+    scale, shift    optional: the model's input is x * scale + shift. Without them uint8 becomes [0, 1], float stays
+    lo, hi          optional: uint8 values are quantised between these (log-mel features); the input is in [-1, 1]
+    partial         optional text: what the file lacks of the data set that it is taken from
 
 An npz file is a zip of npy files. Pickled arrays are refused. The shape in an npy header is compared with the content's
 size, and memory grows with what is read.
@@ -41,6 +42,7 @@ class _Reader:
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self.path, self.archive = path, archive
         self.keys = {name.removesuffix(".npy") for name in archive.namelist()}
+        self.listed = ", ".join(sorted(self.keys))
 
     def data_set(self, group: str | None) -> DataSet:
         x, y = self.images(self.first("x", "x_train")), self.integers(self.first("y", "y_train"))
@@ -70,19 +72,21 @@ class _Reader:
             if key in self.keys:
                 return self.integers(key), self.integers(f"{name}_test") if f"{name}_test" in self.keys else None
         if group:
-            raise DataError(f"{self.path}: no {group} or {group}_train among {', '.join(sorted(self.keys))}; expected group ids")
+            raise DataError(f"{self.path}: no {group} or {group}_train among {self.listed}; expected group ids")
         return None, None
 
     def first(self, *names: str) -> str:
         for name in names:
             if name in self.keys:
                 return name
-        raise DataError(f"{self.path}: no {' or '.join(names)} among {', '.join(sorted(self.keys))}; expected one of them")
+        raise DataError(f"{self.path}: no {' or '.join(names)} among {self.listed}; expected one of them")
 
     def images(self, key: str) -> Array:
         x = self.array(key)
         if x.ndim not in (3, 4) or (x.dtype != np.uint8 and x.dtype.kind != "f"):
-            raise DataError(f"{self.path}: {key} is {x.dtype} {x.shape}; expected uint8 or float [N, H, W] or [N, C, H, W]")
+            raise DataError(
+                f"{self.path}: {key} is {x.dtype} {x.shape}; expected uint8 or float [N, H, W] or [N, C, H, W]"
+            )
         x = x[:, np.newaxis] if x.ndim == 3 else x
         return np.ascontiguousarray(x, np.uint8 if x.dtype == np.uint8 else np.float32)
 

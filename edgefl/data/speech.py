@@ -1,8 +1,8 @@
 """Google Speech Commands: a folder per word, a wav file per clip, log-mel features as images.
 
-Layout (P. Warden, arXiv:1804.03209): WORD/SPEAKER_nohash_N.wav, 16 kHz, 16 bit, one channel, at most a second. Folders whose
-name begins with "_" hold noise and are left out. testing_list.txt names the clips of the official test part. The clips of
-validation_list.txt stay in the pool, because every client carves its own validation part.
+Layout (P. Warden, arXiv:1804.03209): WORD/SPEAKER_nohash_N.wav, 16 kHz, 16 bit, one channel, at most a second. Folders
+whose name begins with "_" hold noise and are left out. testing_list.txt names the clips of the official test part. The
+clips of validation_list.txt stay in the pool, because every client carves its own validation part.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SpeechSet:
     files: tuple[str, ...] = (TESTING_LIST,)
 
     def read(self, source: Path) -> DataSet:
-        """Features uint8 [N, 1, 49, 40], scaled to [-1, 1] as FedSPU does; groups are speakers; classes the words in alphabetical order.
+        """Features uint8 [N, 1, 49, 40], scaled to [-1, 1] as FedSPU does; groups are speakers, classes words.
 
         Raises  DataError naming the clip that is damaged, the value and what was expected.
         """
@@ -81,11 +81,13 @@ def read_wav(stream: BinaryIO, what: str) -> Array:
             form = (wav.getnchannels(), 8 * wav.getsampwidth(), wav.getframerate())
             claimed, frames = wav.getnframes(), wav.readframes(RATE_HZ + 1)
     except (wave.Error, EOFError) as error:
-        raise DataError(f"{what}: not a wav file ({error or 'it ends too early'}); expected PCM in a RIFF file") from error
+        raise DataError(f"{what}: not a wav file ({error or 'too short'}); expected PCM in a RIFF file") from error
     if form != (1, 16, RATE_HZ):
         raise DataError(f"{what}: (channels, bits, hertz) = {form}; expected (1, 16, {RATE_HZ})")
     if claimed > RATE_HZ or len(frames) != 2 * claimed:
-        raise DataError(f"{what}: {claimed} samples claimed, {len(frames) // 2} found; expected the same and at most {RATE_HZ}")
+        raise DataError(
+            f"{what}: {claimed} samples claimed, {len(frames) // 2} found; expected the same and at most {RATE_HZ}"
+        )
     samples = np.zeros(RATE_HZ)
     samples[:claimed] = np.frombuffer(frames, "<i2") / 32768
     return samples
@@ -101,7 +103,9 @@ def _read_all(stream: BinaryIO, what: str) -> bytes:
 
 def _is_wanted(path: str) -> bool:
     name = PurePosixPath(path)
-    return name.name == TESTING_LIST or (name.suffix == ".wav" and not name.parent.name.startswith("_") and bool(name.parent.name))
+    return name.name == TESTING_LIST or (
+        name.suffix == ".wav" and not name.parent.name.startswith("_") and bool(name.parent.name)
+    )
 
 
 def _clip(path: str) -> str:
