@@ -1,0 +1,212 @@
+"""Lowers the backward pass: one function per operation, from a table; each returns the parameter gradients it recorded.
+
+Weight gradients exist for active blocks only. Signals are computed on the channels of needs.py; the rest of a signal's
+buffer is undefined and never read into a result. A signal is overwritten in place where nothing else reads its buffer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from edgefl.graph import Node
+from edgefl.learners.channels import count, is_empty, owners
+from edgefl.learners.forward import average_window, planes_view
+from edgefl.learners.needs import own_rows
+from edgefl.learners.plan import Block, Tensor
+from edgefl.learners.recorder import Recorder
+from edgefl.ops import (
+    Add,
+    AvgPool2d,
+    BatchNorm2d,
+    Conv2d,
+    Flatten,
+    GlobalAvgPool,
+    GroupNorm,
+    Linear,
+    MaxPool2d,
+    Op,
+    ReLU,
+)
+
+Gradients = dict[str, Block]  # parameter -> its trained block
+
+
+@dataclass
+class Signals:
+    """Gradients of results that are complete so far, or still being summed; two results may share one buffer."""
+
+    recorder: Recorder
+    _held: dict[str, Tensor] = field(default_factory=dict)
+    _holders: Counter[int] = field(default_factory=Counter)
+
+    def give(self, name: str, signal: Tensor) -> None:
+        """Add `signal` to the gradient of a result, if that is needed."""
+        if not self.recorder.needed(name):
+            return
+        held = self._held.get(name)
+        if held is not None:
+            signal = self._sum(held, signal)
+            self._holders[held.buffer] -= 1
+        self._held[name] = signal
+        self._holders[signal.buffer] += 1
+
+    def take(self, name: str) -> Tensor | None:
+        """The gradient of a result, given up by it; None if nothing that is computed depends on the result."""
+        signal = self._held.pop(name, None)
+        if signal is not None:
+            self._holders[signal.buffer] -= 1
+        return signal
+
+    def target(self, signal: Tensor) -> Tensor:
+        """Where to write a new signal of the same shape: over `signal`, or a new buffer if other results hold it."""
+        return self.recorder.new(signal.shape) if self._holders[signal.buffer] else signal
+
+    def _sum(self, held: Tensor, signal: Tensor) -> Tensor:
+        target = held if self._holders[held.buffer] == 1 else self.target(signal)
+        self.recorder.call("add", held, signal, target)
+        return target
+
+
+def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> Iterator[Gradients]:
+    """Record all nodes in reverse; yields each node's parameter gradients when its own signal has been passed on."""
+    signals = Signals(recorder)
+    signals.give(nodes[-1].name, dlogits)
+    for node in reversed(nodes):
+        dy = signals.take(node.name)
+        if dy is not None:
+            yield _TABLE[type(node.op)](recorder, signals, node, dy)
+
+
+def _conv(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    op, below = node.op, node.inputs[0]
+    assert isinstance(op, Conv2d)
+    gradients: Gradients = {}
+    settings = (op.stride, op.padding, op.dilation, op.groups)
+    if node.name in recorder.inputs:
+        x, ids = recorder.inputs[node.name]
+        dw = _block(recorder, node, "weight")
+        ids = ids if op.groups == 1 else None
+        recorder.call("conv2d_grad_weight", x, dy, dw.values, *settings, dw.rows, ids, op.in_channels)
+        gradients[f"{node.name}.weight"] = dw
+    gradients |= _bias(recorder, node, dy, op.bias)
+    if recorder.needed(below):
+        dx = recorder.new(recorder.values[below].shape)
+        outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
+        recorder.call("conv2d_grad_input", dy, recorder.param(node, "weight"), dx, *settings, outs, ins)
+        signals.give(below, dx)
+    return gradients
+
+
+def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    op, below = node.op, node.inputs[0]
+    assert isinstance(op, Linear)
+    gradients: Gradients = {}
+    if node.name in recorder.inputs:
+        x, ids = recorder.inputs[node.name]
+        dw = _block(recorder, node, "weight")
+        recorder.call("linear_grad_weight", x, dy, dw.values, dw.rows, ids)
+        gradients[f"{node.name}.weight"] = dw
+    gradients |= _bias(recorder, node, dy, op.bias)
+    if recorder.needed(below):
+        dx = recorder.new(recorder.values[below].shape)
+        outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
+        recorder.call("linear_grad_input", dy, recorder.param(node, "weight"), dx, outs, ins)
+        signals.give(below, dx)
+    return gradients
+
+
+def _bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradients:
+    if not has_bias or is_empty(own_rows(node, recorder.scope.blocks)):
+        return {}
+    db = _block(recorder, node, "bias")
+    recorder.call("channel_sum", dy, db.values, db.rows)
+    return {f"{node.name}.bias": db}
+
+
+def _block(recorder: Recorder, node: Node, name: str) -> Block:
+    """The trained block of a parameter, with a new buffer for its gradient."""
+    param = recorder.param(node, name)
+    rows, cols = recorder.scope.blocks[param.name]
+    shape = (count(rows, param.shape[0]), *param.shape[1:])
+    if len(shape) > 1:
+        shape = (shape[0], count(cols, shape[1]), *shape[2:])
+    return Block(rows, cols, recorder.new(shape))
+
+
+def _batchnorm(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    return _norm(recorder, signals, node, dy, "batchnorm_backward", (recorder.channels_needed(node.name),))
+
+
+def _groupnorm(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    op = node.op
+    assert isinstance(op, GroupNorm)
+    groups = owners(recorder.channels_needed(node.name), op.num_channels // op.num_groups, op.num_groups)
+    return _norm(recorder, signals, node, dy, "groupnorm_backward", (op.num_groups, groups))
+
+
+def _norm(
+    recorder: Recorder, signals: Signals, node: Node, dy: Tensor, kernel: str, needed: tuple[object, ...]
+) -> Gradients:
+    weight, bias = _block(recorder, node, "weight"), _block(recorder, node, "bias")
+    xhat, inv_std = recorder.extras[node.name, "xhat"], recorder.extras[node.name, "inv_std"]
+    dx = signals.target(dy)
+    outputs = (dx, weight.values, bias.values)
+    recorder.call(kernel, dy, xhat, recorder.param(node, "weight"), inv_std, *outputs, *needed, weight.rows)
+    signals.give(node.inputs[0], dx)
+    return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
+
+
+def _relu(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    dx, below = signals.target(dy), node.inputs[0]
+    channels = recorder.channels_needed(below) if len(dy.shape) > 2 else None
+    bits = recorder.extras[node.name, "bits"]
+    recorder.call("relu_backward", planes_view(dy), bits, planes_view(dx), channels)
+    signals.give(below, dx)
+    return {}
+
+
+def _maxpool(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    op, below = node.op, node.inputs[0]
+    assert isinstance(op, MaxPool2d)
+    codes, dx = recorder.extras[node.name, "codes"], recorder.new(recorder.values[below].shape)
+    window = (op.kernel_size, op.stride, op.padding)
+    recorder.call("maxpool_backward", dy, codes, dx, *window, recorder.channels_needed(below))
+    signals.give(below, dx)
+    return {}
+
+
+def _avgpool(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    op, below = average_window(recorder, node), node.inputs[0]
+    dx = recorder.new(recorder.values[below].shape)
+    window = (op.kernel_size, op.stride, op.padding, op.count_include_pad)
+    recorder.call("avgpool_backward", dy, dx, *window, recorder.channels_needed(below))
+    signals.give(below, dx)
+    return {}
+
+
+def _flatten(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    below = node.inputs[0]
+    signals.give(below, dy.view(*recorder.values[below].shape))
+    return {}
+
+
+def _add(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    for below in node.inputs:
+        signals.give(below, dy)
+    return {}
+
+
+_TABLE: dict[type[Op], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {
+    Conv2d: _conv,
+    Linear: _linear,
+    BatchNorm2d: _batchnorm,
+    GroupNorm: _groupnorm,
+    ReLU: _relu,
+    MaxPool2d: _maxpool,
+    AvgPool2d: _avgpool,
+    GlobalAvgPool: _avgpool,
+    Flatten: _flatten,
+    Add: _add,
+}

@@ -1,0 +1,135 @@
+"""What a method may ask of a model on a device: the Learner protocol and the values it takes and returns.
+
+No arithmetic happens here; graph_learner.py implements the protocol over a Graph. Classification only: the loss is the
+cross-entropy of softmax(logits), and the logits are the graph's output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.errors import DataError
+from edgefl.selection import NeuronSet
+
+Array = NDArray[Any]
+Batches = Sequence[NDArray[np.int32]]
+Delta = Literal["exact", "cut"]
+FrozenStats = Literal["track", "freeze"]
+Pull = tuple[float, Mapping[str, Array]]
+
+
+@dataclass(frozen=True)
+class SGD:
+    """Settings of torch.optim.SGD (dampening 0), and `clip`: the largest gradient norm, or None.
+
+    The norm is taken over the gradients of the trained blocks together, as torch.nn.utils.clip_grad_norm_ does.
+    Raises  ValueError if a value is negative or not finite, or momentum is not below 1.
+    """
+
+    lr: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("lr", "momentum", "weight_decay", "clip"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"{name}={value}; expected a finite value >= 0")
+        if self.momentum >= 1:
+            raise ValueError(f"momentum={self.momentum}; expected 0 <= momentum < 1")
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """loss_sum: sum over all examples seen of their loss, before the step they took part in; it may be NaN or inf."""
+
+    loss_sum: float
+    examples: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """loss_sum: sum of the examples' losses; correct: examples whose first largest logit is their label."""
+
+    loss_sum: float
+    correct: int
+    examples: int
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """A labelled data set in memory; the model sees x * scale + shift.
+
+    x  uint8 or floating [N, *input_shape], C-contiguous; a floating type must be the learner's (float32)
+    y  int32 [N], labels from 0
+    Raises  DataError if types or lengths do not fit, or a label is negative.
+    """
+
+    x: Array
+    y: NDArray[np.int32]
+    scale: float = 1.0
+    shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.x.dtype not in (np.uint8, np.float32, np.float64) or not self.x.flags.c_contiguous:
+            raise DataError(f"x: {self.x.dtype} with strides {self.x.strides}; expected contiguous uint8 or float32")
+        if self.y.dtype != np.int32 or self.y.shape != (len(self.x),) or not self.y.flags.c_contiguous:
+            raise DataError(f"y: {self.y.dtype} of shape {self.y.shape}; expected int32 of shape ({len(self.x)},)")
+        if len(self.y) and self.y.min() < 0:
+            raise DataError(f"y contains {self.y.min()}; expected labels >= 0")
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+class Learner(Protocol):
+    """A model on a device. Index arrays are int32 row numbers of the samples; batches may differ in length."""
+
+    @property
+    def params(self) -> Mapping[str, Array]:
+        """Every parameter by torch's name: views that can be written in place."""
+
+    def fit(
+        self,
+        samples: Samples,
+        batches: Batches,
+        sgd: SGD,
+        trainable: NeuronSet | None = None,
+        pull: Pull | None = None,
+        linear: Mapping[str, Array] | None = None,
+        delta: Delta = "exact",
+        bn_frozen: FrozenStats = "track",
+    ) -> FitResult:
+        """One SGD step per batch on the blocks that `trainable` selects (None: all); everything else keeps its bits."""
+
+    def gradient(
+        self,
+        samples: Samples,
+        index: NDArray[np.int32],
+        trainable: NeuronSet | None = None,
+        delta: Delta = "exact",
+    ) -> dict[str, Array]:
+        """Gradient of the mean loss over `index`, compact, for the blocks that `trainable` selects."""
+
+    def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
+        """Loss and hits over `index` (None: all samples), with running statistics."""
+
+    def predict(self, x: Array) -> Array:
+        """Logits [N, classes] of inputs [N, *input_shape]."""
+
+    def features(self, x: Array) -> Array:
+        """Inputs [N, in_features] of the last Linear layer."""
+
+    def clone(self) -> Learner:
+        """An independent learner with equal parameters."""
+
+    def memory(self) -> dict[str, int]:
+        """Bytes held, by purpose."""

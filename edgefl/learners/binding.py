@@ -1,0 +1,64 @@
+"""Binds a plan to memory: resolves references to array views and records the calls in a backend's Program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from edgefl.learners.arena import ALIGNMENT
+from edgefl.learners.plan import Param, Plan, Slot, State, Tensor
+
+Array = NDArray[Any]
+_DTYPES: dict[str, DTypeLike] = {"int32": np.int32, "byte": np.uint8}
+
+
+def aligned_bytes(size: int) -> NDArray[np.uint8]:
+    """Uninitialised memory that starts on a cache line."""
+    block = np.empty(size + ALIGNMENT, np.uint8)
+    start = -block.ctypes.data % ALIGNMENT
+    return block[start : start + size]
+
+
+class Memory:
+    """All memory that a plan may refer to. `floats` is the type of activations, gradients and parameters."""
+
+    def __init__(
+        self,
+        arena: NDArray[np.uint8],
+        floats: DTypeLike,
+        params: Mapping[str, Array],
+        states: Mapping[State, Array],
+        slots: Mapping[str, Any],
+    ) -> None:
+        self._arena, self._floats = arena, np.dtype(floats)
+        self._params, self._states, self._slots = params, states, slots
+
+    def view(self, plan: Plan, tensor: Tensor) -> Array:
+        """The array of a tensor of `plan`."""
+        buffer, offset = plan.buffers[tensor.buffer], plan.offsets[tensor.buffer]
+        dtype = np.dtype(_DTYPES.get(buffer.kind, self._floats))
+        size = math.prod(tensor.shape) * dtype.itemsize
+        return self._arena[offset : offset + size].view(dtype).reshape(tensor.shape)
+
+    def resolve(self, plan: Plan, arg: Any) -> Any:
+        """The value of a call's argument."""
+        if isinstance(arg, Tensor):
+            return self.view(plan, arg)
+        if isinstance(arg, Param):
+            return self._params[arg.name].reshape(arg.shape)
+        if isinstance(arg, Slot):
+            return self._slots[arg.name]
+        return self._states[arg] if isinstance(arg, State) else arg
+
+
+def bind(backend: ModuleType, plan: Plan, memory: Memory) -> Any:
+    """A Program of the backend that makes the plan's calls. Raises ValueError if an argument does not fit."""
+    program = backend.Program()
+    for call in plan.calls:
+        program.append(call.op, *(memory.resolve(plan, arg) for arg in call.args))
+    return program

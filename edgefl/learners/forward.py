@@ -1,0 +1,194 @@
+"""Lowers the forward pass: one function per operation, from a table. Records what the backward pass will read, no more.
+
+In place where nothing reads the input afterwards. Saved for backward: of a layer's input the active channels only,
+copied at the layer (the whole input where all are active), one bit per ReLU, one byte per pooled value, normalised
+values once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgefl.graph import INPUT, Node
+from edgefl.learners.channels import is_empty
+from edgefl.learners.plan import Param, Slot, Tensor
+from edgefl.learners.recorder import Readers, Recorder, SavedInput, saved_channels
+from edgefl.ops import (
+    Add,
+    AvgPool2d,
+    BatchNorm2d,
+    Conv2d,
+    Flatten,
+    GlobalAvgPool,
+    GroupNorm,
+    Linear,
+    MaxPool2d,
+    Op,
+    ReLU,
+)
+
+
+def forward(recorder: Recorder, nodes: tuple[Node, ...]) -> Tensor:
+    """Record the batch's gathering and all nodes; return the result of the last one."""
+    scope = recorder.scope
+    readers = Readers(nodes, scope.blocks if scope.trains else {})
+    x = recorder.new((scope.batch, *scope.graph.input_shape))
+    recorder.call("gather_rows", Slot("x"), Slot("index"), Slot("scale"), Slot("shift"), x)
+    recorder.values[INPUT] = x
+    for node in nodes:
+        recorder.values[node.name] = _TABLE[type(node.op)](recorder, readers, node)
+    return recorder.values[nodes[-1].name]
+
+
+def _conv(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    op, x, y = node.op, recorder.source(node), recorder.result(node)
+    assert isinstance(op, Conv2d)
+    weight, bias = _weight_and_bias(recorder, node, op.bias)
+    recorder.call("conv2d_forward", x, weight, bias, y, op.stride, op.padding, op.dilation, op.groups)
+    _save_input(recorder, readers, node, x)
+    return y
+
+
+def _linear(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    op, x, y = node.op, recorder.source(node), recorder.result(node)
+    assert isinstance(op, Linear)
+    recorder.call("linear_forward", x, *_weight_and_bias(recorder, node, op.bias), y)
+    _save_input(recorder, readers, node, x)
+    return y
+
+
+def _weight_and_bias(recorder: Recorder, node: Node, has_bias: bool) -> tuple[Param, Param | None]:
+    return recorder.param(node, "weight"), recorder.param(node, "bias") if has_bias else None
+
+
+def _save_input(recorder: Recorder, readers: Readers, node: Node, x: Tensor) -> None:
+    """Keep what the weight gradient reads: the whole input if it stays anyway, else a copy of its active channels."""
+    scope = recorder.scope
+    if not scope.trains:
+        return
+    ids = saved_channels(node, scope.blocks)
+    if is_empty(ids):
+        return
+    if ids is None or readers.is_saved(node.inputs[0]):
+        recorder.inputs[node.name] = SavedInput(x, ids)
+        return
+    copied = recorder.extras.get((node.inputs[0], "active"))
+    if copied is None:
+        copied = _take(recorder, node, x)
+        recorder.extras[node.inputs[0], "active"] = copied
+    recorder.inputs[node.name] = SavedInput(copied, None)
+
+
+def _take(recorder: Recorder, node: Node, x: Tensor) -> Tensor:
+    """A compact copy of the active channels of x; features that come from channels are copied a channel at a time."""
+    scope = recorder.scope
+    ids, repeat = saved_channels(node, scope.blocks), 1
+    assert ids is not None
+    active = recorder.new((scope.batch, ids.size, *x.shape[2:]))
+    axis = scope.spec.params[f"{node.name}.weight"].cols
+    if isinstance(node.op, Linear) and axis is not None and scope.neurons is not None:
+        ids, repeat = scope.neurons.active[axis.group], axis.repeat
+    source = x if repeat == 1 else x.view(scope.batch, x.shape[1] // repeat, repeat)
+    target = active if repeat == 1 else active.view(scope.batch, ids.size, repeat)
+    recorder.call("take_channels", source, ids, target)
+    return active
+
+
+def _batchnorm(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    op, x = node.op, recorder.source(node)
+    assert isinstance(op, BatchNorm2d)
+    free = readers.is_free(node.inputs[0], node)
+    params = [recorder.param(node, name) for name in ("weight", "bias", "running_mean", "running_var")]
+    if not recorder.scope.trains:
+        y = x if free else recorder.result(node)
+        recorder.call("batchnorm_eval", x, *params, y, op.eps)
+        return y
+    y, xhat = recorder.result(node), x if free else recorder.result(node)
+    inv_std = recorder.new((op.num_features,))
+    recorder.call("batchnorm_forward", x, *params, y, xhat, inv_std, op.eps, op.momentum)
+    recorder.extras |= {(node.name, "xhat"): xhat, (node.name, "inv_std"): inv_std}
+    return y
+
+
+def _groupnorm(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    op, x = node.op, recorder.source(node)
+    assert isinstance(op, GroupNorm)
+    free = readers.is_free(node.inputs[0], node)
+    inv_std = recorder.new((recorder.scope.batch, op.num_groups))
+    if recorder.needed(node.name):
+        y, xhat = recorder.result(node), x if free else recorder.result(node)
+        recorder.extras |= {(node.name, "xhat"): xhat, (node.name, "inv_std"): inv_std}
+    else:
+        y, xhat = x if free else recorder.result(node), None
+    weight, bias = recorder.param(node, "weight"), recorder.param(node, "bias")
+    recorder.call("groupnorm_forward", x, weight, bias, y, xhat, inv_std, op.num_groups, op.eps)
+    return y
+
+
+def planes_view(x: Tensor) -> Tensor:
+    """x with a plane axis: features [B, F] become one plane [B, 1, F], so that ReLU bits are packed densely."""
+    return x if len(x.shape) > 2 else x.view(x.shape[0], 1, x.shape[1])
+
+
+def _relu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    x, bits = recorder.source(node), None
+    y = x if readers.is_free(node.inputs[0], node) else recorder.result(node)
+    planes = planes_view(x)
+    if recorder.needed(node.inputs[0]):
+        inner = planes.shape[2] if len(planes.shape) == 3 else planes.shape[2] * planes.shape[3]
+        bits = recorder.new((planes.shape[0] * planes.shape[1] * ((inner + 7) // 8),), "byte")
+        recorder.extras[node.name, "bits"] = bits
+    recorder.call("relu_forward", planes, planes_view(y), bits)
+    return y
+
+
+def _maxpool(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    op, y, codes = node.op, recorder.result(node), None
+    assert isinstance(op, MaxPool2d)
+    if recorder.needed(node.inputs[0]):
+        codes = recorder.new(y.shape, "byte")
+        recorder.extras[node.name, "codes"] = codes
+    recorder.call("maxpool_forward", recorder.source(node), y, codes, op.kernel_size, op.stride, op.padding)
+    return y
+
+
+def average_window(recorder: Recorder, node: Node) -> AvgPool2d:
+    """The node's averaging window; a global average is one window over the whole plane."""
+    if isinstance(node.op, AvgPool2d):
+        return node.op
+    _, height, width = recorder.scope.graph.shapes[node.inputs[0]]
+    return AvgPool2d((height, width), (height, width))
+
+
+def _avgpool(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    op, y = average_window(recorder, node), recorder.result(node)
+    arguments = (op.kernel_size, op.stride, op.padding, op.count_include_pad)
+    recorder.call("avgpool_forward", recorder.source(node), y, *arguments)
+    return y
+
+
+def _flatten(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    x = recorder.source(node)
+    return x.view(x.shape[0], recorder.scope.graph.shapes[node.name][0])
+
+
+def _add(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    a, b = (recorder.values[name] for name in node.inputs)
+    free = [value for name, value in zip(node.inputs, (a, b), strict=True) if readers.is_free(name, node)]
+    y = free[0] if free else recorder.result(node)
+    recorder.call("add", a, b, y)
+    return y
+
+
+_TABLE: dict[type[Op], Callable[[Recorder, Readers, Node], Tensor]] = {
+    Conv2d: _conv,
+    Linear: _linear,
+    BatchNorm2d: _batchnorm,
+    GroupNorm: _groupnorm,
+    ReLU: _relu,
+    MaxPool2d: _maxpool,
+    AvgPool2d: _avgpool,
+    GlobalAvgPool: _avgpool,
+    Flatten: _flatten,
+    Add: _add,
+}

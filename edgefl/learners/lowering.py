@@ -1,0 +1,131 @@
+"""lower(graph, ...) -> Plan: what a learner runs for one batch size, neuron set and mode. Pure: values in, values out.
+
+Modes:  train     forward with batch statistics, exact (or cut) backward, SGD in place
+        gradient  the same without updates; the gradients stay in the arena
+        evaluate  forward with running statistics, loss and hits
+        predict   forward with running statistics; the logits stay in the arena
+        features  the same up to the input of the last Linear layer
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+from edgefl.errors import GraphError
+from edgefl.graph import INPUT, Graph, Node
+from edgefl.learners.arena import place
+from edgefl.learners.backward import Gradients, backward
+from edgefl.learners.base import Delta
+from edgefl.learners.forward import forward
+from edgefl.learners.needs import Axes, gradient_needs
+from edgefl.learners.plan import Ids, Plan, Slot, State, Tensor
+from edgefl.learners.recorder import Recorder, Scope
+from edgefl.learners.updates import Terms, update
+from edgefl.ops import Linear
+from edgefl.selection import NeuronSet
+from edgefl.spec import AxisSpec, ModelSpec
+
+Mode = Literal["train", "gradient", "evaluate", "predict", "features"]
+TRAINING: tuple[Mode, ...] = ("train", "gradient")
+
+
+def lower(
+    graph: Graph,
+    spec: ModelSpec,
+    batch: int,
+    neurons: NeuronSet | None = None,
+    *,
+    mode: Mode = "train",
+    delta: Delta = "exact",
+    terms: Terms | None = None,
+    float_bytes: int = 4,
+) -> Plan:
+    """The plan of one pass over `batch` examples.
+
+    neurons  trained neurons (None: all); ignored in modes without gradients
+    terms    terms of the update in mode "train"
+    Raises  GraphError if the graph's output is not a vector of logits, or it has no Linear layer for "features".
+    """
+    blocks = trained_blocks(spec, neurons) if mode in TRAINING else {}
+    needs = gradient_needs(graph, blocks, delta)
+    recorder = Recorder(Scope(graph, spec, batch, neurons, blocks, needs, delta, mode in TRAINING))
+    nodes = _below_last_linear(graph) if mode == "features" else graph.nodes
+    output = _as_rows(forward(recorder, nodes)) if nodes else _input_only(recorder)
+    gradients: Gradients = {}
+    states: tuple[State, ...] = ()
+    if mode in ("predict", "features"):
+        recorder.keep(output)
+    else:
+        states, gradients = _loss(recorder, output, mode, terms or Terms())
+    return _plan(recorder, output if mode in ("predict", "features") else None, gradients, states, float_bytes)
+
+
+def trained_blocks(spec: ModelSpec, neurons: NeuronSet | None) -> Mapping[str, Axes]:
+    """Learnable parameter -> active rows and columns. Axes of one group share one array."""
+    if neurons is None:
+        return {name: (None, None) for name, param in spec.params.items() if param.kind == "learn"}
+    expanded: dict[AxisSpec | None, Ids] = {None: None}
+    for param in spec.params.values():
+        for axis, size in zip((param.rows, param.cols), param.shape, strict=False):
+            if axis not in expanded:
+                expanded[axis] = neurons.ids(axis, size)
+    learned = {name: param for name, param in spec.params.items() if param.kind == "learn"}
+    return {name: (expanded[param.rows], expanded[param.cols]) for name, param in learned.items()}
+
+
+def _loss(recorder: Recorder, logits: Tensor, mode: Mode, terms: Terms) -> tuple[tuple[State, ...], Gradients]:
+    """Record the loss and, in training, all that follows it."""
+    if len(logits.shape) != 2 or math.prod(logits.shape) != recorder.scope.batch * logits.shape[1]:
+        raise GraphError(f"output of shape {logits.shape[1:]}; expected one logit per class")
+    labels = recorder.new((recorder.scope.batch,), "int32")
+    recorder.call("gather_labels", Slot("y"), Slot("index"), labels)
+    dlogits = logits if mode in TRAINING else None
+    recorder.call("softmax_xent", logits, labels, dlogits, Slot("loss"), Slot("correct"))
+    if dlogits is None:
+        return (), {}
+    nodes = recorder.scope.graph.nodes
+    passes = backward(recorder, nodes, dlogits.view(*recorder.values[nodes[-1].name].shape))
+    if mode == "train":
+        return update(recorder, passes, terms), {}
+    gradients = {name: block for part in passes for name, block in part.items()}
+    for block in gradients.values():
+        recorder.keep(block.values)
+    return (), gradients
+
+
+def _as_rows(result: Tensor) -> Tensor:
+    """A result [B, C, 1, 1] as [B, C]; others unchanged."""
+    return result.view(*result.shape[:2]) if result.shape[2:] == (1, 1) else result
+
+
+def _input_only(recorder: Recorder) -> Tensor:
+    """The pass of a graph whose first node is its last Linear: only the gathering."""
+    scope = recorder.scope
+    x = recorder.new((scope.batch, *scope.graph.input_shape))
+    recorder.call("gather_rows", Slot("x"), Slot("index"), Slot("scale"), Slot("shift"), x)
+    return x
+
+
+def _below_last_linear(graph: Graph) -> tuple[Node, ...]:
+    """The nodes that the input of the last Linear layer depends on, that input's node last."""
+    linear = [node for node in graph.nodes if isinstance(node.op, Linear)]
+    if not linear:
+        raise GraphError("features of a graph without a Linear layer; expected one")
+    wanted, kept = set(linear[-1].inputs), []
+    for node in reversed(graph.nodes):
+        if node.name in wanted:
+            wanted |= set(node.inputs)
+            kept.append(node)
+    assert kept or wanted == {INPUT}
+    return tuple(reversed(kept))
+
+
+def _plan(
+    recorder: Recorder, output: Tensor | None, gradients: Gradients, states: tuple[State, ...], float_bytes: int
+) -> Plan:
+    buffers = recorder.buffers()
+    offsets, size = place(buffers, float_bytes)
+    calls = tuple(recorder.calls)
+    return Plan(recorder.scope.batch, calls, buffers, offsets, size, output, gradients, states)

@@ -1,0 +1,103 @@
+"""Plan: one training step or forward pass as a list of kernel calls over one arena. Values only; nothing runs here.
+
+A call's arguments are plain values (sizes, ids), or references that are resolved when the plan is bound to memory:
+Tensor (a view of an arena buffer), Param (a view of a model parameter), State (an array that lives as long as a fit)
+and Slot (an input, output or setting that the learner owns).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.ops import Shape
+
+Ids = NDArray[np.int32] | None
+BufferKind = Literal["float", "int32", "byte"]
+StateKind = Literal["velocity", "centre", "linear"]
+SlotName = Literal["x", "y", "scale", "shift", "index", "loss", "correct", "hyper", "total", "total_bits", "clip"]
+SAMPLE_SLOTS = frozenset({"x", "y", "scale", "shift"})
+
+
+class Buffer(NamedTuple):
+    """Memory of `size` elements that holds live values from call `first` to call `last`, both included."""
+
+    kind: BufferKind
+    size: int
+    first: int
+    last: int
+
+    def bytes(self, float_bytes: int) -> int:
+        return self.size * {"float": float_bytes, "int32": 4, "byte": 1}[self.kind]
+
+
+class Tensor(NamedTuple):
+    """A view of a whole arena buffer; several tensors may view one buffer under different shapes."""
+
+    buffer: int
+    shape: Shape
+
+    def view(self, *shape: int) -> Tensor:
+        return Tensor(self.buffer, shape)
+
+
+class Param(NamedTuple):
+    name: str
+    shape: Shape
+
+
+class State(NamedTuple):
+    """An array beside a parameter block, laid out like its compact gradient [rows, cols, inner]."""
+
+    kind: StateKind
+    param: str
+    shape: Shape
+
+
+class Slot(NamedTuple):
+    name: SlotName
+
+
+class Call(NamedTuple):
+    op: str
+    args: tuple[Any, ...]
+
+
+class Block(NamedTuple):
+    """The part of a parameter that is trained: rows of axis 0, columns of axis 1; None is all of them."""
+
+    rows: Ids
+    cols: Ids
+    values: Tensor  # its gradient, [|rows|, |cols|, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A recorded pass for one batch size, neuron set and set of options.
+
+    offsets      byte offset of each buffer in the arena, a multiple of 64
+    output       logits or features, valid after the last call; None in training
+    gradients    parameter -> its trained block; the values are valid after the last call in mode "gradient" only
+    states       the State arrays the calls refer to; they depend on the neuron set, not on the batch
+    """
+
+    batch: int
+    calls: tuple[Call, ...]
+    buffers: tuple[Buffer, ...]
+    offsets: tuple[int, ...]
+    arena_bytes: int
+    output: Tensor | None
+    gradients: dict[str, Block]
+    states: tuple[State, ...]
+
+    def state_bytes(self, float_bytes: int) -> int:
+        return sum(math.prod(state.shape) for state in self.states) * float_bytes
+
+    def index_bytes(self) -> int:
+        """Bytes of the id lists of all calls, each list counted once."""
+        lists = {id(arg): arg for call in self.calls for arg in call.args if isinstance(arg, np.ndarray)}
+        return sum(ids.nbytes for ids in lists.values())

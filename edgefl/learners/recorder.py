@@ -1,0 +1,145 @@
+"""What a lowering shares while it walks a graph: the calls recorded so far, the buffers they touch, and what is saved.
+
+forward.py, backward.py and updates.py record through this; lowering.py turns the result into a Plan. Lifetimes follow
+from the calls: a buffer lives from the first call that names it to the last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from edgefl.graph import Graph, Node
+from edgefl.learners.base import Delta
+from edgefl.learners.channels import NONE, is_empty, owners
+from edgefl.learners.needs import Axes, own_rows
+from edgefl.learners.plan import Buffer, BufferKind, Call, Ids, Param, Tensor
+from edgefl.ops import Conv2d, Flatten, Linear, Shape
+from edgefl.selection import NeuronSet
+from edgefl.spec import ModelSpec
+
+
+class Scope(NamedTuple):
+    """What is lowered: the graph, one batch size, and what is trained (in a forward pass: nothing)."""
+
+    graph: Graph
+    spec: ModelSpec
+    batch: int
+    neurons: NeuronSet | None  # None: all active
+    blocks: Mapping[str, Axes]  # trained parameters with their active rows and columns
+    needs: Mapping[str, Ids]  # gradient_needs of the blocks
+    delta: Delta
+    trains: bool  # batch statistics, and values saved for a backward pass
+
+
+class SavedInput(NamedTuple):
+    """A layer's input as the weight gradient reads it: `ids` are its active planes within `values`."""
+
+    values: Tensor
+    ids: Ids
+
+
+@dataclass
+class Recorder:
+    """Records calls and buffers; see the module's docstring.
+
+    values  result -> the tensor that holds it
+    inputs  layer -> its saved input
+    extras  (node, what) -> other saved tensors: ReLU bits, pooling codes, normalised values
+    """
+
+    scope: Scope
+    calls: list[Call] = field(default_factory=list)
+    values: dict[str, Tensor] = field(default_factory=dict)
+    inputs: dict[str, SavedInput] = field(default_factory=dict)
+    extras: dict[tuple[str, str], Tensor] = field(default_factory=dict)
+    _buffers: list[tuple[BufferKind, int]] = field(default_factory=list)
+    _first: dict[int, int] = field(default_factory=dict)
+    _last: dict[int, int] = field(default_factory=dict)
+    _kept: set[int] = field(default_factory=set)
+
+    def new(self, shape: Shape, kind: BufferKind = "float") -> Tensor:
+        """A new buffer."""
+        self._buffers.append((kind, math.prod(shape)))
+        return Tensor(len(self._buffers) - 1, shape)
+
+    def result(self, node: Node) -> Tensor:
+        """A new buffer for the node's result."""
+        return self.new((self.scope.batch, *self.scope.graph.shapes[node.name]))
+
+    def call(self, op: str, *args: Any) -> None:
+        position = len(self.calls)
+        for arg in args:
+            if isinstance(arg, Tensor):
+                self._first.setdefault(arg.buffer, position)
+                self._last[arg.buffer] = position
+        self.calls.append(Call(op, args))
+
+    def keep(self, tensor: Tensor) -> None:
+        """Let the tensor's values live to the end of the pass."""
+        self._kept.add(tensor.buffer)
+
+    def buffers(self) -> tuple[Buffer, ...]:
+        """All buffers with their lifetimes; one that no call names lives at call 0 only."""
+        end = len(self.calls)
+        return tuple(
+            Buffer(kind, size, self._first.get(i, 0), end if i in self._kept else self._last.get(i, 0))
+            for i, (kind, size) in enumerate(self._buffers)
+        )
+
+    def source(self, node: Node) -> Tensor:
+        """The node's (first) input."""
+        return self.values[node.inputs[0]]
+
+    def param(self, node: Node, name: str) -> Param:
+        full = f"{node.name}.{name}"
+        return Param(full, self.scope.spec.params[full].shape)
+
+    def needed(self, name: str) -> bool:
+        """Whether the gradient of a result is needed."""
+        return name in self.scope.needs
+
+    def channels_needed(self, name: str) -> Ids:
+        return self.scope.needs.get(name, NONE)
+
+
+def saved_channels(node: Node, blocks: Mapping[str, Axes]) -> Ids:
+    """Input channels (features) that the layer's weight gradient reads; empty if it has none."""
+    rows, cols = own_rows(node, blocks), blocks.get(f"{node.name}.weight", (NONE, NONE))[1]
+    if is_empty(rows) or is_empty(cols):
+        return NONE
+    if isinstance(node.op, Conv2d) and node.op.groups == node.op.in_channels > 1:
+        return owners(rows, node.op.out_channels // node.op.in_channels, node.op.in_channels)
+    return cols
+
+
+class Readers:
+    """Who still reads a result while the forward pass runs: says when a node may overwrite its input.
+
+    Results that share memory (Flatten is a view) are followed under one name.
+    """
+
+    def __init__(self, nodes: tuple[Node, ...], blocks: Mapping[str, Axes]) -> None:
+        self._root: dict[str, str] = {}
+        self._last: dict[str, str] = {}
+        self._saved: set[str] = set()
+        for node in nodes:
+            self._root[node.name] = self.root(node.inputs[0]) if isinstance(node.op, Flatten) else node.name
+            for name in () if isinstance(node.op, Flatten) else node.inputs:
+                self._last[self.root(name)] = node.name
+            if isinstance(node.op, Conv2d | Linear) and saved_channels(node, blocks) is None:
+                self._saved.add(self.root(node.inputs[0]))
+        self._last[self.root(nodes[-1].name)] = "output"
+
+    def root(self, name: str) -> str:
+        return self._root.get(name, name)
+
+    def is_saved(self, name: str) -> bool:
+        """Whether a layer keeps the whole result for its weight gradient."""
+        return self.root(name) in self._saved
+
+    def is_free(self, name: str, node: Node) -> bool:
+        """Whether nothing reads the result after `node`, which may then overwrite it."""
+        return self._last[self.root(name)] == node.name and not self.is_saved(name)

@@ -1,0 +1,72 @@
+"""Lowers the SGD step: in place, on each trained block as soon as its gradient is complete; then the buffer is free.
+
+With clipping every gradient must exist first: then the norm is taken over all of them, and the updates come last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from edgefl.learners.backward import Gradients
+from edgefl.learners.plan import Block, Param, Slot, State, StateKind
+from edgefl.learners.recorder import Recorder
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Which terms the update has; their coefficients are settings of the fit, not of the plan."""
+
+    momentum: bool = False
+    clip: float | None = None
+    pull: bool = False
+    linear: bool = False
+
+    def states(self) -> tuple[StateKind, ...]:
+        """The arrays that each trained block has beside it."""
+        present: dict[StateKind, bool] = {"velocity": self.momentum, "centre": self.pull, "linear": self.linear}
+        return tuple(kind for kind, is_present in present.items() if is_present)
+
+
+def update(recorder: Recorder, passes: Iterable[Gradients], terms: Terms) -> tuple[State, ...]:
+    """Record the updates of all gradients as `passes` yields them; return the states they use."""
+    states: list[State] = []
+    waiting: Gradients = {}
+    for gradients in passes:
+        if terms.clip is None:
+            states += _step(recorder, gradients, terms)
+        waiting |= gradients
+    if terms.clip is not None:
+        _measure(recorder, waiting, terms.clip)
+        states += _step(recorder, waiting, terms)
+    return tuple(states)
+
+
+def block_shape(block: Block) -> tuple[int, int, int]:
+    """The block as [rows, cols, inner]."""
+    return _three(block.values.shape)
+
+
+def _three(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    return (shape[0], shape[1] if len(shape) > 1 else 1, math.prod(shape[2:]))
+
+
+def _measure(recorder: Recorder, gradients: Gradients, clip: float) -> None:
+    recorder.call("fill_zero", Slot("total_bits"))
+    for block in gradients.values():
+        recorder.call("sum_squares", block.values, Slot("total"))
+    recorder.call("clip_scale", Slot("total"), clip, Slot("clip"))
+
+
+def _step(recorder: Recorder, gradients: Gradients, terms: Terms) -> list[State]:
+    used: list[State] = []
+    scale = None if terms.clip is None else Slot("clip")
+    for name, block in gradients.items():
+        shape = block_shape(block)
+        states = {kind: State(kind, name, shape) for kind in terms.states()}
+        w = Param(name, _three(recorder.scope.spec.params[name].shape))
+        beside = (states.get("velocity"), states.get("centre"), states.get("linear"))
+        recorder.call("sgd", w, block.values.view(*shape), Slot("hyper"), block.rows, block.cols, scale, *beside)
+        used += states.values()
+    return used

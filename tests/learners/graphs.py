@@ -1,0 +1,195 @@
+"""Small graphs that between them hold every operation and every way a signal can branch. For the learner's tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgefl import rng
+from edgefl.graph import INPUT, Graph, Model, Node
+from edgefl.learners import Samples
+from edgefl.ops import (
+    Add,
+    AvgPool2d,
+    BatchNorm2d,
+    Conv2d,
+    Flatten,
+    GlobalAvgPool,
+    GroupNorm,
+    Linear,
+    MaxPool2d,
+    Op,
+    ReLU,
+)
+
+CLASSES = 5
+
+
+def chain(shape: tuple[int, ...], *ops: tuple[str, Op]) -> Graph:
+    """Nodes one after the other."""
+    names = [INPUT, *(name for name, _ in ops)]
+    return Graph(shape, tuple(Node(name, op, (names[i],)) for i, (name, op) in enumerate(ops)))
+
+
+def _plain() -> Graph:
+    return chain(
+        (3, 8, 8),
+        ("conv1", Conv2d(3, 6, (3, 3), padding=(1, 1))),
+        ("bn1", BatchNorm2d(6)),
+        ("relu1", ReLU()),
+        ("pool1", MaxPool2d((2, 2), (2, 2))),
+        ("conv2", Conv2d(6, 8, (3, 3), padding=(1, 1))),
+        ("bn2", BatchNorm2d(8)),
+        ("relu2", ReLU()),
+        ("pool2", MaxPool2d((2, 2), (2, 2))),
+        ("flatten", Flatten()),
+        ("fc1", Linear(32, 7, bias=False)),
+        ("relu3", ReLU()),
+        ("fc2", Linear(7, CLASSES)),
+    )
+
+
+def _groupnorm() -> Graph:
+    return chain(
+        (2, 7, 6),
+        ("conv1", Conv2d(2, 6, (3, 2), (2, 1), (1, 1), bias=False)),
+        ("gn1", GroupNorm(2, 6)),
+        ("relu1", ReLU()),
+        ("conv2", Conv2d(6, 8, (2, 3), padding=(2, 2), dilation=(2, 2))),
+        ("gn2", GroupNorm(4, 8)),
+        ("relu2", ReLU()),
+        ("pool", AvgPool2d((3, 2), (2, 2), (1, 1), count_include_pad=False)),
+        ("mean", GlobalAvgPool()),
+        ("flatten", Flatten()),
+        ("fc", Linear(8, CLASSES)),
+    )
+
+
+def _depthwise() -> Graph:
+    return chain(
+        (3, 6, 6),
+        ("stem", Conv2d(3, 4, (1, 1))),
+        ("relu0", ReLU()),
+        ("depth", Conv2d(4, 8, (3, 3), padding=(1, 1), groups=4)),
+        ("bn", BatchNorm2d(8)),
+        ("relu1", ReLU()),
+        ("point", Conv2d(8, 6, (1, 1))),
+        ("pool", AvgPool2d((2, 2), (2, 2))),
+        ("flatten", Flatten()),
+        ("fc", Linear(54, CLASSES)),
+    )
+
+
+def _grouped() -> Graph:
+    return chain(
+        (2, 5, 5),
+        ("conv1", Conv2d(2, 4, (3, 3), padding=(1, 1))),
+        ("grouped", Conv2d(4, 6, (3, 3), (2, 2), (1, 1), groups=2)),
+        ("relu", ReLU()),
+        ("conv3", Conv2d(6, 4, (3, 3))),
+        ("gn", GroupNorm(1, 4)),
+        ("flatten", Flatten()),
+        ("fc", Linear(4, CLASSES)),
+    )
+
+
+def _residual() -> Graph:
+    """Two blocks, the second with a convolution on its shortcut; norms of both kinds; overlapping max pooling."""
+    nodes = (
+        Node("stem", Conv2d(3, 4, (3, 3), padding=(1, 1), bias=False), (INPUT,)),
+        Node("bn0", BatchNorm2d(4), ("stem",)),
+        Node("relu0", ReLU(), ("bn0",)),
+        Node("pool0", MaxPool2d((3, 3), (2, 2), (1, 1)), ("relu0",)),
+        Node("a.conv1", Conv2d(4, 4, (3, 3), padding=(1, 1)), ("pool0",)),
+        Node("a.gn1", GroupNorm(2, 4), ("a.conv1",)),
+        Node("a.relu1", ReLU(), ("a.gn1",)),
+        Node("a.conv2", Conv2d(4, 4, (3, 3), padding=(1, 1)), ("a.relu1",)),
+        Node("a.add", Add(), ("a.conv2", "pool0")),
+        Node("a.relu2", ReLU(), ("a.add",)),
+        Node("b.conv1", Conv2d(4, 6, (3, 3), (2, 2), (1, 1)), ("a.relu2",)),
+        Node("b.bn1", BatchNorm2d(6), ("b.conv1",)),
+        Node("b.short", Conv2d(4, 6, (1, 1), (2, 2)), ("a.relu2",)),
+        Node("b.add", Add(), ("b.bn1", "b.short")),
+        Node("b.relu", ReLU(), ("b.add",)),
+        Node("mean", GlobalAvgPool(), ("b.relu",)),
+        Node("flatten", Flatten(), ("mean",)),
+        Node("fc", Linear(6, CLASSES), ("flatten",)),
+    )
+    return Graph((3, 8, 8), nodes)
+
+
+def _fan_out() -> Graph:
+    """Results read three times, a norm over a result that a sum reads too, and a sum of the input of a ReLU."""
+    nodes = (
+        Node("conv", Conv2d(1, 4, (3, 3)), (INPUT,)),
+        Node("gn", GroupNorm(2, 4), ("conv",)),
+        Node("sum1", Add(), ("conv", "gn")),
+        Node("relu", ReLU(), ("sum1",)),
+        Node("sum2", Add(), ("sum1", "relu")),
+        Node("sum3", Add(), ("sum2", "conv")),
+        Node("depth", Conv2d(4, 4, (3, 3), padding=(1, 1), groups=4, bias=False), ("sum3",)),
+        Node("sum4", Add(), ("depth", "sum3")),
+        Node("flatten", Flatten(), ("sum4",)),
+        Node("fc", Linear(36, CLASSES), ("flatten",)),
+    )
+    return Graph((1, 5, 5), nodes)
+
+
+def _mlp() -> Graph:
+    return chain(
+        (9,), ("fc1", Linear(9, 12)), ("relu1", ReLU()), ("fc2", Linear(12, 10)), ("relu2", ReLU()),
+        ("fc3", Linear(10, CLASSES)),
+    )  # fmt: skip
+
+
+def _global_pool_output() -> Graph:
+    """Logits that come from an average, and a parameter-free prefix."""
+    return chain(
+        (2, 6, 6),
+        ("pool", MaxPool2d((2, 2), (2, 2))),
+        ("relu", ReLU()),
+        ("conv1", Conv2d(2, 4, (3, 3), padding=(1, 1))),
+        ("relu1", ReLU()),
+        ("conv2", Conv2d(4, CLASSES, (1, 1))),
+        ("mean", GlobalAvgPool()),
+    )
+
+
+def _norm_first() -> Graph:
+    return chain(
+        (4, 4, 4),
+        ("bn", BatchNorm2d(4)),
+        ("gn", GroupNorm(2, 4)),
+        ("conv", Conv2d(4, 4, (2, 2))),
+        ("flatten", Flatten()),
+        ("fc", Linear(36, CLASSES)),
+    )
+
+
+GRAPHS: dict[str, Graph] = {
+    "plain": _plain(),
+    "groupnorm": _groupnorm(),
+    "depthwise": _depthwise(),
+    "grouped": _grouped(),
+    "residual": _residual(),
+    "fan_out": _fan_out(),
+    "mlp": _mlp(),
+    "global_pool_output": _global_pool_output(),
+    "norm_first": _norm_first(),
+}
+
+
+def model(graph: Graph, seed: int = 0) -> Model:
+    """The graph with fresh parameters; norms are moved off their trivial start so that mistakes there show."""
+    stream = rng.stream(seed, rng.INIT)
+    params = graph.init(stream)
+    for value in params.values():
+        if value.ndim == 1:
+            value += (stream.uniform(value.size) * 0.5).astype(np.float32)
+    return Model(graph, params)
+
+
+def samples(graph: Graph, count: int, seed: int = 0, dtype: type = np.float32, classes: int = CLASSES) -> Samples:
+    """Normally distributed inputs that are exact in float32, and labels."""
+    draw = np.random.default_rng(seed)
+    x = draw.standard_normal((count, *graph.input_shape)).astype(np.float32).astype(dtype)
+    return Samples(x, draw.integers(0, classes, count).astype(np.int32))

@@ -1,0 +1,75 @@
+"""torch in float64 as the oracle: runs a Graph with torch.nn.functional, differentiates with autograd. Tests only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from torch.nn import functional as F  # noqa: N812
+
+from edgefl.graph import INPUT, Graph, Node, Params
+from edgefl.ops import Add, AvgPool2d, BatchNorm2d, Conv2d, Flatten, GlobalAvgPool, GroupNorm, Linear, MaxPool2d, ReLU
+
+Tensors = dict[str, torch.Tensor]
+
+
+def to_torch(params: Mapping[str, np.ndarray]) -> Tensors:
+    """Parameters as float64 tensors; the learnable ones ask for gradients."""
+    tensors = {name: torch.tensor(np.asarray(value, np.float64)) for name, value in params.items()}
+    for name, value in tensors.items():
+        value.requires_grad_("running_" not in name)
+    return tensors
+
+
+def logits(
+    graph: Graph, params: Tensors, x: torch.Tensor, training: bool, at_neurons: Callable | None = None
+) -> torch.Tensor:
+    """The graph's output; `at_neurons(name, y)` may replace the result of every convolution and Linear."""
+    values = {INPUT: x}
+    for node in graph.nodes:
+        y = _run(node, params, [values[name] for name in node.inputs], training)
+        if at_neurons and isinstance(node.op, Conv2d | Linear):
+            y = at_neurons(node.name, y)
+        values[node.name] = y
+    return values[graph.nodes[-1].name].flatten(1)
+
+
+def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool) -> torch.Tensor:
+    op, x = node.op, inputs[0]
+    weight, bias = params.get(f"{node.name}.weight"), params.get(f"{node.name}.bias")
+    if isinstance(op, Conv2d):
+        return F.conv2d(x, weight, bias, op.stride, op.padding, op.dilation, op.groups)
+    if isinstance(op, Linear):
+        return F.linear(x, weight, bias)
+    if isinstance(op, BatchNorm2d):
+        stats = params[f"{node.name}.running_mean"], params[f"{node.name}.running_var"]
+        return F.batch_norm(x, *stats, weight, bias, training, op.momentum, op.eps)
+    if isinstance(op, GroupNorm):
+        return F.group_norm(x, op.num_groups, weight, bias, op.eps)
+    if isinstance(op, MaxPool2d):
+        return F.max_pool2d(x, op.kernel_size, op.stride, op.padding)
+    if isinstance(op, AvgPool2d):
+        return F.avg_pool2d(x, op.kernel_size, op.stride, op.padding, count_include_pad=op.count_include_pad)
+    if isinstance(op, GlobalAvgPool):
+        return F.adaptive_avg_pool2d(x, 1)
+    if isinstance(op, Flatten):
+        return x.flatten(1)
+    if isinstance(op, ReLU):
+        return F.relu(x)
+    assert isinstance(op, Add)
+    return x + inputs[1]
+
+
+def gradients(graph: Graph, params: Params, x: np.ndarray, y: np.ndarray, at_neurons: Callable | None = None) -> Params:
+    """Dense gradient of the mean loss of one batch, in training mode."""
+    tensors = to_torch(params)
+    outputs = logits(graph, tensors, torch.tensor(np.asarray(x, np.float64)), True, at_neurons)
+    F.cross_entropy(outputs, torch.tensor(y, dtype=torch.int64)).backward()
+    return {name: value.grad.numpy() for name, value in tensors.items() if value.grad is not None}
+
+
+def block(dense: np.ndarray, rows: np.ndarray | None, cols: np.ndarray | None) -> np.ndarray:
+    """The rows and columns of a dense gradient."""
+    part = dense if rows is None else dense[rows]
+    return part if cols is None else part[:, cols]
