@@ -1,0 +1,141 @@
+"""npz files: the documented keys, their defaults, and every kind of damage."""
+
+import io
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgefl.data import load
+from edgefl.data.npz import read_npz
+from edgefl.errors import DataError
+
+X = np.arange(24, dtype=np.uint8).reshape(4, 2, 3)
+Y = np.array([0, 1, 2, 1])
+
+
+def save(folder: Path, **arrays: object) -> Path:
+    path = folder / "made.npz"
+    np.savez_compressed(path, **{"x": X, "y": Y, **arrays})
+    return path
+
+
+def npy(array: np.ndarray, **options: bool) -> bytes:
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, array, **options)
+    return stream.getvalue()
+
+
+def zip_of(folder: Path, **members: bytes) -> Path:
+    with zipfile.ZipFile(folder / "made.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        for key, content in members.items():
+            archive.writestr(f"{key}.npy", content)
+    return folder / "made.npz"
+
+
+def test_defaults(tmp_path: Path) -> None:
+    data = read_npz(save(tmp_path))
+    assert data.name == "made" and data.x.shape == (4, 1, 2, 3) and data.y.tolist() == [0, 1, 2, 1]
+    assert (data.classes, data.scale, data.shift) == (3, 1 / 255, 0.0)
+    assert data.groups is None and data.x_test is None and data.partial is None
+
+
+def test_every_key(tmp_path: Path) -> None:
+    data = read_npz(
+        save(tmp_path, x_test=X[:1], y_test=Y[:1], group=np.array([4, 4, 6, -1]), group_test=np.array([4]), classes=7,
+             scale=0.5, shift=2.0, partial="one writer of ten"),
+    )  # fmt: skip
+    assert (data.classes, data.scale, data.shift, data.partial) == (7, 0.5, 2.0, "one writer of ten")
+    assert data.groups is not None and data.groups.tolist() == [4, 4, 6, -1]
+    assert data.groups_test is not None and data.groups_test.tolist() == [4]
+    assert data.x_test is not None and data.x_test.tolist() == X[:1, np.newaxis].tolist()
+
+
+def test_floats_stay_as_they_are(tmp_path: Path) -> None:
+    data = read_npz(save(tmp_path, x=np.full((4, 3, 2, 2), 0.25)))
+    assert data.x.dtype == np.float32 and data.input_shape == (3, 2, 2)
+    assert (data.scale, data.shift) == (1.0, 0.0) and data.x.max() == 0.25
+
+
+def test_column_major_arrays(tmp_path: Path) -> None:
+    assert read_npz(save(tmp_path, x=np.asfortranarray(X))).x.tolist() == X[:, np.newaxis].tolist()
+
+
+def test_quantised_features_and_class_names(tmp_path: Path) -> None:
+    data = read_npz(save(tmp_path, lo=-13.8, hi=9.9, class_names=np.array(["yes", "no", "up", "down"])))
+    assert data.classes == 4 and data.shift == -1.0 and 255 * data.scale + data.shift == 1.0
+
+
+def test_named_group_wins(tmp_path: Path) -> None:
+    path = save(tmp_path, speaker_train=np.array([0, 0, 1, 1]), drawer_train=np.array([9, 8, 7, 6]))
+    speaker, drawer = read_npz(path).groups, read_npz(path, "drawer").groups
+    assert speaker is not None and speaker.tolist() == [0, 0, 1, 1]
+    assert drawer is not None and drawer.tolist() == [9, 8, 7, 6]
+    with pytest.raises(DataError, match=r"no writer or writer_train among drawer_train, .*; expected group ids"):
+        read_npz(path, "writer")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": X.astype(np.int16)}, r"x is int16 \(4, 2, 3\); expected uint8 or float"),
+        ({"x": X[0]}, r"x is uint8 \(2, 3\)"),
+        ({"y": Y.astype(float)}, r"y is float64 \(4,\); expected integers \[N\]"),
+        ({"y": Y[:3]}, r"y is int32 \(3,\); expected int32 \(4,\)"),
+        ({"y": np.array([0, 1, 2**40, 1])}, "y goes from 0 to 1099511627776; expected 32-bit integers"),
+        ({"classes": 2}, r"y\[2\] is 2; expected 0 <= label < 2"),
+        ({"scale": 1.0}, "no shift; expected scale and shift together"),
+        ({"scale": np.nan, "shift": 0.0}, "scale is float64 .*; expected one finite number"),
+        ({"group": np.zeros(3, int)}, r"groups is int32 \(3,\)"),
+    ],
+)
+def test_wrong_array_is_named(tmp_path: Path, arrays: dict[str, object], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_npz(save(tmp_path, **arrays))
+
+
+def test_missing_labels_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no y or y_train among x; expected one of them"):
+        read_npz(zip_of(tmp_path, x=npy(X)))
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        (npy(X)[:-1], "x: ends after 23 bytes of content; expected 24"),
+        (npy(X) + b"\0", "x: has bytes after its content"),
+        (b"\x93NUMPZ" + npy(X)[6:], "x: .*; expected an npy file"),
+        (npy(X)[:30], "x: .*; expected an npy file"),
+        (npy(np.array([{}] * 4, object), allow_pickle=True), "x: pickled objects of type object"),
+        (npy(X).replace(b"(4, 2, 3)", b"(-4, 2,3)"), r"x: shape \(-4, 2, 3\)"),
+    ],
+)
+def test_damaged_member_is_named(tmp_path: Path, member: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_npz(zip_of(tmp_path, x=member, y=npy(Y)))
+
+
+def test_not_a_zip_is_named(tmp_path: Path) -> None:
+    (tmp_path / "made.npz").write_bytes(b"not a zip")
+    with pytest.raises(DataError, match=r"made\.npz: cannot be read .*expected an undamaged file"):
+        read_npz(tmp_path / "made.npz")
+
+
+def test_claimed_shape_is_not_allocated(tmp_path: Path) -> None:
+    claim = npy(np.zeros((4, 222, 333), np.uint8)).replace(b"(4, 222, 333)", b"(40000000, 9)")
+    tracemalloc.start()
+    with pytest.raises(DataError, match="ends after 295704 bytes of content; expected 360000000"):
+        read_npz(zip_of(tmp_path, x=claim, y=npy(Y)))
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+
+
+def test_real_npz_with_speakers(real_data: Path) -> None:
+    path = real_data / "speech_commands_testset_logmel.npz"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    data = load(path.name, real_data)
+    assert (len(data), data.classes, data.input_shape) == (3989, 12, (1, 49, 40))
+    assert data.groups is not None and data.groups.max() == 238
