@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from . import contracts
+from . import contracts_conv as contracts
 from .checks import Array, Ids, Pair, Window
 
 
@@ -102,13 +102,13 @@ def conv2d_grad_weight(
         for i, j, seen in _taps(_padded(x, window), window):
             dw[:, :, i, j] = np.tensordot(sent, _grouped(seen, 1)[:, 0], axes=((0, 2), (0, 2)))
         return
-    planes = _planes_read(rows, dy.shape[1] // groups, in_channels // groups, x.shape[1] == in_channels)
+    planes = planes_read(rows, dy.shape[1] // groups, in_channels // groups, x.shape[1] == in_channels)
     for i, j, seen in _taps(_padded(x, window), window):
         read = seen[:, planes].reshape(len(x), *planes.shape, sent.shape[2])
         dw[:, :, i, j] = np.einsum("bjp,bjip->ji", sent, read)
 
 
-def _planes_read(rows: Array, outs_per_group: int, ins_per_group: int, holds_all: bool) -> Array:
+def planes_read(rows: Array, outs_per_group: int, ins_per_group: int, holds_all: bool) -> Array:
     """[|rows|, ins_per_group]: the planes of x that each output channel reads."""
     group = rows // outs_per_group
     first = group if holds_all else np.searchsorted(np.unique(group), group)
@@ -148,7 +148,7 @@ def maxpool_backward(
     dx[:, chosen] = _inside(padded, window)
 
 
-def _cells(window: Window, count_include_pad: bool, dtype: np.dtype[Any]) -> Array:
+def pool_cells(window: Window, count_include_pad: bool, dtype: np.dtype[Any]) -> Array:
     """[1, 1, out_h, out_w]: the number of cells that each average is over."""
     real = _padded(np.ones((1, 1, *window.source), dtype), window, float(count_include_pad))
     return np.sum([seen for _, _, seen in _taps(real, window)], axis=0)
@@ -160,7 +160,7 @@ def avgpool_forward(x: Array, y: Array, kernel: Pair, stride: Pair, padding: Pai
     total = np.zeros_like(y)
     for _, _, seen in _taps(_padded(x, window), window):
         total += seen
-    y[:] = total / _cells(window, count_include_pad, y.dtype)
+    y[:] = total / pool_cells(window, count_include_pad, y.dtype)
 
 
 def avgpool_backward(
@@ -169,7 +169,7 @@ def avgpool_backward(
     """dx[:, channels] = each dy spread evenly over its window; other channels of dx are left alone."""
     window = contracts.avgpool_backward(dy, dx, kernel, stride, padding, channels)
     chosen = slice(None) if channels is None else channels
-    share = dy[:, chosen] / _cells(window, count_include_pad, dy.dtype)
+    share = dy[:, chosen] / pool_cells(window, count_include_pad, dy.dtype)
     padded = _padded(np.zeros_like(dx[:, chosen]), window)
     for _, _, target in _taps(padded, window):
         target += share
