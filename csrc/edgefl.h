@@ -167,7 +167,8 @@ typedef struct {
 /* In place on the block w[rows, cols, :] of w [n_rows, n_cols, inner]; everything else untouched. Compact arrays
  * [|rows|, |cols|, inner]: grad, and where not NULL velocity, centre, linear.
  *   g = *scale * grad + weight_decay w + pull (w - centre) + linear ; v = momentum v + g ; w -= lr (momentum ? v : g)
- * scale NULL means 1. velocity may be NULL only if momentum is 0. (torch.optim.SGD, dampening 0; start with v = 0.) */
+ * scale NULL means 1. velocity may be NULL only if momentum is 0, and is
+ * then neither read nor written. (torch.optim.SGD, dampening 0; start with v = 0.) */
 efl_status efl_sgd_f32(float *w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols, const float *grad,
                        const efl_sgd *sgd, const float *scale, float *velocity, const float *centre, const float *linear);
 

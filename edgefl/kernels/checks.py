@@ -62,13 +62,14 @@ def optional(name: str, value: Array | None, dtype: np.dtype[Any] | type, shape:
         array(name, value, dtype, shape)
 
 
-def packed(name: str, value: Array | None, size: int) -> None:
-    """Require a uint8 output of `size` bytes in any shape (ReLU bits, pooling codes), or None."""
+def sized(name: str, value: Array | None, dtype: np.dtype[Any] | type, size: int, is_output: bool = False) -> None:
+    """Require an array of `size` values in any shape, or None."""
     if value is None:
         return
-    output(name, value, np.uint8, (None,) * getattr(value, "ndim", 1))
+    check = output if is_output else array
+    check(name, value, dtype, (None,) * getattr(value, "ndim", 1))
     if value.size != size:
-        raise ValueError(f"{name} holds {value.size} bytes; expected {size}")
+        raise ValueError(f"{name} has shape {value.shape}; expected {size} values")
 
 
 def floating(name: str, value: Array, least_dimensions: int) -> np.dtype[Any]:

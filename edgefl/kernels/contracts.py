@@ -23,8 +23,8 @@ from .checks import (
     ids,
     optional,
     output,
-    packed,
     require,
+    sized,
 )
 
 # ---- batches --------------------------------------------------------------------------------------------------------
@@ -185,12 +185,13 @@ def bit_bytes(shape: tuple[int, ...]) -> int:
 def relu_forward(x: Array, y: Array, bits: Array | None) -> None:
     dtype = floating("x", x, 2)
     output("y", y, dtype, x.shape)
-    packed("bits", bits, bit_bytes(x.shape))
+    sized("bits", bits, np.uint8, bit_bytes(x.shape), is_output=True)
 
 
 def relu_backward(dy: Array, bits: Array, dx: Array, channels: Ids) -> None:
     dtype = floating("dy", dy, 2)
-    packed("bits", bits, bit_bytes(dy.shape))
+    _given("bits", bits)
+    sized("bits", bits, np.uint8, bit_bytes(dy.shape))
     output("dx", dx, dtype, dy.shape)
     ids("channels", channels, dy.shape[1])
 
@@ -229,6 +230,14 @@ def clip_scale(total: Array, max_norm: float, scale: Array) -> None:
     require(max_norm >= 0, "max_norm", max_norm, "a norm that is not negative")
 
 
+def _given(name: str, value: Array | None) -> None:
+    require(value is not None, name, value, "an array")
+
+
+def _block_size(w: Array, rows: Ids, cols: Ids) -> int:
+    return ids("rows", rows, w.shape[0]) * ids("cols", cols, w.shape[1]) * w.shape[2]
+
+
 def sgd(
     w: Array,
     grad: Array,
@@ -242,14 +251,14 @@ def sgd(
 ) -> None:
     dtype = floating("w", w, 3)
     output("w", w, dtype, (None,) * 3)
-    block = (ids("rows", rows, w.shape[0]), ids("cols", cols, w.shape[1]), w.shape[2])
-    array("grad", grad, dtype, block)
+    size = _block_size(w, rows, cols)
+    _given("grad", grad)
+    sized("grad", grad, dtype, size)
     array("hyper", hyper, dtype, (4,))
     optional("scale", scale, dtype, (1,))
-    if velocity is not None:
-        output("velocity", velocity, dtype, block)
-    optional("centre", centre, dtype, block)
-    optional("linear", linear, dtype, block)
+    sized("velocity", velocity, dtype, size, is_output=True)
+    sized("centre", centre, dtype, size)
+    sized("linear", linear, dtype, size)
     require(velocity is not None or hyper[1] == 0, "velocity", velocity, f"an array, because momentum={hyper[1]}")
 
 
@@ -266,24 +275,28 @@ def _four_bytes(name: str, value: Array) -> None:
 def take_axes(w: Array, rows: Ids, cols: Ids, values: Array) -> None:
     _four_bytes("w", w)
     array("w", w, w.dtype, (None,) * 3)
-    output("values", values, w.dtype, (ids("rows", rows, w.shape[0]), ids("cols", cols, w.shape[1]), w.shape[2]))
+    _given("values", values)
+    sized("values", values, w.dtype, _block_size(w, rows, cols), is_output=True)
 
 
 def put_axes(w: Array, rows: Ids, cols: Ids, values: Array) -> None:
     _four_bytes("w", w)
     output("w", w, w.dtype, (None,) * 3)
-    array("values", values, w.dtype, (ids("rows", rows, w.shape[0]), ids("cols", cols, w.shape[1]), w.shape[2]))
+    _given("values", values)
+    sized("values", values, w.dtype, _block_size(w, rows, cols))
 
 
 def take_flat(w: Array, ids: Array, values: Array) -> None:
     _four_bytes("w", w)
     array("w", w, w.dtype, w.shape)
     flat_ids("ids", ids, w.size)
-    output("values", values, w.dtype, ids.shape)
+    _given("values", values)
+    sized("values", values, w.dtype, ids.size, is_output=True)
 
 
 def put_flat(w: Array, ids: Array, values: Array) -> None:
     _four_bytes("w", w)
     output("w", w, w.dtype, w.shape)
     flat_ids("ids", ids, w.size)
-    array("values", values, w.dtype, ids.shape)
+    _given("values", values)
+    sized("values", values, w.dtype, ids.size)

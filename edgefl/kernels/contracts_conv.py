@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from .checks import Array, Ids, Pair, Window, array, floating, ids, optional, output, packed, require, window
+from .checks import Array, Ids, Pair, Window, array, floating, ids, optional, output, require, sized, window
 
 LARGEST_WINDOW = 255  # a max-pooling code is one byte
 
@@ -105,7 +105,7 @@ def _pool(x_name: str, x: Array, kernel: Pair, stride: Pair, padding: Pair) -> W
 def maxpool_forward(x: Array, y: Array, codes: Array | None, kernel: Pair, stride: Pair, padding: Pair) -> Window:
     geometry = avgpool_forward(x, y, kernel, stride, padding)
     require(math.prod(kernel) <= LARGEST_WINDOW, "kernel", kernel, f"at most {LARGEST_WINDOW} cells")
-    packed("codes", codes, y.size)
+    sized("codes", codes, np.uint8, y.size, is_output=True)
     return geometry
 
 
@@ -114,7 +114,8 @@ def maxpool_backward(
 ) -> Window:
     geometry = avgpool_backward(dy, dx, kernel, stride, padding, channels)
     require(math.prod(kernel) <= LARGEST_WINDOW, "kernel", kernel, f"at most {LARGEST_WINDOW} cells")
-    packed("codes", codes, dy.size)
+    require(codes is not None, "codes", codes, "an array")
+    sized("codes", codes, np.uint8, dy.size)
     return geometry
 
 

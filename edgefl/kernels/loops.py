@@ -240,8 +240,7 @@ def sgd(
                     step += pull * (value - centre[j, k, p])
                 if linear.size:
                     step += linear[j, k, p]
-                if velocity.size:
-                    moved = momentum * velocity[j, k, p] + step
-                    velocity[j, k, p] = moved
-                    step = moved if momentum != 0 else step
+                if velocity.size and momentum != 0:
+                    step += momentum * velocity[j, k, p]
+                    velocity[j, k, p] = step
                 w[rows[j], cols[k], p] = value - lr * step

@@ -284,17 +284,18 @@ def sgd(
     hyper: Array,
     rows: Ids,
     cols: Ids,
-    scale: Array | None,
-    velocity: Array | None,
-    centre: Array | None,
-    linear: Array | None,
+    scale: Array | None = None,
+    velocity: Array | None = None,
+    centre: Array | None = None,
+    linear: Array | None = None,
 ) -> None:
     """As reference.sgd."""
     contracts.sgd(w, grad, hyper, rows, cols, scale, velocity, centre, linear)
-    none = np.empty((0, 0, 0), w.dtype)
-    extras = [none if extra is None else extra for extra in (velocity, centre, linear)]
+    row_ids, col_ids = _all_or(rows, w.shape[0]), _all_or(cols, w.shape[1])
+    block, none = (len(row_ids), len(col_ids), w.shape[2]), np.empty((0, 0, 0), w.dtype)
+    extras = [none if extra is None else extra.reshape(block) for extra in (velocity, centre, linear)]
     factor = w.dtype.type(1) if scale is None else scale[0]
-    _sgd(w, grad, hyper, _all_or(rows, w.shape[0]), _all_or(cols, w.shape[1]), factor, *extras)
+    _sgd(w, grad.reshape(block), hyper, row_ids, col_ids, factor, *extras)
 
 
 class Program(_RecordedCalls):

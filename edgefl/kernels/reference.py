@@ -186,28 +186,30 @@ def sgd(
     hyper: Array,
     rows: Ids,
     cols: Ids,
-    scale: Array | None,
-    velocity: Array | None,
-    centre: Array | None,
-    linear: Array | None,
+    scale: Array | None = None,
+    velocity: Array | None = None,
+    centre: Array | None = None,
+    linear: Array | None = None,
 ) -> None:
     """One step on the block w[rows, cols, :] of w [R, C, inner]; the rest of w is untouched.
 
-    g = scale grad + decay w + pull (w - centre) + linear ; v = momentum v + g ; w -= lr (v if momentum else g).
-    hyper = lr, momentum, decay, pull. The other arrays are compact, [|rows|, |cols|, inner].
+    g = scale grad + decay w + pull (w - centre) + linear ; v = momentum v + g ; w -= lr v
+    With momentum 0, v is g, and `velocity` is neither read nor written.
+    hyper = lr, momentum, decay, pull; the other arrays are compact, [|rows|, |cols|, inner] in any shape.
     Source: torch.optim.SGD with dampening 0, started from v = 0.
     """
     contracts.sgd(w, grad, hyper, rows, cols, scale, velocity, centre, linear)
     lr, momentum, decay, pull = hyper
     block = np.ix_(_all_or(rows, w.shape[0]), _all_or(cols, w.shape[1]))
-    step = (grad if scale is None else scale * grad) + decay * w[block]
+    shape = w[block].shape
+    step = (grad if scale is None else scale * grad).reshape(shape) + decay * w[block]
     if centre is not None:
-        step += pull * (w[block] - centre)
+        step += pull * (w[block] - centre.reshape(shape))
     if linear is not None:
-        step += linear
-    if velocity is not None:
-        velocity[:] = momentum * velocity + step
-        step = velocity if momentum else step
+        step += linear.reshape(shape)
+    if velocity is not None and momentum:
+        velocity.reshape(shape)[:] = momentum * velocity.reshape(shape) + step
+        step = velocity.reshape(shape)
     w[block] -= lr * step
 
 
@@ -217,25 +219,26 @@ def sgd(
 def take_axes(w: Array, rows: Ids, cols: Ids, values: Array) -> None:
     """values = w[rows, cols, :], compact."""
     contracts.take_axes(w, rows, cols, values)
-    values[:] = w[np.ix_(_all_or(rows, w.shape[0]), _all_or(cols, w.shape[1]))]
+    values[...] = w[np.ix_(_all_or(rows, w.shape[0]), _all_or(cols, w.shape[1]))].reshape(values.shape)
 
 
 def put_axes(w: Array, rows: Ids, cols: Ids, values: Array) -> None:
     """w[rows, cols, :] = values; the rest of w is untouched."""
     contracts.put_axes(w, rows, cols, values)
-    w[np.ix_(_all_or(rows, w.shape[0]), _all_or(cols, w.shape[1]))] = values
+    block = np.ix_(_all_or(rows, w.shape[0]), _all_or(cols, w.shape[1]))
+    w[block] = values.reshape(w[block].shape)
 
 
 def take_flat(w: Array, ids: Array, values: Array) -> None:
     """values = w.flat[ids]; ids uint32."""
     contracts.take_flat(w, ids, values)
-    values[:] = w.reshape(-1)[ids]
+    values[...] = w.reshape(-1)[ids].reshape(values.shape)
 
 
 def put_flat(w: Array, ids: Array, values: Array) -> None:
     """w.flat[ids] = values; the rest of w is untouched."""
     contracts.put_flat(w, ids, values)
-    w.reshape(-1)[ids] = values
+    w.reshape(-1)[ids] = values.reshape(-1)
 
 
 def fill_zero(x: Array) -> None:

@@ -96,7 +96,7 @@ def conv2d_grad_weight(
     """
     window = contracts.conv2d_grad_weight(x, dy, dw, stride, padding, dilation, groups, outs, ins, in_channels)
     rows = np.arange(dy.shape[1]) if outs is None else outs
-    sent = dy[:, rows].reshape(len(dy), len(rows), -1)
+    sent = _grouped(dy[:, rows], 1)[:, 0]
     if groups == 1:
         x = x if ins is None else x[:, ins]
         for i, j, seen in _taps(_padded(x, window), window):

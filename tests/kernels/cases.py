@@ -1,7 +1,8 @@
-"""Adversarial calls of every kernel operation: shapes at the edges of vector words, empty and full selections, odd geometry.
+"""Adversarial calls of every kernel operation: shapes at the edges of vector words, empty and full selections.
 
-A case makes the arguments of one call, in the operation's order: float32 inputs, and outputs filled with a sentinel so that
-a write outside the promise is seen. Shared with bench/. No backend and no comparison here; convolutions are in cases_conv.py.
+A case makes the arguments of one call, in the operation's order: float32 inputs, and outputs filled with a sentinel so
+that a write outside the promise is seen. Shared with bench/. No backend and no comparison here. Convolutions are in
+cases_conv.py, the loss and the operations on parameters in cases_update.py.
 """
 
 from __future__ import annotations
@@ -167,10 +168,14 @@ def norm_cases() -> Iterator[Case]:
     for number, shape in enumerate([(2, 4, 5), (1, 6, 3, 3), (3, 8, 16), (2, 3, 17), (5, 12), (0, 4, 3), (2, 1, 9)]):
         for groups in [g for g in (1, 2, 3, shape[1]) if shape[1] % g == 0]:
             label, keep = f"{shape_label(*shape)}-g{groups}", number % 2 == 0
-            yield Case("groupnorm_forward", label, lambda rng, s=shape, g=groups, k=keep: groupnorm_forward(rng, s, g, k))
+            yield Case(
+                "groupnorm_forward", label, lambda rng, s=shape, g=groups, k=keep: groupnorm_forward(rng, s, g, k)
+            )
             for kind in ("all", "none", "one", "but_one"):
                 tag = f"{label}-{kind}"
-                yield Case("groupnorm_backward", tag, lambda rng, s=shape, g=groups, k=kind: groupnorm_backward(rng, s, g, k))
+                yield Case(
+                    "groupnorm_backward", tag, lambda rng, s=shape, g=groups, k=kind: groupnorm_backward(rng, s, g, k)
+                )
 
 
 def _affine(rng: Rng, channels: int) -> Args:
@@ -261,7 +266,9 @@ def pool_cases() -> Iterator[Case]:
     for number, (shape, kernel, stride, padding) in enumerate(POOLS):
         window = {"kernel": kernel, "stride": stride, "padding": padding}
         label = f"{shape_label(*shape)}-k{shape_label(*kernel)}-s{shape_label(*stride)}-p{shape_label(*padding)}"
-        yield Case("maxpool_forward", label, lambda rng, s=shape, w=window, n=number: maxpool_forward(rng, s, w, n % 4 > 0))
+        yield Case(
+            "maxpool_forward", label, lambda rng, s=shape, w=window, n=number: maxpool_forward(rng, s, w, n % 4 > 0)
+        )
         for include in (True, False) if any(padding) else (True,):
             tag = f"{label}-{'all' if include else 'inside'}"
             yield Case("avgpool_forward", tag, lambda rng, s=shape, w=window, i=include: avgpool_forward(rng, s, w, i))

@@ -36,7 +36,13 @@ class Geometry(NamedTuple):
         return {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
 
     def __str__(self) -> str:
-        (h, w), (kh, kw), (sh, sw), (ph, pw), (dh, dw) = self.size, self.kernel, self.stride, self.padding, self.dilation
+        (h, w), (kh, kw), (sh, sw), (ph, pw), (dh, dw) = (
+            self.size,
+            self.kernel,
+            self.stride,
+            self.padding,
+            self.dilation,
+        )
         plain = f"{self.batch}x{self.ins}to{self.outs}x{h}x{w}-k{kh}x{kw}-s{sh}x{sw}-p{ph}x{pw}"
         return plain + f"-d{dh}x{dw}" * (self.dilation != (1, 1)) + f"-g{self.groups}" * (self.groups > 1)
 
@@ -49,7 +55,10 @@ GEOMETRIES = list(
             *(Geometry(1, 2, 3, (3, width)) for width in (*WIDTHS, 31, 33)),
             *(Geometry(2, 3, 9, (2, width), (1, 1), padding=(0, 0)) for width in (1, 4, 8, 9, 17)),
             *(Geometry(batch, 3, 4, (4, 4)) for batch in (0, 1, 3, 17)),
-            *(Geometry(2, 3, 5, (7, 6), kernel, padding=(0, 0)) for kernel in ((1, 3), (3, 1), (2, 2), (4, 4), (5, 5), (7, 1))),
+            *(
+                Geometry(2, 3, 5, (7, 6), kernel, padding=(0, 0))
+                for kernel in ((1, 3), (3, 1), (2, 2), (4, 4), (5, 5), (7, 1))
+            ),
             Geometry(2, 5, 6, (1, 1), (1, 1), padding=(0, 0)),
             Geometry(2, 5, 6, (1, 1)),
             Geometry(1, 1, 1, (1, 1), (1, 1), padding=(0, 0)),
@@ -81,7 +90,15 @@ GEOMETRIES = list(
     )
 )
 EVERY_SELECTION = {Geometry(2, 3, 9, (5, 6)), Geometry(3, 6, 16, (16, 16)), Geometry(2, 17, 5, (5, 6))}
-PAIRS = [("all", "all"), ("none", "odd"), ("odd", "none"), ("one", "but_one"), ("but_one", "one"), ("every", "odd"), ("odd", "every")]
+PAIRS = [
+    ("all", "all"),
+    ("none", "odd"),
+    ("odd", "none"),
+    ("one", "but_one"),
+    ("but_one", "one"),
+    ("every", "odd"),
+    ("odd", "every"),
+]
 
 
 def conv_cases() -> Iterator[Case]:
@@ -98,7 +115,9 @@ def conv_cases() -> Iterator[Case]:
             yield from grouped_weight_cases(geometry)
     for kind in ("none", "one", "but_one", "every"):
         geometry = Geometry(2, 9, 5, (5, 6))
-        yield Case("conv2d_grad_weight", f"{geometry}-saved_{kind}", lambda rng, g=geometry, k=kind: saved_planes(rng, g, k))
+        yield Case(
+            "conv2d_grad_weight", f"{geometry}-saved_{kind}", lambda rng, g=geometry, k=kind: saved_planes(rng, g, k)
+        )
 
 
 def grouped_weight_cases(geometry: Geometry) -> Iterator[Case]:
@@ -121,7 +140,14 @@ def forward(rng: Rng, g: Geometry, has_bias: bool) -> Args:
 
 def grad_input(rng: Rng, g: Geometry, rows: str, cols: str) -> Args:
     dy, dx = normal(rng, g.batch, g.outs, *g.result), blank(g.batch, g.ins, *g.size)
-    return {"dy": dy, "weight": _weight(rng, g), "dx": dx, **g.settings, "outs": pick(rows, g.outs), "ins": pick(cols, g.ins)}
+    return {
+        "dy": dy,
+        "weight": _weight(rng, g),
+        "dx": dx,
+        **g.settings,
+        "outs": pick(rows, g.outs),
+        "ins": pick(cols, g.ins),
+    }
 
 
 def grad_weight(rng: Rng, g: Geometry, rows: str, cols: str) -> Args:

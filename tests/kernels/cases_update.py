@@ -1,4 +1,4 @@
-"""Adversarial calls of the loss, the optimiser, and the gather and scatter of parameters. See cases.py for what a case is."""
+"""Adversarial calls of the loss, the optimiser, and the gather and scatter of parameters. See cases.py for the form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ import numpy as np
 
 from .cases import SELECTIONS, WIDTHS, Args, Case, Rng, blank, count, normal, pick, shape_label
 
-BLOCKS = [(3, 4, 1), (5, 3, 9), (1, 1, 1), (17, 8, 1), (8, 17, 4), (4, 1, 25), (7, 1, 1), (0, 3, 2), (3, 0, 2), (2, 33, 9)]
+BLOCKS = [
+    (3, 4, 1),
+    (5, 3, 9),
+    (1, 1, 1),
+    (17, 8, 1),
+    (8, 17, 4),
+    (4, 1, 25),
+    (7, 1, 1),
+    (0, 3, 2),
+    (3, 0, 2),
+    (2, 33, 9),
+]
 
 
 def loss_cases() -> Iterator[Case]:
@@ -50,7 +61,12 @@ def sgd_cases() -> Iterator[Case]:
                 yield Case("sgd", label, lambda rng, s=shape, v=setting, p=pair: sgd(rng, s, v, p))
 
 
-def sgd(rng: Rng, shape: tuple[int, int, int], variant: tuple[float, float, float, float, tuple[str, ...]], pair: tuple[str, str]) -> Args:
+def sgd(
+    rng: Rng,
+    shape: tuple[int, int, int],
+    variant: tuple[float, float, float, float, tuple[str, ...]],
+    pair: tuple[str, str],
+) -> Args:
     rows, cols = pick(pair[0], shape[0]), pick(pair[1], shape[1])
     block = (count(rows, shape[0]), count(cols, shape[1]), shape[2])
     extras: Args = {"scale": None, "velocity": None, "centre": None, "linear": None}
@@ -62,7 +78,10 @@ def sgd(rng: Rng, shape: tuple[int, int, int], variant: tuple[float, float, floa
 
 def parameter_cases() -> Iterator[Case]:
     for number, shape in enumerate(BLOCKS):
-        for pair in (("all", "all"), *((SELECTIONS[1 + (number + k) % 5], SELECTIONS[(number + 2 * k) % 6]) for k in (0, 1, 2))):
+        for pair in (
+            ("all", "all"),
+            *((SELECTIONS[1 + (number + k) % 5], SELECTIONS[(number + 2 * k) % 6]) for k in (0, 1, 2)),
+        ):
             label = f"{shape_label(*shape)}-{pair[0]}-{pair[1]}"
             for op in ("take_axes", "put_axes"):
                 yield Case(op, label, lambda rng, s=shape, p=pair, o=op: axes(rng, s, p, o == "take_axes"))

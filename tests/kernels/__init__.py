@@ -1,0 +1,1 @@
+"""Tests of the kernels, and the cases they share with bench/."""

@@ -1,0 +1,188 @@
+"""How far a float32 kernel may be from the float64 reference.
+
+A sum of n terms computed in float32 in any order errs by at most about n eps sum |terms|, and by about sqrt(n) eps sum
+|terms| when roundings are independent (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). The bound
+asked for is that square root with room for the few roundings outside the sum:
+
+    |error| <= eps (4 + 2 sqrt(n)) magnitude,    eps = 2^-24,  magnitude = the same formula on absolute values
+
+so that a kernel which drops, repeats or misplaces one ordinary term fails. Operations that only move or compare values
+have no entry: their results are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from edgefl.kernels import reference
+
+from .cases import Args, Array
+
+EPS = 2.0**-24
+Bounds = dict[str, Array]
+
+
+def bounds(op: str, before: Args, after: Args) -> Bounds:
+    """Absolute error bounds per output; `before`, `after` = the reference's float64 arguments around the call."""
+    if op in LINEAR:
+        name, terms = LINEAR[op]
+        return {name: growth(terms(before)) * _on_absolute_values(op, before)[name]}
+    return OTHERS[op](before, after) if op in OTHERS else {}
+
+
+def growth(terms: float) -> float:
+    return EPS * (4 + 2 * math.sqrt(terms))
+
+
+def _absolute(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype == np.float64:
+        return np.abs(value)
+    return abs(value) if isinstance(value, float) else value
+
+
+def _on_absolute_values(op: str, before: Args) -> Args:
+    args = {name: _absolute(value) for name, value in before.items()}
+    getattr(reference, op)(**args)
+    return args
+
+
+def _inner(array: Array) -> int:
+    return len(array) * math.prod(array.shape[2:])
+
+
+def _window(args: Args) -> int:
+    return math.prod(args["kernel"])
+
+
+# Operations linear in each argument: output name, and the number of terms of its sums.
+LINEAR: dict[str, tuple[str, Callable[[Args], int]]] = {
+    "gather_rows": ("out", lambda a: 1),
+    "conv2d_forward": ("y", lambda a: math.prod(a["weight"].shape[1:])),
+    "conv2d_grad_input": ("dx", lambda a: len(a["weight"]) * math.prod(a["weight"].shape[2:])),
+    "conv2d_grad_weight": ("dw", lambda a: _inner(a["dy"])),
+    "linear_forward": ("y", lambda a: a["x"].shape[1]),
+    "linear_grad_input": ("dx", lambda a: len(a["weight"])),
+    "linear_grad_weight": ("dw", lambda a: len(a["x"])),
+    "channel_sum": ("out", lambda a: _inner(a["dy"])),
+    "add": ("y", lambda a: 1),
+    "avgpool_forward": ("y", _window),
+    "avgpool_backward": ("dx", _window),
+    "maxpool_backward": ("dx", _window),
+}
+
+
+def _rows(array: Array) -> Array:
+    return array.reshape(*array.shape[:2], math.prod(array.shape[2:]))
+
+
+def batchnorm_forward(before: Args, after: Args) -> Bounds:
+    """Cancellation in x - mean costs a factor of max |x| / std; the variance sees it squared."""
+    x, grow = np.abs(_rows(before["x"])), growth(_inner(before["x"]))
+    largest = x.max(axis=(0, 2))
+    condition = 1 + largest * after["inv_std"]
+    xhat = _rows(np.abs(after["xhat"]))
+    xhat_bound = grow * condition[:, None] * (1 + xhat)
+    y = np.abs(before["weight"])[:, None] * (xhat_bound + 4 * EPS * xhat) + 4 * EPS * np.abs(before["bias"])[:, None]
+    return {
+        "xhat": xhat_bound.reshape(before["x"].shape),
+        "y": y.reshape(before["x"].shape),
+        "inv_std": grow * condition * after["inv_std"],
+        "running_mean": grow * (largest + np.abs(before["running_mean"])),
+        "running_var": grow * (np.abs(after["running_var"]) + np.abs(before["running_var"]) + EPS * largest**2),
+    }
+
+
+def batchnorm_eval(before: Args, after: Args) -> Bounds:
+    inv_std = 1 / np.sqrt(before["running_var"] + before["eps"])
+    spread = (np.abs(_rows(before["x"])) + np.abs(before["running_mean"])[:, None]) * inv_std[:, None]
+    y = growth(4) * (np.abs(before["weight"])[:, None] * spread + np.abs(before["bias"])[:, None])
+    return {"y": y.reshape(before["x"].shape)}
+
+
+def batchnorm_backward(before: Args, after: Args) -> Bounds:
+    sent, seen = np.abs(_rows(before["dy"])), np.abs(_rows(before["xhat"]))
+    grow, gain = growth(_inner(before["dy"])), np.abs(before["weight"] * before["inv_std"])[:, None]
+    count = max(_inner(before["dy"]), 1)
+    bias_sum, weight_sum = sent.sum(axis=(0, 2)), (sent * seen).sum(axis=(0, 2))
+    dx = grow * gain * (sent + (bias_sum[:, None] + seen * weight_sum[:, None]) / count)
+    rows = slice(None) if before["outs"] is None else before["outs"]
+    return {"dx": dx.reshape(before["dx"].shape), "dweight": grow * weight_sum[rows], "dbias": grow * bias_sum[rows]}
+
+
+def _by_group(array: Array, groups: int) -> Array:
+    return array.reshape(len(array), groups, array.shape[1] // groups * math.prod(array.shape[2:]))
+
+
+def groupnorm_forward(before: Args, after: Args) -> Bounds:
+    x, groups = before["x"], before["groups"]
+    members = np.abs(_by_group(x, groups))
+    grow, inv_std = growth(members.shape[2]), after["inv_std"]
+    condition = 1 + members.max(axis=2, initial=0) * inv_std
+    normal = members * inv_std[:, :, None] + condition[:, :, None]
+    xhat = _rows((grow * condition[:, :, None] * (1 + normal)).reshape(x.shape))
+    weight, bias = np.abs(before["weight"])[:, None], np.abs(before["bias"])[:, None]
+    y = weight * (xhat + 4 * EPS * _rows(normal.reshape(x.shape))) + 4 * EPS * bias
+    return {"xhat": xhat.reshape(x.shape), "y": y.reshape(x.shape), "inv_std": grow * condition * inv_std}
+
+
+def groupnorm_backward(before: Args, after: Args) -> Bounds:
+    dy, groups = np.abs(before["dy"]), before["groups"]
+    sent = _by_group((_rows(dy) * np.abs(before["weight"])[:, None]).reshape(dy.shape), groups)
+    seen = _by_group(np.abs(before["xhat"]), groups)
+    drift = (sent.sum(axis=2) + 0)[:, :, None] + seen * (sent * seen).sum(axis=2)[:, :, None]
+    dx = growth(sent.shape[2]) * np.abs(before["inv_std"])[:, :, None] * (sent + drift / max(sent.shape[2], 1))
+    rows, grow = slice(None) if before["outs"] is None else before["outs"], growth(_inner(dy))
+    dweight, dbias = (grow * _rows(product).sum(axis=(0, 2))[rows] for product in (dy * np.abs(before["xhat"]), dy))
+    return {"dx": dx.reshape(dy.shape), "dweight": dweight, "dbias": dbias}
+
+
+def softmax_xent(before: Args, after: Args) -> Bounds:
+    """exp turns an absolute error of the shifted logit into a relative one of the probability."""
+    logits = before["logits"]
+    if not logits.size:
+        return {}
+    span = np.abs(logits).max(axis=1, keepdims=True) * 2 + 1
+    probability = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probability /= probability.sum(axis=1, keepdims=True)
+    onehot = np.eye(logits.shape[1])[before["labels"]]
+    grow = growth(logits.shape[1])
+    found = {"loss": np.array([grow * float((span + math.log(logits.shape[1])).sum())])}
+    if before["dlogits"] is not None:
+        found["dlogits"] = grow * (probability * span + onehot) / len(logits) + 1e-38
+    return found
+
+
+def sgd(before: Args, after: Args) -> Bounds:
+    """The step on absolute values: a negative rate and centre turn its two differences into sums."""
+    args = {name: _absolute(value) for name, value in before.items()}
+    args["hyper"][0] *= -1
+    if args["centre"] is not None:
+        args["centre"] *= -1
+    reference.sgd(**args)
+    return {name: growth(6) * args[name] for name in ("w", "velocity") if args[name] is not None}
+
+
+def sum_squares(before: Args, after: Args) -> Bounds:
+    """Summed in float64: the float64 rounding alone."""
+    return {"total": (4 + 2 * math.sqrt(before["x"].size)) * 2.0**-53 * after["total"]}
+
+
+def clip_scale(before: Args, after: Args) -> Bounds:
+    return {"scale": growth(1) * after["scale"]}
+
+
+OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
+    "batchnorm_forward": batchnorm_forward,
+    "batchnorm_eval": batchnorm_eval,
+    "batchnorm_backward": batchnorm_backward,
+    "groupnorm_forward": groupnorm_forward,
+    "groupnorm_backward": groupnorm_backward,
+    "softmax_xent": softmax_xent,
+    "sgd": sgd,
+    "sum_squares": sum_squares,
+    "clip_scale": clip_scale,
+}

@@ -1,0 +1,87 @@
+"""Making calls for the tests: arguments copied into guarded memory, and outputs compared with the float64 reference."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from edgefl.kernels import reference
+
+from .bounds import bounds
+from .cases import Args, Array, Case
+
+GUARD = 64  # elements on each side
+
+
+class Guarded:
+    """Copies of the arrays of one call, each inside a buffer whose margins are poisoned and checked afterwards."""
+
+    def __init__(self, args: Args, shift: int = 1) -> None:
+        """shift  elements off the buffer's alignment, so that no kernel may assume aligned data"""
+        self._shift, self._buffers = shift, {}
+        self.args: Args = {name: self._place(name, value) for name, value in args.items()}
+
+    def _place(self, name: str, value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        buffer = np.full(value.size + 2 * GUARD, np.nan if value.dtype.kind == "f" else 77, value.dtype)
+        inside = buffer[GUARD + self._shift : GUARD + self._shift + value.size].reshape(value.shape)
+        inside[...] = value
+        self._buffers[name] = buffer
+        return inside
+
+    def check(self) -> None:
+        """Fail if anything was written outside an array."""
+        for name, buffer in self._buffers.items():
+            start, size = GUARD + self._shift, self.args[name].size
+            margins = np.concatenate([buffer[:start], buffer[start + size :]])
+            untouched = np.isnan(margins) if buffer.dtype.kind == "f" else margins == 77
+            assert untouched.all(), f"{name}: written outside its memory"
+
+
+def as_float64(args: Args) -> Args:
+    """The same call in float64, in memory of its own."""
+    return {name: _widened(value) for name, value in args.items()}
+
+
+def _widened(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    return value.astype(np.float64) if value.dtype == np.float32 else value.copy()
+
+
+def run(module: ModuleType, op: str, args: Args) -> Args:
+    """Call `op` with its arguments by position, as every caller does; return them."""
+    getattr(module, op)(*args.values())
+    return args
+
+
+def check_case(module: ModuleType, case: Case) -> None:
+    """Compare one call with the float64 reference, and everything it may not touch with what was there."""
+    args = case.args()
+    before, wanted = as_float64(args), run(reference, case.op, as_float64(args))
+    allowed = bounds(case.op, before, wanted)
+    guarded = Guarded(args)
+    found = run(module, case.op, guarded.args)
+    guarded.check()
+    for name, value in wanted.items():
+        if isinstance(value, np.ndarray):
+            compare(name, found[name], value, args[name], allowed.get(name))
+
+
+def compare(name: str, found: Array, wanted: Array, initial: Array, allowed: Array | None) -> None:
+    """Require |found - wanted| <= allowed where the reference wrote, and the initial bits where it did not."""
+    with np.errstate(invalid="ignore"):
+        wrote = wanted != initial
+        exact = wanted.astype(initial.dtype)
+        tolerance = np.zeros(wanted.shape) if allowed is None else allowed
+        error = np.abs(found.astype(np.float64) - (exact if allowed is None else wanted))
+    same_bits = found.view(f"u{found.itemsize}") == initial.view(f"u{initial.itemsize}")
+    assert same_bits[~wrote].all(), f"{name}: written at {np.argwhere(~same_bits & ~wrote)[0]} outside the selection"
+    bad = wrote & ~(error <= tolerance)
+    if bad.any():
+        at = tuple(np.argwhere(bad)[0])
+        detail = f"found {found[at]!r}, reference {wanted[at]!r}, allowed error {tolerance[at]:.3g}"
+        raise AssertionError(f"{name}{list(map(int, at))}: {detail}; {int(bad.sum())} of {bad.size} differ")

@@ -1,0 +1,58 @@
+"""The backends that the kernel tests run on: the reference in float32, numba, and native under each instruction set.
+
+EDGEFL_KERNELS restricts them to one. Otherwise native is required, so that a build that fails cannot pass as a skip:
+where it cannot be loaded, every test of it fails and says why. test_isas.py names the instruction sets left out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from edgefl import kernels
+
+CHOSEN = os.environ.get("EDGEFL_KERNELS")
+
+
+def _isas() -> list[str]:
+    try:
+        native = importlib.import_module("edgefl.kernels.native")
+    except ImportError:
+        return ["scalar"]
+    return [isa for isa in kernels.ISAS if native.has_isa(isa)]
+
+
+BACKENDS = [
+    name
+    for name in ("reference", "numba", *(f"native-{isa}" for isa in _isas()))
+    if CHOSEN in (None, name.partition("-")[0])
+]
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    """Each backend's module in turn; native with the instruction set capped, and restored afterwards."""
+    name, _, isa = request.param.partition("-")
+    if name == "numba" and CHOSEN is None and importlib.util.find_spec("numba") is None:
+        pytest.skip("numba is not installed")
+    module = kernels.backend(name)
+    if not isa:
+        yield module
+        return
+    before = module.isa()
+    module.cap_isa(isa)
+    yield module
+    module.cap_isa(before)
+
+
+@pytest.fixture
+def native() -> ModuleType:
+    """The native module, where this run uses it."""
+    if CHOSEN not in (None, "native"):
+        pytest.skip(f"EDGEFL_KERNELS={CHOSEN}")
+    return importlib.import_module("edgefl.kernels.native")
