@@ -1,0 +1,203 @@
+"""bytes -> Update: the inverse of codec.encode, for bytes that anybody may have sent.
+
+It trusts nothing: every number is checked against the specification and the size of the payload before it is used, and
+every check has a named test. The format is in codec.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefl.codec_format import (
+    ALIGNMENT,
+    AXES,
+    DENSE,
+    ENTRY,
+    FLAT,
+    FLOAT16,
+    HASH_BYTES,
+    HEADER,
+    KNOWN,
+    MAGIC,
+    VERSION,
+    WIDTHS,
+    Sets,
+)
+from edgefl.codec_ids import Coding, decode_ids, size_of
+from edgefl.errors import CodecError
+from edgefl.update import Axes, Block, Flat, Update, block_shape
+
+if TYPE_CHECKING:
+    from edgefl.selection import NeuronSet
+    from edgefl.spec import ModelSpec
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A row of a table: a group or parameter by name, its coding, and its number of ids or values."""
+
+    name: str
+    coding: int
+    count: int
+
+
+def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | None = None) -> Update:
+    """The update that a payload holds; its values are float32.
+
+    data   `bytes` are not copied: float32 values are read-only views of them. Other buffers are copied first
+    limit  largest size accepted, in bytes
+    known  the neuron set whose hash the payload must carry; None if it must carry its own ids
+    Raises CodecError if `data` is anything but the one payload of an update of this model; what, value and expectation
+           are in its text. Memory used before that is bounded by the size of `data` and the groups of `spec`.
+    """
+    if len(data) > limit:
+        raise CodecError(f"payload of {len(data)} bytes; the limit is {limit}")
+    reader = _Reader(bytes(data))
+    is_float16, set_count, block_count = _read_header(reader, spec, known)
+    set_table = _read_table(reader, "id set", "group", set_count, list(spec.groups))
+    block_table = _read_table(reader, "block", "parameter", block_count, list(spec.params))
+    sets = Sets(known.active, known.keys) if known is not None else _read_sets(reader, set_table, spec)
+    indices = [_read_index(reader, entry, spec, sets) for entry in block_table]
+    _check_sets_are_read(set_table, block_table, spec)
+    reader.skip_padding()
+    shapes = [block_shape(spec.params[entry.name].shape, index) for entry, index in zip(block_table, indices)]
+    parts = _read_values(reader, block_table, is_float16)
+    return Update(
+        {
+            entry.name: Block(spec.params[entry.name].shape, index, part.reshape(shape))
+            for entry, index, shape, part in zip(block_table, indices, shapes, parts)
+        }
+    )
+
+
+class _Reader:
+    """A position in a payload."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def take(self, what: str, size: int) -> memoryview:
+        left = len(self.data) - self.at
+        if size > left:
+            raise CodecError(f"{what}: {left} bytes left; expected {size}")
+        self.at += size
+        return memoryview(self.data)[self.at - size : self.at]
+
+    def skip_padding(self) -> None:
+        padding = self.take("padding", -self.at % ALIGNMENT)
+        if any(padding):
+            raise CodecError(f"padding {padding.hex()}; expected zero bytes")
+
+
+def _read_header(reader: _Reader, spec: ModelSpec, known: NeuronSet | None) -> tuple[bool, int, int]:
+    """Whether values are float16, the number of id sets and the number of blocks."""
+    magic, version, flags, set_count, fingerprint, block_count = HEADER.unpack(reader.take("header", HEADER.size))
+    if magic != MAGIC:
+        raise CodecError(f"magic {magic!r}; expected {MAGIC!r}")
+    if version != VERSION:
+        raise CodecError(f"version {version}; expected {VERSION}")
+    if flags & ~(FLOAT16 | KNOWN):
+        raise CodecError(f"flags {flags:#04x}; expected no bits but {FLOAT16 | KNOWN:#04x}")
+    if fingerprint != spec.fingerprint:
+        raise CodecError(f"payload of model {fingerprint.hex()}; expected {spec.fingerprint.hex()}")
+    _read_selection(reader, bool(flags & KNOWN), known)
+    if set_count > (0 if known is not None else len(spec.groups)):
+        raise CodecError(f"{set_count} id sets; expected at most {0 if known is not None else len(spec.groups)}")
+    if block_count > len(spec.params):
+        raise CodecError(f"{block_count} blocks; expected at most {len(spec.params)}")
+    return bool(flags & FLOAT16), set_count, block_count
+
+
+def _read_selection(reader: _Reader, is_known: bool, known: NeuronSet | None) -> None:
+    if known is None:
+        if is_known:
+            raise CodecError("payload without ids; expected one that carries its neuron ids")
+        return
+    expected = known.hash()
+    if not is_known:
+        raise CodecError(f"payload with its own ids; expected the hash {expected.hex()} of the neuron set")
+    found = bytes(reader.take("hash of the neuron set", HASH_BYTES))
+    if found != expected:
+        raise CodecError(f"neuron set {found.hex()}; expected {expected.hex()}")
+
+
+def _read_table(reader: _Reader, what: str, member: str, count: int, names: list[str]) -> list[_Entry]:
+    """Entries with the names of their groups or parameters, whose numbers must increase."""
+    data, entries, last = reader.take(f"table of {count} {what}s", count * ENTRY.size), [], -1
+    for number, coding, size in ENTRY.iter_unpack(data):
+        if number >= len(names):
+            raise CodecError(f"{what} of {member} {number}; expected {member}s below {len(names)}")
+        if number <= last:
+            raise CodecError(f"{what} of {member} {number} after {last}; expected each once and in order")
+        entries.append(_Entry(names[number], coding, size))
+        last = number
+    return entries
+
+
+def _read_sets(reader: _Reader, table: list[_Entry], spec: ModelSpec) -> Sets:
+    active: dict[str, npt.NDArray[np.int32]] = {}
+    keys: dict[str, int | None] = {}
+    for entry in table:
+        n, k, where = spec.groups[entry.name], entry.count, f"group {entry.name!r}"
+        if not 0 < k < n:
+            raise CodecError(f"{where}: {k} active neurons of {n}; expected at least 1, and not all")
+        data = reader.take(f"ids of {where}", size_of(where, entry.coding, n, k, seed_allowed=True))
+        ids, keys[entry.name] = decode_ids(where, entry.coding, data, n, k)
+        active[entry.name] = ids.astype(np.int32)
+    return Sets(active, keys)
+
+
+def _read_index(reader: _Reader, entry: _Entry, spec: ModelSpec, sets: Sets) -> Axes | Flat | None:
+    """The index of a block, which gives as many values as its entry says."""
+    param, where = spec.params[entry.name], f"block {entry.name!r}"
+    index: Axes | Flat | None = None
+    if entry.coding == AXES:
+        index = sets.axes(param, spec)
+        if index is None:
+            raise CodecError(f"{where} in coding axes; expected dense, its groups are whole")
+    elif FLAT <= entry.coding < FLAT + Coding.SEED:
+        return _read_flat(reader, where, entry, math.prod(param.shape))
+    elif entry.coding != DENSE:
+        raise CodecError(f"{where} in coding {entry.coding}; expected 0 to {FLAT + Coding.SEED - 1}")
+    expected = math.prod(block_shape(param.shape, index))
+    if entry.count != expected:
+        raise CodecError(f"{where} of {entry.count} values; expected {expected}")
+    return index
+
+
+def _read_flat(reader: _Reader, where: str, entry: _Entry, n: int) -> Flat:
+    if entry.count > n:
+        raise CodecError(f"{where} of {entry.count} values; expected at most {n}")
+    coding = entry.coding - FLAT
+    data = reader.take(f"coordinates of {where}", size_of(where, coding, n, entry.count, seed_allowed=False))
+    return Flat(decode_ids(where, coding, data, n, entry.count)[0], n)
+
+
+def _check_sets_are_read(set_table: list[_Entry], block_table: list[_Entry], spec: ModelSpec) -> None:
+    params = (spec.params[entry.name] for entry in block_table if entry.coding == AXES)
+    read = {axis.group for param in params for axis in (param.rows, param.cols) if axis is not None}
+    for entry in set_table:
+        if entry.name not in read:
+            raise CodecError(f"ids of group {entry.name!r}, which no block reads; expected none")
+
+
+def _read_values(reader: _Reader, table: list[_Entry], is_float16: bool) -> list[npt.NDArray[np.float32]]:
+    """One flat float32 array per block; views of the payload unless they had to be widened."""
+    width = WIDTHS["float16" if is_float16 else "float32"]
+    bounds = np.cumsum([0, *(entry.count for entry in table)])
+    data = reader.take("values", width * int(bounds[-1]))
+    if reader.at != len(reader.data):
+        raise CodecError(f"{len(reader.data) - reader.at} trailing bytes; expected none after the values")
+    values = np.frombuffer(data, "<f2" if is_float16 else "<f4").astype(np.float32, copy=False)
+    parts = [values[start:end] for start, end in pairwise(bounds)]
+    if is_float16 and not np.isfinite(values).all():
+        name = next(entry.name for entry, part in zip(table, parts) if not np.isfinite(part).all())
+        raise CodecError(f"block {name!r} holds a non-finite float16 value; expected finite ones")
+    return parts
