@@ -10,6 +10,11 @@
 #include "../kernels/pool.inl.h"
 #include "../kernels/softmax.inl.h"
 #include "../kernels/sgd.inl.h"
+#include "../kernels/carve.inl.h"
+#include "../kernels/product.inl.h"
+#include "../kernels/planes.inl.h"
+#include "../kernels/correlate.inl.h"
+#include "../kernels/conv.inl.h"
 #include "../kernels/plain.inl.h"
 
 void install(Table& table);

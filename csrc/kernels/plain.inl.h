@@ -1,13 +1,5 @@
 // Convolution and linear layers as plain loops: what the packed products must equal.
 
-struct Geometry {
-    int64_t out_h, out_w, in_group, out_group;
-    explicit Geometry(const efl_conv2d& c)
-        : out_h((c.height + 2 * c.pad_h - c.dil_h * (c.kernel_h - 1) - 1) / c.stride_h + 1),
-          out_w((c.width + 2 * c.pad_w - c.dil_w * (c.kernel_w - 1) - 1) / c.stride_w + 1),
-          in_group(c.in_channels / c.groups), out_group(c.out_channels / c.groups) {}
-};
-
 // visit(output pixel, input pixel, tap) for every tap inside the plane.
 template <class Visit>
 static void each_tap(const efl_conv2d& c, const Geometry& g, Visit&& visit) {
@@ -21,44 +13,6 @@ static void each_tap(const efl_conv2d& c, const Geometry& g, Visit&& visit) {
                     if (w >= 0 && w < c.width) visit(oh * g.out_w + ow, h * c.width + w, kh * c.kernel_w + kw);
                 }
             }
-}
-
-static efl_status conv2d_forward_f32(const efl_conv2d* conv, const float* x, const float* weight, const float* bias, float* y) {
-    const efl_conv2d& c = *conv;
-    const Geometry g(c);
-    const int64_t in_plane = c.height * c.width, out_plane = g.out_h * g.out_w, taps = c.kernel_h * c.kernel_w;
-    for (int64_t b = 0; b < c.batch; ++b)
-        for (int64_t o = 0; o < c.out_channels; ++o) {
-            float* out = y + (b * c.out_channels + o) * out_plane;
-            for (int64_t i = 0; i < out_plane; ++i) out[i] = bias ? bias[o] : 0;
-            for (int64_t i = 0; i < g.in_group; ++i) {
-                const float* in = x + (b * c.in_channels + o / g.out_group * g.in_group + i) * in_plane;
-                const float* k = weight + (o * g.in_group + i) * taps;
-                each_tap(c, g, [&](int64_t to, int64_t from, int64_t tap) { out[to] += k[tap] * in[from]; });
-            }
-        }
-    return EFL_OK;
-}
-
-static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy, const float* weight, efl_index outs, efl_index ins,
-                                        float* dx) {
-    const efl_conv2d& c = *conv;
-    const Geometry g(c);
-    const int64_t in_plane = c.height * c.width, out_plane = g.out_h * g.out_w, taps = c.kernel_h * c.kernel_w;
-    for (int64_t b = 0; b < c.batch; ++b)
-        for (int64_t n = 0; n < count_of(ins, c.in_channels); ++n) {
-            const int64_t i = id_of(ins, n), group = i / g.in_group;
-            float* in = dx + (b * c.in_channels + i) * in_plane;
-            for (int64_t k = 0; k < in_plane; ++k) in[k] = 0;
-            for (int64_t m = 0; m < count_of(outs, c.out_channels); ++m) {
-                const int64_t o = id_of(outs, m);
-                if (o / g.out_group != group) continue;
-                const float* out = dy + (b * c.out_channels + o) * out_plane;
-                const float* k = weight + (o * g.in_group + i % g.in_group) * taps;
-                each_tap(c, g, [&](int64_t to, int64_t from, int64_t tap) { in[from] += k[tap] * out[to]; });
-            }
-        }
-    return EFL_OK;
 }
 
 static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy, efl_index outs,

@@ -27,6 +27,12 @@ static inline float sum(vf v) {
     return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
 }
 
+static inline vf sums(const vf* v) {
+    const vf a = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+    const vf b = _mm256_hadd_ps(_mm256_hadd_ps(v[4], v[5]), _mm256_hadd_ps(v[6], v[7]));
+    return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+
 static inline unsigned positive_bits(vf v) { return unsigned(_mm256_movemask_ps(_mm256_cmp_ps(v, zero(), _CMP_GT_OQ))); }
 static inline vf keep_bits(vf v, unsigned bits) {
     const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);

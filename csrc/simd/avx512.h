@@ -25,5 +25,13 @@ static inline float sum(vf v) {
     return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
 }
 
+static inline __m256 halves(vf v) { return _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)); }
+static inline __m256 sums_of_8(const vf* v) {
+    const __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(halves(v[0]), halves(v[1])), _mm256_hadd_ps(halves(v[2]), halves(v[3])));
+    const __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(halves(v[4]), halves(v[5])), _mm256_hadd_ps(halves(v[6]), halves(v[7])));
+    return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+static inline vf sums(const vf* v) { return _mm512_insertf32x8(_mm512_castps256_ps512(sums_of_8(v)), sums_of_8(v + 8), 1); }
+
 static inline unsigned positive_bits(vf v) { return _mm512_cmp_ps_mask(v, zero(), _CMP_GT_OQ); }
 static inline vf keep_bits(vf v, unsigned bits) { return _mm512_maskz_mov_ps(__mmask16(bits), v); }

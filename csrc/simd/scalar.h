@@ -24,6 +24,9 @@ static inline vf max(vf a, vf b) { for (int i = 0; i < W; ++i) a[i] = b[i] > a[i
 // Sum of the W floats, always in the same tree: (0+2)+(1+3), and so on by halves.
 static inline float sum(vf v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 
+// Lane i: the sum of the lanes of v[i], for i < W.
+static inline vf sums(const vf* v) { return vf{sum(v[0]), sum(v[1]), sum(v[2]), sum(v[3])}; }
+
 // Bit i set where v[i] > 0 (NaN: clear), and its use: v[i] where bit i is set, else 0.
 static inline unsigned positive_bits(vf v) { unsigned b = 0; for (int i = 0; i < W; ++i) b |= unsigned(v[i] > 0.0f) << i; return b; }
 static inline vf keep_bits(vf v, unsigned bits) { for (int i = 0; i < W; ++i) v[i] = bits >> i & 1 ? v[i] : 0.0f; return v; }

@@ -1,0 +1,181 @@
+// Correlation of planes with weights, lanes over pixels: convolution forward and its input gradient.
+//
+// Per image the source planes are copied once into padded planes; the sum over (source channel, tap) then runs over a table
+// of offsets. Weights are packed once per call, in panels of as many target channels as the registers hold.
+
+struct Correlation {
+    Planes planes;
+    int64_t batch, groups;
+    const float* source;
+    int64_t source_channels;
+    efl_index sources;
+    const float* weight;
+    bool transposed;         // weight is [source][target in its group] instead of [target][source in its group]
+    int64_t weight_inner;    // channels of the weight's second axis
+    const float* bias;       // [target_channels] or nullptr
+    float* target;
+    int64_t target_channels;
+    efl_index targets;
+    int64_t target_plane, target_row, target_col;  // distances in target between channels, rows and columns of positions
+
+    int64_t positions() const { return planes.rows.count * planes.cols.count; }
+    int64_t taps() const { return planes.rows.taps * planes.cols.taps; }
+
+    const float* weight_of(int64_t from, int64_t to) const {
+        const int64_t kernel = planes.rows.kernel * planes.cols.kernel, outer = transposed ? from : to, inner = transposed ? to : from;
+        return weight + (outer * weight_inner + inner % weight_inner) * kernel;
+    }
+};
+
+// The sources and targets of one group: ranges of the two indices, and where its packed weights start.
+struct ChannelGroup {
+    int64_t source, sources, target, targets, weights;
+};
+
+// Calls visit(group) for every group that has targets, in order.
+template <class Visit>
+static void each_group(const Correlation& c, Visit&& visit) {
+    const int64_t n_sources = count_of(c.sources, c.source_channels), n_targets = count_of(c.targets, c.target_channels);
+    ChannelGroup g{0, 0, 0, 0, 0};
+    for (int64_t i = 1; i <= c.groups; ++i) {
+        g.sources = g.targets = 0;
+        while (g.source + g.sources < n_sources && id_of(c.sources, g.source + g.sources) < i * (c.source_channels / c.groups)) ++g.sources;
+        while (g.target + g.targets < n_targets && id_of(c.targets, g.target + g.targets) < i * (c.target_channels / c.groups)) ++g.targets;
+        if (g.targets) visit(g);
+        g.source += g.sources;
+        g.target += g.targets;
+        g.weights += g.sources * g.targets * c.taps();
+    }
+}
+
+constexpr int64_t MAX_TERMS = W == 16 ? 448 : 384;  // per pass: a panel of weights and the lines it meets stay in L1
+
+// What the images of one call share, and the padded planes of each block of images. All of it in the caller's scratch.
+struct CorrelationPlan {
+    int64_t weights = 0, sources = 0, targets = 0;  // packed weights; most sources and targets of a group
+    int64_t blocks, words;
+    bool spread;  // positions of a row are apart in the target: compute into a plane of their own, then copy
+    bool overlap;  // the last word of a row starts early and repeats lanes, so that no word is partial
+    int64_t *off, *tap, *row;
+    Word* word;
+    float *start, *packed, *planes, *apart;
+
+    explicit CorrelationPlan(const Correlation& c) {
+        each_group(c, [&](const ChannelGroup& g) {
+            weights += g.sources * g.targets * c.taps();
+            sources = g.sources > sources ? g.sources : sources;
+            targets = g.targets > targets ? g.targets : targets;
+        });
+        blocks = blocks_of(c.batch, c.batch * weights * c.positions());
+        words = c.planes.rows.count * ((c.planes.cols.count + W - 1) / W);
+        spread = c.target_col != 1;
+        overlap = c.planes.cols.count >= W && sources * c.taps() <= MAX_TERMS;
+    }
+
+    int64_t rows(const Correlation& c) const { return spread ? targets : count_of(c.targets, c.target_channels); }
+    int64_t planes_size(const Correlation& c) const { return sources * c.planes.size() + W; }
+    int64_t apart_size(const Correlation& c) const { return spread ? targets * c.positions() : 0; }
+
+    void lay_out(const Correlation& c, Carve& carve) {
+        off = carve.take<int64_t>(sources * c.taps());
+        tap = carve.take<int64_t>(c.taps());
+        row = carve.take<int64_t>(rows(c));
+        word = carve.take<Word>(words);
+        start = carve.take<float>(count_of(c.targets, c.target_channels));
+        packed = carve.take<float>(weights);
+        planes = carve.take<float>(blocks * planes_size(c));
+        apart = carve.take<float>(blocks * apart_size(c));
+    }
+};
+
+static void tabulate_terms(const Correlation& c, const CorrelationPlan& plan) {
+    const Axis &rows = c.planes.rows, &cols = c.planes.cols;
+    int64_t n = 0;
+    for (int64_t kh = 0; kh < rows.kernel; ++kh)
+        for (int64_t kw = 0; kw < cols.kernel; ++kw) {
+            if (!rows.reaches(kh) || !cols.reaches(kw)) continue;
+            plan.tap[n] = kh * cols.kernel + kw;
+            for (int64_t s = 0; s < plan.sources; ++s)
+                plan.off[s * c.taps() + n] = s * c.planes.size() + c.planes.at(rows.shift(kh), cols.shift(kw));
+            ++n;
+        }
+}
+
+static void tabulate_words(const Correlation& c, const CorrelationPlan& plan) {
+    const Axis &rows = c.planes.rows, &cols = c.planes.cols;
+    const int64_t target_row = plan.spread ? cols.count : c.target_row;
+    Word* word = plan.word;
+    for (int64_t r = 0; r < rows.count; ++r)
+        for (int64_t q = 0; q < cols.count; q += W) {
+            const int64_t at = plan.overlap ? least(q, cols.count - W) : q;
+            *word++ = Word{r * rows.step * c.planes.pitch + at, r * target_row + at, least(W, cols.count - at)};
+        }
+}
+
+// Panels of one group: [panel][term][row of the panel].
+static void pack_weights(const Correlation& c, const CorrelationPlan& plan, const ChannelGroup& g) {
+    const int64_t taps = c.taps();
+    const Parts panels(g.targets, MAX_ROWS);
+    float* to = plan.packed + g.weights;
+    for (int64_t p = 0; p < panels.count; ++p)
+        for (int64_t s = 0; s < g.sources; ++s)
+            for (int64_t t = 0; t < taps; ++t)
+                for (int64_t m = 0; m < panels.size(p); ++m)
+                    *to++ = c.weight_of(id_of(c.sources, g.source + s), id_of(c.targets, g.target + panels.first(p) + m))[plan.tap[t]];
+    for (int64_t m = 0; m < g.targets; ++m) plan.start[g.target + m] = c.bias ? c.bias[id_of(c.targets, g.target + m)] : 0;
+}
+
+// One group of one image, planes already filled.
+static void correlate_group(const Correlation& c, const CorrelationPlan& plan, const ChannelGroup& g, const float* planes,
+                            float* target, const int64_t* row) {
+    const int64_t terms = g.sources * c.taps();
+    const Parts passes(terms > 0 ? terms : 1, MAX_TERMS), panels(g.targets, MAX_ROWS);
+    for (int64_t k = 0; k < passes.count; ++k)
+        for (int64_t p = 0; p < panels.count; ++p) {
+            const int64_t m = panels.first(p), rows = panels.size(p), t = passes.first(k);
+            const float* a = plan.packed + g.weights + m * terms + t * rows;
+            outer_product(Product{a, planes, plan.off + t, terms ? passes.size(k) : 0, k ? nullptr : plan.start + g.target + m, target,
+                                  row + m, plan.word}, rows, plan.words);
+        }
+}
+
+// Copies planes computed apart to their rows and columns of the target.
+static void spread_group(const Correlation& c, const ChannelGroup& g, const float* apart, float* target) {
+    const int64_t height = c.planes.rows.count, width = c.planes.cols.count;
+    for (int64_t m = 0; m < g.targets; ++m) {
+        float* plane = target + id_of(c.targets, g.target + m) * c.target_plane;
+        for (int64_t r = 0; r < height; ++r)
+            for (int64_t q = 0; q < width; ++q) plane[r * c.target_row + q * c.target_col] = apart[(m * height + r) * width + q];
+    }
+}
+
+static void correlate_image(const Correlation& c, const CorrelationPlan& plan, int64_t image, float* planes, float* apart) {
+    const int64_t source_plane = c.planes.rows.source * c.planes.cols.source;
+    const float* source = c.source + image * c.source_channels * source_plane;
+    float* target = c.target + image * c.target_channels * c.target_plane;
+    each_group(c, [&](const ChannelGroup& g) {
+        for (int64_t s = 0; s < g.sources; ++s)
+            c.planes.fill(source + id_of(c.sources, g.source + s) * source_plane, planes + s * c.planes.size());
+        correlate_group(c, plan, g, planes, plan.spread ? apart : target, plan.row + (plan.spread ? 0 : g.target));
+        if (plan.spread) spread_group(c, g, apart, target);
+    });
+}
+
+static efl_status correlate(const Correlation& c) {
+    CorrelationPlan plan(c);
+    if (plan.words == 0 || plan.targets == 0 || c.batch == 0) return EFL_OK;
+    if (!place([&](Carve& carve) { plan.lay_out(c, carve); })) return EFL_NO_MEMORY;
+    tabulate_terms(c, plan);
+    tabulate_words(c, plan);
+    for (int64_t i = 0; i < plan.rows(c); ++i)
+        plan.row[i] = plan.spread ? i * c.positions() : id_of(c.targets, i) * c.target_plane;
+    each_group(c, [&](const ChannelGroup& g) { pack_weights(c, plan, g); });
+    zero_floats(plan.planes, plan.blocks * plan.planes_size(c));
+    const Parts images(c.batch, (c.batch + plan.blocks - 1) / plan.blocks);
+    parallel(images.count, [&](int64_t block) {
+        for (int64_t i = 0; i < images.size(block); ++i)
+            correlate_image(c, plan, images.first(block) + i, plan.planes + block * plan.planes_size(c),
+                            plan.apart + block * plan.apart_size(c));
+    });
+    return EFL_OK;
+}

@@ -1,0 +1,91 @@
+// The inner-product microkernel: every pair of a few left and a few right rows, lanes over the terms of the sum.
+// The linear forward pass (both operands are contiguous along the sum) and the weight gradient of convolutions with few
+// channels (lanes over pixels) are made of it.
+
+constexpr int MAX_LEFT = W == 16 ? 6 : 4;
+constexpr int MAX_RIGHT = 6;
+
+constexpr int rights_of(int left) { return ACCUMULATORS / left > MAX_RIGHT ? MAX_RIGHT : ACCUMULATORS / left; }
+
+struct Dots {
+    const float* left;
+    int64_t left_pitch;             // between rows of left
+    const float* right[MAX_RIGHT];  // rows of right
+    const int64_t* off;             // [words], where each word of a right row starts; a left row's words are consecutive
+    int64_t words;
+    int64_t tail;  // lanes of one more, partial word, at words * W on both sides
+    vf* sums;      // [left][right], lanes not yet summed
+    bool add;      // start from what sums holds
+};
+
+template <int LEFT, int RIGHT>
+static void dots(const Dots& d) {
+    vf acc[LEFT][RIGHT];
+    const float* left[LEFT];
+    const float* right[RIGHT];
+    EFL_UNROLL
+    for (int k = 0; k < RIGHT; ++k) right[k] = d.right[k];
+    EFL_UNROLL
+    for (int m = 0; m < LEFT; ++m) {
+        left[m] = d.left + m * d.left_pitch;
+        EFL_UNROLL
+        for (int k = 0; k < RIGHT; ++k) acc[m][k] = d.add ? d.sums[m * RIGHT + k] : zero();
+    }
+    for (int64_t n = 0; n < d.words; ++n) {
+        const int64_t off = d.off[n];
+        if (LEFT >= RIGHT) {  // keep the shorter operand in registers
+            vf x[RIGHT];
+            EFL_UNROLL
+            for (int k = 0; k < RIGHT; ++k) x[k] = load(right[k] + off);
+            EFL_UNROLL
+            for (int m = 0; m < LEFT; ++m) {
+                const vf w = load(left[m] + n * W);
+                EFL_UNROLL
+                for (int k = 0; k < RIGHT; ++k) acc[m][k] = fma(w, x[k], acc[m][k]);
+            }
+        } else {
+            vf w[LEFT];
+            EFL_UNROLL
+            for (int m = 0; m < LEFT; ++m) w[m] = load(left[m] + n * W);
+            EFL_UNROLL
+            for (int k = 0; k < RIGHT; ++k) {
+                const vf x = load(right[k] + off);
+                EFL_UNROLL
+                for (int m = 0; m < LEFT; ++m) acc[m][k] = fma(w[m], x, acc[m][k]);
+            }
+        }
+    }
+    if (d.tail) {
+        EFL_UNROLL
+        for (int m = 0; m < LEFT; ++m) {
+            const vf w = load_n(left[m] + d.words * W, int(d.tail));
+            EFL_UNROLL
+            for (int k = 0; k < RIGHT; ++k) acc[m][k] = fma(w, load_n(right[k] + d.words * W, int(d.tail)), acc[m][k]);
+        }
+    }
+    EFL_UNROLL
+    for (int m = 0; m < LEFT; ++m) {
+        EFL_UNROLL
+        for (int k = 0; k < RIGHT; ++k) d.sums[m * RIGHT + k] = acc[m][k];
+    }
+}
+
+template <int LEFT, int RIGHT>
+static void dots_right(const Dots& d, int64_t right) {
+    if (right == RIGHT) return dots<LEFT, RIGHT>(d);
+    if constexpr (RIGHT > 1) dots_right<LEFT, RIGHT - 1>(d, right);
+}
+
+// 1 to LEFT left rows with 1 to rights_of(left) right rows.
+template <int LEFT = MAX_LEFT>
+static void dot_products(const Dots& d, int64_t left, int64_t right) {
+    if (left == LEFT) return dots_right<LEFT, rights_of(LEFT)>(d, right);
+    if constexpr (LEFT > 1) dot_products<LEFT - 1>(d, left, right);
+}
+
+// out[i] = the sum of the lanes of words[i].
+static void sum_lanes(const vf* words, int64_t count, float* out) {
+    int64_t i = 0;
+    for (; i + W <= count; i += W) store(out + i, sums(words + i));
+    for (; i < count; ++i) out[i] = sum(words[i]);
+}

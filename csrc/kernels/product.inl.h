@@ -1,0 +1,106 @@
+// The outer-product microkernel: a few rows times a few words, held in registers over all the terms of a sum.
+// Convolutions (forward, input gradient) and the linear gradients are made of it.
+//
+//     c[row m][word v] = start[m] + sum over t of a[t][m] * b[from v + off[t]]
+//
+// `a` is packed, so its loads are broadcasts of consecutive floats. `b` is any memory whose words are contiguous: the
+// shifted planes of an image and a packed panel differ in the table `off` alone, so a convolution needs no im2col.
+
+constexpr int ACCUMULATORS = W == 16 ? 24 : 12;  // of 32 or 16 registers; the rest hold the operands of one term
+constexpr int MAX_ROWS = ACCUMULATORS / 2;
+
+#define EFL_UNROLL EFL_PRAGMA(GCC unroll 24)
+
+// One word of the result: where it starts in `b` and in a row of `c`, and how many of its lanes count.
+struct Word {
+    int64_t from, to, lanes;
+};
+
+struct Product {
+    const float* a;  // [terms][rows]
+    const float* b;
+    const int64_t* off;  // [terms]
+    int64_t terms;
+    const float* start;  // [rows]; nullptr: start from what c holds
+    float* c;
+    const int64_t* row;  // [rows], where each row starts in c
+    const Word* words;
+};
+
+template <int ROWS, int WORDS>
+static void outer(const Product& p) {
+    vf acc[ROWS][WORDS];
+    const float* b[WORDS];
+    EFL_UNROLL
+    for (int v = 0; v < WORDS; ++v) {
+        b[v] = p.b + p.words[v].from;
+        EFL_UNROLL
+        for (int m = 0; m < ROWS; ++m)
+            acc[m][v] = p.start ? set1(p.start[m]) : load_n(p.c + p.row[m] + p.words[v].to, int(p.words[v].lanes));
+    }
+    const float* a = p.a;
+    for (int64_t t = 0; t < p.terms; ++t, a += ROWS) {
+        const int64_t off = p.off[t];
+        if (ROWS >= WORDS) {  // keep the shorter operand in registers
+            vf x[WORDS];
+            EFL_UNROLL
+            for (int v = 0; v < WORDS; ++v) x[v] = load(b[v] + off);
+            EFL_UNROLL
+            for (int m = 0; m < ROWS; ++m) {
+                const vf w = set1(a[m]);
+                EFL_UNROLL
+                for (int v = 0; v < WORDS; ++v) acc[m][v] = fma(w, x[v], acc[m][v]);
+            }
+        } else {
+            vf w[ROWS];
+            EFL_UNROLL
+            for (int m = 0; m < ROWS; ++m) w[m] = set1(a[m]);
+            EFL_UNROLL
+            for (int v = 0; v < WORDS; ++v) {
+                const vf x = load(b[v] + off);
+                EFL_UNROLL
+                for (int m = 0; m < ROWS; ++m) acc[m][v] = fma(w[m], x, acc[m][v]);
+            }
+        }
+    }
+    EFL_UNROLL
+    for (int v = 0; v < WORDS; ++v) {
+        float* c = p.c + p.words[v].to;
+        const int lanes = int(p.words[v].lanes);
+        if (lanes == W) {
+            EFL_UNROLL
+            for (int m = 0; m < ROWS; ++m) store(c + p.row[m], acc[m][v]);
+        } else {
+            EFL_UNROLL
+            for (int m = 0; m < ROWS; ++m) store_n(c + p.row[m], acc[m][v], lanes);
+        }
+    }
+}
+
+// A range cut into the fewest parts of at most `most`, as even as possible; larger parts come first.
+struct Parts {
+    int64_t total, count;
+    Parts(int64_t total_, int64_t most) : total(total_), count((total_ + most - 1) / most) {}
+    int64_t size(int64_t i) const { return total / count + (i < total % count); }
+    int64_t first(int64_t i) const { return i * (total / count) + least(i, total % count); }
+};
+
+constexpr int words_per_tile(int rows) { return ACCUMULATORS / rows > 8 ? 8 : ACCUMULATORS / rows; }
+
+template <int ROWS, int WORDS>
+static void outer_words(const Product& p, int64_t words) {
+    if (words == WORDS) return outer<ROWS, WORDS>(p);
+    if constexpr (WORDS > 1) outer_words<ROWS, WORDS - 1>(p, words);
+}
+
+// The product of 1 to ROWS rows with any number of words.
+template <int ROWS = MAX_ROWS>
+static void outer_product(Product p, int64_t rows, int64_t words) {
+    if (rows == ROWS) {
+        const Parts tiles(words, words_per_tile(ROWS));
+        for (int64_t i = 0; i < tiles.count; p.words += tiles.size(i), ++i)
+            outer_words<ROWS, words_per_tile(ROWS)>(p, tiles.size(i));
+    } else if constexpr (ROWS > 1) {
+        outer_product<ROWS - 1>(p, rows, words);
+    }
+}
