@@ -2,12 +2,15 @@
 // after the tier's simd words. Everything here is static: nothing of a tier may be shared with another.
 
 #include "../kernels/index.inl.h"
+#include "../math/exp.inl.h"
 #include "../kernels/gather.inl.h"
 #include "../kernels/block.inl.h"
 #include "../kernels/reduce.inl.h"
 #include "../kernels/norm.inl.h"
 #include "../kernels/relu.inl.h"
-#include "../kernels/pool.inl.h"
+#include "../kernels/window.inl.h"
+#include "../kernels/maxpool.inl.h"
+#include "../kernels/avgpool.inl.h"
 #include "../kernels/softmax.inl.h"
 #include "../kernels/sgd.inl.h"
 #include "../kernels/carve.inl.h"

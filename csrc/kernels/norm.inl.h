@@ -100,13 +100,15 @@ static efl_status batchnorm_backward_f32(const float* dy, const float* xhat, con
     return EFL_OK;
 }
 
+constexpr int64_t stretch = 4096;  // floats of a group whose mean and deviations are taken together: they stay in L1
+
 static efl_status groupnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
                                         efl_int64 inner, efl_int64 groups, float eps, float* y, float* xhat, float* inv_std) {
     const int64_t size = channels / groups;
     split(batch * groups, size * inner, [&](int64_t first, int64_t last) {
         for (int64_t g = first; g < last; ++g) {
             Moments all;
-            for (int64_t k = 0; k < size; ++k) all.add_plane(x + (g * size + k) * inner, inner);
+            for (int64_t at = 0; at < size * inner; at += stretch) all.add_plane(x + g * size * inner + at, least(stretch, size * inner - at));
             inv_std[g] = inverse_std(all.squares / all.count, eps);
             for (int64_t k = 0; k < size; ++k) {
                 const int64_t c = g % groups * size + k, plane = (g * size + k) * inner;

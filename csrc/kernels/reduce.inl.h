@@ -34,20 +34,23 @@ static inline double plane_squares(const float* x, int64_t n, float mean) {
 
 // sum x[i] and sum x[i] z[i]
 static inline void plane_sums(const float* x, const float* z, int64_t n, double* sum_x, double* sum_xz) {
-    vf a = zero(), b = zero();
+    vf a = zero(), b = zero(), c = zero(), d = zero();
     int64_t i = 0;
-    for (; i + W <= n; i += W) {
-        const vf v = load(x + i);
+    for (; i + 2 * W <= n; i += 2 * W) {
+        const vf v = load(x + i), u = load(x + i + W);
         a = add(a, v);
-        b = fma(v, load(z + i), b);
+        b = add(b, u);
+        c = fma(v, load(z + i), c);
+        d = fma(u, load(z + i + W), d);
     }
-    if (i < n) {
-        const vf v = load_n(x + i, int(n - i));
+    for (; i < n; i += W) {
+        const int rest = int(least(W, n - i));
+        const vf v = load_n(x + i, rest);
         a = add(a, v);
-        b = fma(v, load_n(z + i, int(n - i)), b);
+        c = fma(v, load_n(z + i, rest), c);
     }
-    *sum_x += double(sum(a));
-    *sum_xz += double(sum(b));
+    *sum_x += double(sum(add(a, b)));
+    *sum_xz += double(sum(add(c, d)));
 }
 
 // Count, mean and sum of squared deviations of a growing set: planes are added one at a time (Chan, Golub, LeVeque 1979).

@@ -2,12 +2,37 @@
 
 constexpr int bit_block = 16;  // elements per step: two bytes of bits, a whole number of words on every tier
 
+// The pieces that are worked on at once: planes, or where the bits of a plane need no padding, stretches across planes.
+struct Runs {
+    int64_t count, length, total;
+
+    inline Runs(int64_t planes, int64_t inner, bool merge) : total(planes * inner) {
+        length = merge ? 4096 : inner;
+        count = merge ? (total + length - 1) / length : planes;
+    }
+    inline int64_t at(int64_t i) const { return i * length; }
+    inline int64_t size(int64_t i) const { return least(length, total - at(i)); }
+    inline int64_t byte_at(int64_t i) const { return i * ((length + 7) / 8); }
+};
+
 static inline unsigned relu_block(const float* x, float* y) {
     unsigned bits = 0;
     for (int k = 0; k < bit_block; k += W) {
         const vf v = load(x + k);
         bits |= positive_bits(v) << k;
         store(y + k, max(v, zero()));
+    }
+    return bits;
+}
+
+// The same for the last n < bit_block elements.
+static inline unsigned relu_rest(const float* x, int n, float* y) {
+    unsigned bits = 0;
+    for (int k = 0; k < n; k += W) {
+        const int rest = n - k < W ? n - k : W;
+        const vf v = load_n(x + k, rest);
+        bits |= positive_bits(v) << k;
+        store_n(y + k, max(v, zero()), rest);
     }
     return bits;
 }
@@ -21,44 +46,46 @@ static inline void relu_plane(const float* x, int64_t n, float* y, uint8_t* bits
         bits[i / 8 + 1] = uint8_t(b >> 8);
     }
     if (i == n) return;
-    float in[bit_block] = {0}, out[bit_block];
-    memcpy(in, x + i, size_t(n - i) * sizeof(float));
-    const unsigned b = relu_block(in, out);
-    memcpy(y + i, out, size_t(n - i) * sizeof(float));
+    const unsigned b = relu_rest(x + i, int(n - i), y + i);
     if (!bits) return;
     bits[i / 8] = uint8_t(b);
     if (n - i > 8) bits[i / 8 + 1] = uint8_t(b >> 8);
 }
 
 static efl_status relu_forward_f32(const float* x, efl_int64 planes, efl_int64 inner, float* y, efl_uint8* bits) {
-    const int64_t row = (inner + 7) / 8;
-    split(planes, inner, [&](int64_t first, int64_t last) {
-        for (int64_t p = first; p < last; ++p) relu_plane(x + p * inner, inner, y + p * inner, bits ? bits + p * row : nullptr);
+    const Runs runs(planes, inner, !bits || inner % 8 == 0);
+    split(runs.count, runs.length, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+            const int64_t at = runs.at(i);
+            relu_plane(x + at, runs.size(i), y + at, bits ? bits + runs.byte_at(i) : nullptr);
+        }
     });
     return EFL_OK;
 }
 
-static inline void relu_block_backward(const float* dy, unsigned bits, float* dx) {
-    for (int k = 0; k < bit_block; k += W) store(dx + k, keep_bits(load(dy + k), bits >> k & ((1u << W) - 1u)));
-}
-
 static inline void relu_plane_backward(const float* dy, const uint8_t* bits, int64_t n, float* dx) {
     int64_t i = 0;
-    for (; i + bit_block <= n; i += bit_block) relu_block_backward(dy + i, unsigned(bits[i / 8]) | unsigned(bits[i / 8 + 1]) << 8, dx + i);
-    if (i == n) return;
-    float in[bit_block] = {0}, out[bit_block];
-    memcpy(in, dy + i, size_t(n - i) * sizeof(float));
-    relu_block_backward(in, unsigned(bits[i / 8]) | (n - i > 8 ? unsigned(bits[i / 8 + 1]) << 8 : 0u), out);
-    memcpy(dx + i, out, size_t(n - i) * sizeof(float));
+    for (; i + bit_block <= n; i += bit_block) {
+        const unsigned b = unsigned(bits[i / 8]) | unsigned(bits[i / 8 + 1]) << 8;
+        for (int k = 0; k < bit_block; k += W) store(dx + i + k, keep_bits(load(dy + i + k), b >> k & ((1u << W) - 1u)));
+    }
+    const int rest = int(n - i);
+    const unsigned b = rest > 8 ? unsigned(bits[i / 8]) | unsigned(bits[i / 8 + 1]) << 8 : rest ? unsigned(bits[i / 8]) : 0u;
+    for (int k = 0; k < rest; k += W) {
+        const int lanes = rest - k < W ? rest - k : W;
+        store_n(dx + i + k, keep_bits(load_n(dy + i + k, lanes), b >> k & ((1u << W) - 1u)), lanes);
+    }
 }
 
 static efl_status relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels, efl_int64 inner,
                                     efl_index channels_needed, float* dx) {
-    const int64_t row = (inner + 7) / 8, needed = count_of(channels_needed, channels);
-    split(batch * needed, inner, [&](int64_t first, int64_t last) {
+    const bool all = !channels_needed.ids;
+    const int64_t needed = count_of(channels_needed, channels);
+    const Runs runs(batch * channels, inner, all && inner % 8 == 0);
+    split(all ? runs.count : batch * needed, runs.length, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
-            const int64_t p = i / needed * channels + id_of(channels_needed, i % needed);
-            relu_plane_backward(dy + p * inner, bits + p * row, inner, dx + p * inner);
+            const int64_t run = all ? i : i / needed * channels + id_of(channels_needed, i % needed);
+            relu_plane_backward(dy + runs.at(run), bits + runs.byte_at(run), runs.size(run), dx + runs.at(run));
         }
     });
     return EFL_OK;

@@ -1,40 +1,47 @@
-// Stochastic gradient descent in place on a block, and the two reductions that go with it: squared norm and channel sums.
+// Stochastic gradient descent in place on a block, and the squared norm that clipping needs.
 //
 // The update multiplies, then adds (never fused), so that every ISA and every segment length gives the same bits.
 
 struct SgdStep {
-    const efl_sgd* sgd;
-    float scale;
-    float *w, *velocity;
+    float lr, momentum, decay, pull, scale;
+    float *w, *velocity;                    // velocity, centre, linear: NULL where they take no part
     const float *grad, *centre, *linear;
 
-    // n scalars, at `at` in w and at `k` in the compact arrays.
+    // The scalar at `at` in w and at `k` in the compact arrays.
+    inline void element(int64_t at, int64_t k) const {
+        float g = scale * grad[k] + decay * w[at];
+        if (centre) g += pull * (w[at] - centre[k]);
+        if (linear) g += linear[k];
+        if (velocity) g = velocity[k] = momentum * velocity[k] + g;
+        w[at] -= lr * g;
+    }
+
+    inline void word(int64_t at, int64_t k) const {
+        const vf p = load(w + at);
+        vf g = add(mul(set1(scale), load(grad + k)), mul(set1(decay), p));
+        if (centre) g = add(g, mul(set1(pull), sub(p, load(centre + k))));
+        if (linear) g = add(g, load(linear + k));
+        if (velocity) {
+            g = add(mul(set1(momentum), load(velocity + k)), g);
+            store(velocity + k, g);
+        }
+        store(w + at, sub(p, mul(set1(lr), g)));
+    }
+
     inline void segment(int64_t at, int64_t k, int64_t n) const {
-        const float lr = sgd->lr, momentum = sgd->momentum, decay = sgd->weight_decay, pull = sgd->pull;
-        float* p = w + at;
-        if (!velocity && !centre && !linear) {
-            for (int64_t i = 0; i < n; ++i) p[i] -= lr * (scale * grad[k + i] + decay * p[i]);
-            return;
-        }
-        for (int64_t i = 0; i < n; ++i) {
-            float g = scale * grad[k + i] + decay * p[i];
-            if (centre) g += pull * (p[i] - centre[k + i]);
-            if (linear) g += linear[k + i];
-            if (velocity) g = velocity[k + i] = momentum * velocity[k + i] + g;
-            p[i] -= lr * g;
-        }
+        int64_t i = 0;
+        for (; i + W <= n; i += W) word(at + i, k + i);
+        for (; i < n; ++i) element(at + i, k + i);
     }
 };
 
 static efl_status sgd_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
                           const float* grad, const efl_sgd* sgd, const float* scale, float* velocity, const float* centre,
                           const float* linear) {
-    const bool has_momentum = sgd->momentum != 0;
-    const SgdStep step{sgd, scale ? *scale : 1.0f, w, has_momentum ? velocity : nullptr, grad, sgd->pull != 0 ? centre : nullptr, linear};
-    split(count_of(rows, n_rows), count_of(cols, n_cols) * inner, [&](int64_t first, int64_t last) {
-        for (int64_t r = first; r < last; ++r)
-            each_segment(r, n_cols, inner, rows, cols, [&](int64_t at, int64_t k, int64_t n) { step.segment(at, k, n); });
-    });
+    const SgdStep step{sgd->lr, sgd->momentum, sgd->weight_decay, sgd->pull, scale ? *scale : 1.0f, w,
+                       sgd->momentum != 0 ? velocity : nullptr, grad, sgd->pull != 0 ? centre : nullptr, linear};
+    walk(Block{n_rows, n_cols, inner, rows, cols}, [&](int64_t at, int64_t k) { step.element(at, k); },
+         [&](int64_t at, int64_t k, int64_t n) { step.segment(at, k, n); });
     return EFL_OK;
 }
 

@@ -11,8 +11,14 @@ static inline __m256i first(int n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 static inline vf load_n(const float* p, int n) { return _mm256_maskload_ps(p, first(n)); }
-// A copy through the stack: the masked store is microcoded on AMD up to Zen 3.
-static inline void store_n(float* p, vf v, int n) { __builtin_memcpy(p, &v, sizeof(float) * n); }
+// In halves: the masked store is microcoded on AMD up to Zen 3.
+static inline void store_n(float* p, vf v, int n) {
+    if (n == 8) return store(p, v);
+    __m128 q = _mm256_castps256_ps128(v);
+    if (n & 4) { _mm_storeu_ps(p, q); q = _mm256_extractf128_ps(v, 1); p += 4; }
+    if (n & 2) { _mm_storel_pi((__m64*)p, q); q = _mm_movehl_ps(q, q); p += 2; }
+    if (n & 1) _mm_store_ss(p, q);
+}
 
 static inline vf add(vf a, vf b) { return _mm256_add_ps(a, b); }
 static inline vf sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
@@ -38,4 +44,29 @@ static inline vf keep_bits(vf v, unsigned bits) {
     const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     const __m256i set = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(int(bits)), lane), lane);
     return _mm256_and_ps(v, _mm256_castsi256_ps(set));
+}
+
+static inline vf quarters(vf v) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8)); }
+static inline vf evens(vf a, vf b) { return quarters(_mm256_shuffle_ps(a, b, 0x88)); }
+static inline vf odds(vf a, vf b) { return quarters(_mm256_shuffle_ps(a, b, 0xdd)); }
+static inline vf zip_low(vf a, vf b) { return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x20); }
+static inline vf zip_high(vf a, vf b) { return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x31); }
+
+static inline vf if_above(vf x, vf y, vf a, vf b) {
+    const vf above = _mm256_or_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    return _mm256_blendv_ps(b, a, above);
+}
+static inline vf keep_equal(vf v, vf x, vf y) { return _mm256_and_ps(v, _mm256_cmp_ps(x, y, _CMP_EQ_OQ)); }
+
+static inline vf load_u8(const unsigned char* p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p)));
+}
+static inline void store_u8(unsigned char* p, vf v) {
+    const __m256i words = _mm256_cvttps_epi32(v);
+    const __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    _mm_storel_epi64((__m128i*)p, _mm_packus_epi16(halves, halves));
+}
+
+static inline vf pow2(vf n) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvttps_epi32(n), _mm256_set1_epi32(127)), 23));
 }

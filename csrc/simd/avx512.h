@@ -35,3 +35,33 @@ static inline vf sums(const vf* v) { return _mm512_insertf32x8(_mm512_castps256_
 
 static inline unsigned positive_bits(vf v) { return _mm512_cmp_ps_mask(v, zero(), _CMP_GT_OQ); }
 static inline vf keep_bits(vf v, unsigned bits) { return _mm512_maskz_mov_ps(__mmask16(bits), v); }
+
+static inline vf evens(vf a, vf b) {
+    return _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b);
+}
+static inline vf odds(vf a, vf b) {
+    return _mm512_permutex2var_ps(a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), b);
+}
+static inline vf zip_low(vf a, vf b) {
+    return _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), b);
+}
+static inline vf zip_high(vf a, vf b) {
+    return _mm512_permutex2var_ps(a, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), b);
+}
+
+static inline vf if_above(vf x, vf y, vf a, vf b) {
+    const __mmask16 above = _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ) | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    return _mm512_mask_blend_ps(above, b, a);
+}
+static inline vf keep_equal(vf v, vf x, vf y) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, y, _CMP_EQ_OQ), v); }
+
+static inline vf load_u8(const unsigned char* p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)));
+}
+static inline void store_u8(unsigned char* p, vf v) {
+    _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(v)));
+}
+
+static inline vf pow2(vf n) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvttps_epi32(n), _mm512_set1_epi32(127)), 23));
+}

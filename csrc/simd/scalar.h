@@ -30,3 +30,23 @@ static inline vf sums(const vf* v) { return vf{sum(v[0]), sum(v[1]), sum(v[2]), 
 // Bit i set where v[i] > 0 (NaN: clear), and its use: v[i] where bit i is set, else 0.
 static inline unsigned positive_bits(vf v) { unsigned b = 0; for (int i = 0; i < W; ++i) b |= unsigned(v[i] > 0.0f) << i; return b; }
 static inline vf keep_bits(vf v, unsigned bits) { for (int i = 0; i < W; ++i) v[i] = bits >> i & 1 ? v[i] : 0.0f; return v; }
+
+// Lanes 0, 2, 4, ... of a, then of b; lanes 1, 3, 5, ...; and the inverse: a0 b0 a1 b1 ..., first and second half.
+static inline vf evens(vf a, vf b) { return vf{a[0], a[2], b[0], b[2]}; }
+static inline vf odds(vf a, vf b) { return vf{a[1], a[3], b[1], b[3]}; }
+static inline vf zip_low(vf a, vf b) { return vf{a[0], b[0], a[1], b[1]}; }
+static inline vf zip_high(vf a, vf b) { return vf{a[2], b[2], a[3], b[3]}; }
+
+// a[i] where x[i] > y[i] or x[i] is NaN, else b[i]; and v[i] where x[i] == y[i], else 0.
+static inline vf if_above(vf x, vf y, vf a, vf b) { for (int i = 0; i < W; ++i) a[i] = x[i] > y[i] || x[i] != x[i] ? a[i] : b[i]; return a; }
+static inline vf keep_equal(vf v, vf x, vf y) { for (int i = 0; i < W; ++i) v[i] = x[i] == y[i] ? v[i] : 0.0f; return v; }
+
+// W bytes as floats, and floats that hold whole numbers from 0 to 255 as bytes.
+static inline vf load_u8(const unsigned char* p) { return vf{float(p[0]), float(p[1]), float(p[2]), float(p[3])}; }
+static inline void store_u8(unsigned char* p, vf v) { for (int i = 0; i < W; ++i) p[i] = (unsigned char)(v[i]); }
+
+// 2^n for whole n in [-126, 127].
+static inline vf pow2(vf n) {
+    for (int i = 0; i < W; ++i) { const unsigned bits = unsigned(int(n[i]) + 127) << 23; float f; __builtin_memcpy(&f, &bits, 4); n[i] = f; }
+    return n;
+}

@@ -1,0 +1,147 @@
+// Max pooling, forward and backward. Forward leaves one byte per output: the cell of its window that won.
+//
+// Windows of 2 x 2 with stride 2, which is nearly every pool there is, go by words; the others by the definition.
+
+static void maxpool_plane(const Pool& pool, const float* x, float* y, uint8_t* codes) {
+    const efl_pool2d& p = *pool.p;
+    for (int64_t oh = 0; oh < pool.out_h; ++oh)
+        for (int64_t ow = 0; ow < pool.out_w; ++ow) {
+            const Window in(p, oh, ow);
+            float best = -INFINITY;
+            int64_t code = (in.h_begin - in.h0) * p.kernel_w + (in.w_begin - in.w0);
+            for (int64_t h = in.h_begin; h < in.h_end; ++h)
+                for (int64_t w = in.w_begin; w < in.w_end; ++w) {
+                    const float v = x[h * p.width + w];
+                    if (!(v > best || v != v)) continue;
+                    best = v;
+                    code = (h - in.h0) * p.kernel_w + (w - in.w0);
+                }
+            y[oh * pool.out_w + ow] = best;
+            if (codes) codes[oh * pool.out_w + ow] = uint8_t(code);
+        }
+}
+
+static void maxpool_plane_backward(const Pool& pool, const float* dy, const uint8_t* codes, float* dx) {
+    const efl_pool2d& p = *pool.p;
+    memset(dx, 0, size_t(pool.in_plane()) * sizeof(float));
+    for (int64_t oh = 0; oh < pool.out_h; ++oh)
+        for (int64_t ow = 0; ow < pool.out_w; ++ow) {
+            const int64_t code = codes[oh * pool.out_w + ow];
+            const int64_t h = oh * p.stride_h - p.pad_h + code / p.kernel_w, w = ow * p.stride_w - p.pad_w + code % p.kernel_w;
+            dx[h * p.width + w] += dy[oh * pool.out_w + ow];
+        }
+}
+
+// ---- 2 x 2, stride 2, no padding. A forward word may run past the end of its row into the next one,
+// which is written later; only at the end of the plane is it cut.
+
+static inline bool is_halving(const efl_pool2d& p) {
+    return p.kernel_h == 2 && p.kernel_w == 2 && p.stride_h == 2 && p.stride_w == 2 && !p.pad_h && !p.pad_w;
+}
+
+// 2 W floats from p, of which `left` may be read.
+static inline void load_pair(const float* p, int64_t left, vf* a, vf* b) {
+    if (left >= 2 * W) {
+        *a = load(p);
+        *b = load(p + W);
+        return;
+    }
+    *a = load_n(p, int(least(left, W)));
+    *b = left > W ? load_n(p + W, int(left - W)) : zero();
+}
+
+// W outputs from the two rows at `top`; returns the largest and sets the code.
+static inline vf halve(const float* top, int64_t width, int64_t left, vf* code) {
+    vf a, b, c, d;
+    load_pair(top, left, &a, &b);
+    load_pair(top + width, left - width, &c, &d);
+    vf best = evens(a, b), next = odds(a, b);
+    *code = if_above(next, best, set1(1), zero());
+    best = if_above(next, best, next, best);
+    next = evens(c, d);
+    *code = if_above(next, best, set1(2), *code);
+    best = if_above(next, best, next, best);
+    next = odds(c, d);
+    *code = if_above(next, best, set1(3), *code);
+    return if_above(next, best, next, best);
+}
+
+static void halve_plane(const Pool& pool, const float* x, float* y, uint8_t* codes) {
+    const int64_t width = pool.p->width;
+    for (int64_t oh = 0; oh < pool.out_h; ++oh)
+        for (int64_t ow = 0; ow < pool.out_w; ow += W) {
+            const int64_t from = 2 * oh * width + 2 * ow, to = oh * pool.out_w + ow, left = pool.out_plane() - to;
+            vf code;
+            const vf best = halve(x + from, width, pool.in_plane() - from, &code);
+            if (left >= W) {
+                store(y + to, best);
+                if (codes) store_u8(codes + to, code);
+                continue;
+            }
+            store_n(y + to, best, int(left));
+            if (!codes) continue;
+            uint8_t bytes[W];
+            store_u8(bytes, code);
+            for (int64_t i = 0; i < left; ++i) codes[to + i] = bytes[i];
+        }
+}
+
+// 2 n floats: a and b interleaved.
+static inline void store_zipped(float* p, vf a, vf b, int n) {
+    if (n == W) {
+        store(p, zip_low(a, b));
+        store(p + W, zip_high(a, b));
+        return;
+    }
+    store_n(p, zip_low(a, b), int(least(W, 2 * n)));
+    if (2 * n > W) store_n(p + W, zip_high(a, b), 2 * n - W);
+}
+
+// The n <= W windows at dx: dy goes to the cell that its code names, 0 to the other three.
+static inline void unhalve(vf dy, vf code, float* dx, int64_t width, int n) {
+    store_zipped(dx, keep_equal(dy, code, zero()), keep_equal(dy, code, set1(1)), n);
+    store_zipped(dx + width, keep_equal(dy, code, set1(2)), keep_equal(dy, code, set1(3)), n);
+}
+
+// The n < W windows of a row shorter than a word; `left` codes may be read.
+static inline void unhalve_short(const float* dy, const uint8_t* codes, int64_t left, float* dx, int64_t width, int n) {
+    uint8_t bytes[W] = {0};
+    if (left >= W) memcpy(bytes, codes, W);
+    else for (int i = 0; i < n; ++i) bytes[i] = codes[i];
+    unhalve(load_n(dy, n), load_u8(bytes), dx, width, n);
+}
+
+static void halve_plane_backward(const Pool& pool, const float* dy, const uint8_t* codes, float* dx) {
+    const int64_t width = pool.p->width, out_w = pool.out_w, used = 2 * out_w;
+    for (int64_t oh = 0; oh < pool.out_h; ++oh) {
+        const int64_t at = oh * out_w;
+        float* top = dx + 2 * oh * width;
+        if (out_w < W) unhalve_short(dy + at, codes + at, pool.out_plane() - at, top, width, int(out_w));
+        else for (int64_t ow = 0; ow < out_w; ow += W) {
+            const int64_t o = least(ow, out_w - W);  // the last word overlaps the one before
+            unhalve(load(dy + at + o), load_u8(codes + at + o), top + 2 * o, width, W);
+        }
+        if (used < width) top[used] = top[width + used] = 0;
+    }
+    const int64_t done = 2 * pool.out_h * width;
+    memset(dx + done, 0, size_t(pool.in_plane() - done) * sizeof(float));
+}
+
+static efl_status maxpool_forward_f32(const efl_pool2d* p, const float* x, float* y, efl_uint8* codes) {
+    const Pool pool(p);
+    const bool halving = is_halving(*p);
+    each_plane(*p, 1, all_channels, [&](int64_t i) {
+        (halving ? halve_plane : maxpool_plane)(pool, x + i * pool.in_plane(), y + i * pool.out_plane(), codes ? codes + i * pool.out_plane() : nullptr);
+    });
+    return EFL_OK;
+}
+
+static efl_status maxpool_backward_f32(const efl_pool2d* p, const float* dy, const efl_uint8* codes, efl_int64 channels,
+                                       efl_index channels_needed, float* dx) {
+    const Pool pool(p);
+    const bool halving = is_halving(*p);
+    each_plane(*p, channels, channels_needed, [&](int64_t i) {
+        (halving ? halve_plane_backward : maxpool_plane_backward)(pool, dy + i * pool.out_plane(), codes + i * pool.out_plane(), dx + i * pool.in_plane());
+    });
+    return EFL_OK;
+}
