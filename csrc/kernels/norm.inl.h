@@ -1,7 +1,7 @@
 // Batch and group normalisation, forward and backward.
 //
-// Statistics are taken plane by plane while the plane is in L1, mean first, then deviations from it, and combined in
-// float64. xhat is what the backward pass reads, so it is stored once and nothing else is.
+// Statistics are summed plane by plane in float lanes and across planes in float64. xhat is what the backward pass reads, so it
+// is stored once and nothing else is.
 
 // y = weight * (x - mean) * inv_std + bias; xhat may be NULL.
 static inline void normalise(const float* x, int64_t n, float mean, float inv_std, float weight, float bias, float* y, float* xhat) {
@@ -35,14 +35,15 @@ static efl_status batchnorm_forward_f32(const float* x, const float* weight, con
                                         float* xhat, float* inv_std) {
     split(channels, batch * inner, [&](int64_t first, int64_t last) {
         for (int64_t c = first; c < last; ++c) {
-            Moments all;
+            Moments all(x + c * inner, inner);
             for (int64_t b = 0; b < batch; ++b) all.add_plane(x + (b * channels + c) * inner, inner);
-            inv_std[c] = inverse_std(all.squares / all.count, eps);
-            running_mean[c] = float((1.0 - double(momentum)) * running_mean[c] + double(momentum) * all.mean);
-            running_var[c] = float((1.0 - double(momentum)) * running_var[c] + double(momentum) * (all.squares / (all.count - 1)));
+            const double mean = all.mean(), variance = all.variance(), unbiased = variance * (all.count / (all.count - 1));
+            inv_std[c] = inverse_std(variance, eps);
+            running_mean[c] = float((1.0 - double(momentum)) * running_mean[c] + double(momentum) * mean);
+            running_var[c] = float((1.0 - double(momentum)) * running_var[c] + double(momentum) * unbiased);
             for (int64_t b = 0; b < batch; ++b) {
                 const int64_t plane = (b * channels + c) * inner;
-                normalise(x + plane, inner, float(all.mean), inv_std[c], weight[c], bias[c], y + plane, xhat + plane);
+                normalise(x + plane, inner, float(mean), inv_std[c], weight[c], bias[c], y + plane, xhat + plane);
             }
         }
     });
@@ -100,19 +101,22 @@ static efl_status batchnorm_backward_f32(const float* dy, const float* xhat, con
     return EFL_OK;
 }
 
-constexpr int64_t stretch = 4096;  // floats of a group whose mean and deviations are taken together: they stay in L1
+constexpr int64_t stretch = 4096;  // floats of a group summed in float lanes at a time
 
 static efl_status groupnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
                                         efl_int64 inner, efl_int64 groups, float eps, float* y, float* xhat, float* inv_std) {
     const int64_t size = channels / groups;
+    if (size * inner == 0) return EFL_OK;
     split(batch * groups, size * inner, [&](int64_t first, int64_t last) {
         for (int64_t g = first; g < last; ++g) {
-            Moments all;
-            for (int64_t at = 0; at < size * inner; at += stretch) all.add_plane(x + g * size * inner + at, least(stretch, size * inner - at));
-            inv_std[g] = inverse_std(all.squares / all.count, eps);
+            const float* group = x + g * size * inner;
+            Moments all(group, least(stretch, size * inner));
+            for (int64_t at = 0; at < size * inner; at += stretch) all.add_plane(group + at, least(stretch, size * inner - at));
+            const float mean = float(all.mean());
+            inv_std[g] = inverse_std(all.variance(), eps);
             for (int64_t k = 0; k < size; ++k) {
                 const int64_t c = g % groups * size + k, plane = (g * size + k) * inner;
-                normalise(x + plane, inner, float(all.mean), inv_std[g], weight[c], bias[c], y + plane, xhat ? xhat + plane : nullptr);
+                normalise(x + plane, inner, mean, inv_std[g], weight[c], bias[c], y + plane, xhat ? xhat + plane : nullptr);
             }
         }
     });

@@ -13,25 +13,6 @@ static inline double plane_sum(const float* x, int64_t n) {
     return double(sum(add(a, b)));
 }
 
-// sum (x[i] - mean)^2
-static inline double plane_squares(const float* x, int64_t n, float mean) {
-    const vf m = set1(mean);
-    vf a = zero(), b = zero();
-    int64_t i = 0;
-    for (; i + 2 * W <= n; i += 2 * W) {
-        const vf d = sub(load(x + i), m), e = sub(load(x + i + W), m);
-        a = fma(d, d, a);
-        b = fma(e, e, b);
-    }
-    for (; i + W <= n; i += W) {
-        const vf d = sub(load(x + i), m);
-        a = fma(d, d, a);
-    }
-    double rest = 0;
-    for (; i < n; ++i) rest += double(x[i] - mean) * double(x[i] - mean);
-    return double(sum(add(a, b))) + rest;
-}
-
 // sum x[i] and sum x[i] z[i]
 static inline void plane_sums(const float* x, const float* z, int64_t n, double* sum_x, double* sum_xz) {
     vf a = zero(), b = zero(), c = zero(), d = zero();
@@ -53,17 +34,45 @@ static inline void plane_sums(const float* x, const float* z, int64_t n, double*
     *sum_xz += double(sum(add(c, d)));
 }
 
-// Count, mean and sum of squared deviations of a growing set: planes are added one at a time (Chan, Golub, LeVeque 1979).
+// Sums of d and d^2 over planes of one channel or group, d = x - shift, from which mean and variance follow.
+//
+// The shift is the mean of the first plane. If that is one of B equal planes, (mean - shift)^2 is at most B times the variance,
+// so the subtraction in variance() costs at most a factor B + 1 of float32's precision, however far the values are from 0.
 struct Moments {
-    double count = 0, mean = 0, squares = 0;
+    float shift;
+    double count = 0, sum_d = 0, sum_dd = 0;
+
+    inline Moments(const float* x, int64_t n) : shift(x[0]) {
+        add_plane(x, n);
+        shift = float(mean());
+        count = sum_d = sum_dd = 0;
+    }
 
     inline void add_plane(const float* x, int64_t n) {
-        const float plane_mean = float(plane_sum(x, n) / double(n));
-        const double delta = double(plane_mean) - mean, total = count + double(n);
-        squares += plane_squares(x, n, plane_mean) + delta * delta * (count * double(n) / total);
-        mean += delta * (double(n) / total);
-        count = total;
+        const vf s = set1(shift);
+        vf a = zero(), b = zero(), aa = zero(), bb = zero();
+        int64_t i = 0;
+        for (; i + 2 * W <= n; i += 2 * W) {
+            const vf d = sub(load(x + i), s), e = sub(load(x + i + W), s);
+            a = add(a, d);
+            b = add(b, e);
+            aa = fma(d, d, aa);
+            bb = fma(e, e, bb);
+        }
+        for (; i < n; i += W) {
+            const int rest = int(least(W, n - i));
+            const vf d = keep_bits(sub(load_n(x + i, rest), s), (1u << rest) - 1u);
+            a = add(a, d);
+            aa = fma(d, d, aa);
+        }
+        count += double(n);
+        sum_d += double(sum(add(a, b)));
+        sum_dd += double(sum(add(aa, bb)));
     }
+
+    inline double mean() const { return double(shift) + sum_d / count; }
+    inline double squares() const { return sum_dd - sum_d * sum_d / count; }  // sum of squared deviations from the mean
+    inline double variance() const { return squares() > 0 || squares() != squares() ? squares() / count : 0; }
 };
 
 // Bias gradients of a linear layer: sixteen columns at a time, rows in order.

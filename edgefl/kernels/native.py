@@ -32,21 +32,43 @@ def take_channels(x: Array, channels: Index, out: Array) -> None:
 
 
 def conv2d_forward(
-    x: Array, weight: Array, bias: Array | None, y: Array, stride: Pair, padding: Pair, dilation: Pair, groups: int,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    y: Array,
+    stride: Pair,
+    padding: Pair,
+    dilation: Pair,
+    groups: int,
 ) -> None:
     _core.conv2d_forward(x, weight, bias, y, stride, padding, dilation, groups)
 
 
 def conv2d_grad_input(
-    dy: Array, weight: Array, dx: Array, stride: Pair,
-    padding: Pair, dilation: Pair, groups: int, outs: Index, ins: Index,
+    dy: Array,
+    weight: Array,
+    dx: Array,
+    stride: Pair,
+    padding: Pair,
+    dilation: Pair,
+    groups: int,
+    outs: Index,
+    ins: Index,
 ) -> None:
     _core.conv2d_grad_input(dy, weight, dx, stride, padding, dilation, groups, outs, ins)
 
 
 def conv2d_grad_weight(
-    x: Array, dy: Array, dw: Array, stride: Pair, padding: Pair,
-    dilation: Pair, groups: int, outs: Index, ins: Index, in_channels: int,
+    x: Array,
+    dy: Array,
+    dw: Array,
+    stride: Pair,
+    padding: Pair,
+    dilation: Pair,
+    groups: int,
+    outs: Index,
+    ins: Index,
+    in_channels: int,
 ) -> None:
     _core.conv2d_grad_weight(x, dy, dw, stride, padding, dilation, groups, outs, ins, in_channels)
 
@@ -68,34 +90,70 @@ def channel_sum(dy: Array, out: Array, outs: Index) -> None:
 
 
 def batchnorm_forward(
-    x: Array, weight: Array, bias: Array, running_mean: Array, running_var: Array,
-    y: Array, xhat: Array, inv_std: Array, eps: float, momentum: float,
+    x: Array,
+    weight: Array,
+    bias: Array,
+    running_mean: Array,
+    running_var: Array,
+    y: Array,
+    xhat: Array,
+    inv_std: Array,
+    eps: float,
+    momentum: float,
 ) -> None:
     _core.batchnorm_forward(x, weight, bias, running_mean, running_var, y, xhat, inv_std, eps, momentum)
 
 
 def batchnorm_eval(
-    x: Array, weight: Array, bias: Array, running_mean: Array, running_var: Array, y: Array, eps: float,
+    x: Array,
+    weight: Array,
+    bias: Array,
+    running_mean: Array,
+    running_var: Array,
+    y: Array,
+    eps: float,
 ) -> None:
     _core.batchnorm_eval(x, weight, bias, running_mean, running_var, y, eps)
 
 
 def batchnorm_backward(
-    dy: Array, xhat: Array, weight: Array, inv_std: Array,
-    dx: Array, dweight: Array, dbias: Array, channels: Index, outs: Index,
+    dy: Array,
+    xhat: Array,
+    weight: Array,
+    inv_std: Array,
+    dx: Array,
+    dweight: Array,
+    dbias: Array,
+    channels: Index,
+    outs: Index,
 ) -> None:
     _core.batchnorm_backward(dy, xhat, weight, inv_std, dx, dweight, dbias, channels, outs)
 
 
 def groupnorm_forward(
-    x: Array, weight: Array, bias: Array, y: Array, xhat: Array | None, inv_std: Array, groups: int, eps: float,
+    x: Array,
+    weight: Array,
+    bias: Array,
+    y: Array,
+    xhat: Array | None,
+    inv_std: Array,
+    groups: int,
+    eps: float,
 ) -> None:
     _core.groupnorm_forward(x, weight, bias, y, xhat, inv_std, groups, eps)
 
 
 def groupnorm_backward(
-    dy: Array, xhat: Array, weight: Array, inv_std: Array, dx: Array,
-    dweight: Array, dbias: Array, groups: int, groups_needed: Index, outs: Index,
+    dy: Array,
+    xhat: Array,
+    weight: Array,
+    inv_std: Array,
+    dx: Array,
+    dweight: Array,
+    dbias: Array,
+    groups: int,
+    groups_needed: Index,
+    outs: Index,
 ) -> None:
     _core.groupnorm_backward(dy, xhat, weight, inv_std, dx, dweight, dbias, groups, groups_needed, outs)
 
@@ -117,7 +175,13 @@ def maxpool_forward(x: Array, y: Array, codes: Array | None, kernel: Pair, strid
 
 
 def maxpool_backward(
-    dy: Array, codes: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, channels: Index,
+    dy: Array,
+    codes: Array,
+    dx: Array,
+    kernel: Pair,
+    stride: Pair,
+    padding: Pair,
+    channels: Index,
 ) -> None:
     _core.maxpool_backward(dy, codes, dx, kernel, stride, padding, channels)
 
@@ -127,7 +191,13 @@ def avgpool_forward(x: Array, y: Array, kernel: Pair, stride: Pair, padding: Pai
 
 
 def avgpool_backward(
-    dy: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, channels: Index,
+    dy: Array,
+    dx: Array,
+    kernel: Pair,
+    stride: Pair,
+    padding: Pair,
+    count_include_pad: bool,
+    channels: Index,
 ) -> None:
     _core.avgpool_backward(dy, dx, kernel, stride, padding, count_include_pad, channels)
 
@@ -145,8 +215,15 @@ def clip_scale(total: Array, max_norm: float, scale: Array) -> None:
 
 
 def sgd(
-    w: Array, grad: Array, hyper: Array, rows: Index, cols: Index,
-    scale: Array | None = None, velocity: Array | None = None, centre: Array | None = None, linear: Array | None = None,
+    w: Array,
+    grad: Array,
+    hyper: Array,
+    rows: Index,
+    cols: Index,
+    scale: Array | None = None,
+    velocity: Array | None = None,
+    centre: Array | None = None,
+    linear: Array | None = None,
 ) -> None:
     _core.sgd(w, grad, hyper, rows, cols, scale, velocity, centre, linear)
 
