@@ -33,7 +33,7 @@ def save(path: str | os.PathLike[str], model: Model) -> None:
 
 
 def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
-    """The model in a file. Its graph is checked against `limits`, and its header against its graph, before values are read.
+    """The model in a file. Graph and header are checked, the graph against `limits`, before values are read.
 
     Raises  GraphError if the file is not a model, or contradicts itself; OSError if it cannot be opened.
     """

@@ -1,7 +1,7 @@
-"""Graph: a model's architecture as a frozen value, and Model: a graph with its parameters. Values only: no torch, no files.
+"""Graph: a model's architecture as a frozen value, and Model: a graph with its parameters. No torch, no files.
 
-Parameters carry torch's names, shapes and layouts ("conv1.weight", "bn1.running_mean"); num_batches_tracked does not exist
-here. The operations are in ops.py, the JSON form in graph_json.py, sub-models in submodel.py.
+Parameters carry torch's names, shapes and layouts ("conv1.weight", "bn1.running_mean"); there is no
+num_batches_tracked. The operations are in ops.py, the JSON form in graph_json.py, sub-models in submodel.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Params = dict[str, np.ndarray]
 INPUT = "input"
-NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
+NODE_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 LONGEST_NAME = 200
 
 
@@ -75,9 +75,7 @@ class Graph:
 
     def parameters(self) -> dict[str, ParamInfo]:
         """Shape and kind of every parameter, by full name, in node order."""
-        return {
-            f"{node.name}.{name}": info for node in self.nodes for name, info in node.op.parameters().items()
-        }
+        return {f"{node.name}.{name}": info for node in self.nodes for name, info in node.op.parameters().items()}
 
     def macs(self) -> dict[str, int]:
         """Multiply-accumulates of one example's forward pass, by convolution and Linear node."""
@@ -116,7 +114,7 @@ class Graph:
 
     @staticmethod
     def from_json(text: str | bytes, limits: Limits | None = None) -> Graph:
-        """The graph of a JSON text. Raises GraphError if it is malformed, or larger than `limits` (default: Limits())."""
+        """The graph of a JSON text. Raises GraphError if it is malformed or above `limits` (default: Limits())."""
         from edgefl import graph_json
 
         return graph_json.loads(text, limits or graph_json.Limits())
@@ -153,7 +151,7 @@ def _check_structure(graph: Graph) -> None:
 
 
 def _check_node(node: Node, known: set[str], names: set[str]) -> None:
-    if len(node.name) > LONGEST_NAME or not NAME.fullmatch(node.name):
+    if len(node.name) > LONGEST_NAME or not NODE_NAME.fullmatch(node.name):
         raise GraphError(f"node {node.name[:LONGEST_NAME]!r}: bad name; expected letters, digits, _ and inner dots")
     if node.name in known:
         raise GraphError(f"node {node.name!r}: the name is taken; expected names that differ, and not {INPUT!r}")
@@ -161,7 +159,7 @@ def _check_node(node: Node, known: set[str], names: set[str]) -> None:
         raise GraphError(f"node {node.name!r}: inputs {node.inputs}; {node.op.title} expects {node.op.arity}")
     for name in node.inputs:
         if name not in known:
-            why = "comes later; expected topological order" if name in names else "is unknown; expected an earlier result"
+            why = "comes later; expected topological order" if name in names else "is unknown; expected a result"
             raise GraphError(f"node {node.name!r}: input {name!r} {why}")
     if len(set(node.inputs)) < len(node.inputs):
         raise GraphError(f"node {node.name!r}: inputs {node.inputs}; expected two different results")

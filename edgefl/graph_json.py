@@ -23,7 +23,7 @@ FORMAT = "edgefl.graph.1"
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest graph that is accepted. Parameters and activations are counted from the text, before any allocation."""
+    """The largest graph that is accepted; parameters and activations are counted before any allocation."""
 
     text_bytes: int = 1 << 20
     nodes: int = 4096

@@ -1,7 +1,7 @@
 """NeuronSet: the active neurons of one client in one round, and the parameter blocks they select.
 
-Source: FedSPU Alg. 1 and section "stochastic parameter update" (ALGORITHMS 0, 1.1). A weight is active iff its output and
-its input neuron are; a bias, norm parameter or running statistic iff its output neuron is.
+A weight is active iff its output and its input neuron are; a bias, norm parameter or running statistic iff its output
+neuron is. Source: FedSPU, Alg. 1 (ALGORITHMS 0, 1.1).
 """
 
 from __future__ import annotations

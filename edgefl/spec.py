@@ -4,7 +4,7 @@ It says which neuron group indexes which axis of which parameter, so that a set 
 parameters. The rules (ALGORITHMS 1.1):
 
 * every convolution and Linear owns a group of its output channels or features; a following norm belongs to it;
-* shape-preserving operations and pooling pass the group on; Flatten repeats each channel for its height * width features;
+* shape-preserving operations and pooling pass the group on; Flatten repeats a channel for its height * width features;
 * a depthwise convolution has the neurons of its input, each repeated by the channel multiplier;
 * results that are summed share one group, named after the earliest layer in it;
 * the graph's input, its output (the classes), the input of a grouped convolution that is not depthwise, and whatever is
@@ -151,9 +151,7 @@ class _Groups:
         return AxisSpec(self._root(axis.group), axis.repeat)
 
     def sizes(self) -> dict[str, int]:
-        return {
-            name: size for name, size in self._size.items() if self._root(name) == name and name not in self._free
-        }
+        return {name: size for name, size in self._size.items() if self._root(name) == name and name not in self._free}
 
     def _root(self, name: str) -> str:
         while self._parent[name] != name:

@@ -1,8 +1,8 @@
 """The smaller model made of a graph's active neurons: a real Graph, and its parameters cut from the full ones.
 
-Used by the methods that train sub-models (Random Dropout, FjORD); FedSPU itself keeps the full model. Without a norm, or
-with a BatchNorm in evaluation mode, the smaller model computes what the full one does when the outputs of the inactive
-neurons are set to zero after their norm and ReLU. A GroupNorm then sees the kept channels only.
+Used by the methods that train sub-models (Random Dropout, FjORD); FedSPU itself keeps the full model. Without a norm,
+or with a BatchNorm in evaluation mode, the smaller model computes what the full one does when the outputs of the
+inactive neurons are set to zero after their norm and ReLU. A GroupNorm then sees the kept channels only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from edgefl.spec import ModelSpec
 def sub_graph(graph: Graph, neurons: NeuronSet) -> Graph:
     """The graph with the active neurons of `neurons` only; names stay.
 
-    Raises  GraphError if a GroupNorm or a grouped convolution would not keep equally many channels in each of its groups,
+    Raises  GraphError if a GroupNorm or grouped convolution would not keep equally many channels in each group,
             SelectionError if `neurons` belongs to another model.
     """
     blocks = neurons.blocks(ModelSpec.of(graph))

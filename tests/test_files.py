@@ -60,14 +60,14 @@ def test_save_replaces_the_file_and_leaves_no_other(tmp_path, model) -> None:
 
 def test_failed_rename_keeps_the_old_file(tmp_path, model) -> None:
     (tmp_path / "m.safetensors").mkdir()
-    with pytest.raises(OSError, match="m.safetensors"):
+    with pytest.raises(OSError, match=r"m\.safetensors"):
         files.save(tmp_path / "m.safetensors", model)
     assert [entry.name for entry in tmp_path.iterdir()] == ["m.safetensors"]
 
 
 def test_parameters_of_another_graph_are_not_saved(tmp_path, model) -> None:
     other = Model(models.build("digits_cnn", (1, 8, 8), 11), model.params)
-    with pytest.raises(GraphError, match="fc.weight"):
+    with pytest.raises(GraphError, match=r"fc\.weight"):
         files.save(tmp_path / "m.safetensors", other)
     assert list(tmp_path.iterdir()) == []
 

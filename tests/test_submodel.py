@@ -80,7 +80,9 @@ def test_sub_model_of_all_neurons_is_the_graph() -> None:
 
 
 @pytest.mark.parametrize("keep", [0.2, 0.5, 0.8])
-@pytest.mark.parametrize("graph", [MIXED, models.build("fedspu_cifar", (3, 32, 32), 10), models.build("lenet5", (1, 28, 28), 5)])
+@pytest.mark.parametrize(
+    "graph", [MIXED, *(models.build(name, (3, 32, 32), 10) for name in ("fedspu_cifar", "lenet5"))]
+)
 def test_sub_model_has_as_many_parameters_as_are_active(graph, keep) -> None:
     spec, neurons = ModelSpec.of(graph), draw(graph, keep)
     small = graph.sub(neurons)
@@ -122,7 +124,8 @@ def test_group_norm_whose_groups_would_break_is_refused(kept, counts) -> None:
     with pytest.raises(GraphError) as error:
         graph.sub(NeuronSet.of(ModelSpec.of(graph), {"conv": kept}))
     assert str(error.value) == (
-        f"node 'gn': a sub-model would keep {counts} channels of the 2 groups of GroupNorm; expected equally many in each"
+        f"node 'gn': a sub-model would keep {counts} channels of the 2 groups of GroupNorm; "
+        "expected equally many in each"
     )
 
 
