@@ -1,0 +1,13 @@
+"""The torch layer: torch modules to Graphs and back. Only this package and learners/torch.py import torch."""
+
+from __future__ import annotations
+
+try:
+    import torch  # noqa: F401  (so that its absence is reported once, here)
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("edgefl.nn needs torch, which is not installed; pip install 'edgefl[torch]'") from error
+
+from edgefl.nn.module import GraphModule, to_torch
+from edgefl.nn.trace import from_torch
+
+__all__ = ["GraphModule", "from_torch", "to_torch"]
