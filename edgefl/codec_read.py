@@ -62,6 +62,7 @@ def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | None 
     is_float16, set_count, block_count = _read_header(reader, spec, known)
     set_table = _read_table(reader, "id set", "group", set_count, list(spec.groups))
     block_table = _read_table(reader, "block", "parameter", block_count, list(spec.params))
+    _check_values_are_there(reader, block_table, is_float16)
     sets = Sets(known.active, known.keys) if known is not None else _read_sets(reader, set_table, spec)
     indices = [_read_index(reader, entry, spec, sets) for entry in block_table]
     _check_sets_are_read(set_table, block_table, spec)
@@ -141,6 +142,14 @@ def _read_table(reader: _Reader, what: str, member: str, count: int, names: list
     return entries
 
 
+def _check_values_are_there(reader: _Reader, table: list[_Entry], is_float16: bool) -> None:
+    """A payload must send the values it claims before its ids are expanded: they may take more memory than it does."""
+    expected = _width(is_float16) * sum(entry.count for entry in table)
+    left = len(reader.data) - reader.at
+    if left < expected:
+        raise CodecError(f"index and values: {left} bytes left; expected at least {expected}")
+
+
 def _read_sets(reader: _Reader, table: list[_Entry], spec: ModelSpec) -> Sets:
     active: dict[str, npt.NDArray[np.int32]] = {}
     keys: dict[str, int | None] = {}
@@ -190,9 +199,8 @@ def _check_sets_are_read(set_table: list[_Entry], block_table: list[_Entry], spe
 
 def _read_values(reader: _Reader, table: list[_Entry], is_float16: bool) -> list[npt.NDArray[np.float32]]:
     """One flat float32 array per block; views of the payload unless they had to be widened."""
-    width = WIDTHS["float16" if is_float16 else "float32"]
     bounds = np.cumsum([0, *(entry.count for entry in table)])
-    data = reader.take("values", width * int(bounds[-1]))
+    data = reader.take("values", _width(is_float16) * int(bounds[-1]))
     if reader.at != len(reader.data):
         raise CodecError(f"{len(reader.data) - reader.at} trailing bytes; expected none after the values")
     values = np.frombuffer(data, "<f2" if is_float16 else "<f4").astype(np.float32, copy=False)
@@ -201,3 +209,7 @@ def _read_values(reader: _Reader, table: list[_Entry], is_float16: bool) -> list
         name = next(entry.name for entry, part in zip(table, parts) if not np.isfinite(part).all())
         raise CodecError(f"block {name!r} holds a non-finite float16 value; expected finite ones")
     return parts
+
+
+def _width(is_float16: bool) -> int:
+    return WIDTHS["float16" if is_float16 else "float32"]

@@ -1,4 +1,4 @@
-"""A small model and one update per coding, shared by the tests of the codec. golden/ holds their payloads in hexadecimal."""
+"""A small model and one update per coding, shared by the tests of the codec. Their payloads are in golden/, in hex."""
 
 from __future__ import annotations
 
