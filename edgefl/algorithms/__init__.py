@@ -1,0 +1,74 @@
+"""The federated methods by name, and how options become their hyper-parameters. A method is one file beside this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from edgefl.algorithms.base import Algorithm
+from edgefl.algorithms.fedavg import FedAvg
+from edgefl.algorithms.fedspu import PRESETS, FedSPU
+from edgefl.algorithms.local import LocalOnly
+
+METHODS: dict[str, Algorithm] = {
+    "fedspu": FedSPU(),
+    "fedspu-es": FedSPU(es=True),
+    "fedavg": FedAvg(),
+    "local": LocalOnly(),
+}
+
+
+def build(name: str, options: Mapping[str, Any]) -> Algorithm:
+    """The method with those of the options that it has. Raises ValueError for an unknown name or a value out of range."""
+    if name not in METHODS:
+        raise ValueError(f"method={name}; expected one of {', '.join(METHODS)}")
+    known = settings_of(name)
+    return replace(METHODS[name], **{key: value for key, value in options.items() if key in known})  # type: ignore[type-var]
+
+
+def settings_of(name: str) -> dict[str, Any]:
+    """The hyper-parameters of a method and their default values, in the order of its file."""
+    method = METHODS[name]
+    return {f.name: getattr(method, f.name) for f in fields(method)}  # type: ignore[arg-type]
+
+
+def parse(methods: list[str], name: str, text: str) -> Any:
+    """The value of `--set name=text` as the type that a hyper-parameter of these methods has.
+
+    Raises ValueError naming the hyper-parameters there are, or the value and what its type accepts.
+    """
+    for method in methods:
+        kind = get_type_hints(type(METHODS[method])).get(name)
+        if kind is not None and name in settings_of(method):
+            return _as(kind, name, text)
+    accepted = sorted({key for method in methods for key in settings_of(method)})
+    raise ValueError(
+        f"{name}={text} is no hyper-parameter of {', '.join(methods)}; expected one of {', '.join(accepted)}"
+    )
+
+
+def _as(kind: Any, name: str, text: str) -> Any:
+    try:
+        if kind is bool:
+            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+        if get_origin(kind) is tuple:
+            return tuple(float(part) for part in text.split(","))
+        if get_origin(kind) is Literal:
+            return {choice: choice for choice in get_args(kind)}[text]
+        return kind(text)
+    except (KeyError, ValueError):
+        raise ValueError(f"{name}={text}; expected {_describe(kind)}") from None
+
+
+def _describe(kind: Any) -> str:
+    if kind is bool:
+        return "true or false"
+    if get_origin(kind) is tuple:
+        return "numbers separated by commas"
+    if get_origin(kind) is Literal:
+        return " or ".join(get_args(kind))
+    return {int: "an integer", float: "a number"}.get(kind, str(kind))
+
+
+__all__ = ["METHODS", "PRESETS", "Algorithm", "FedAvg", "FedSPU", "LocalOnly", "build", "parse", "settings_of"]

@@ -1,0 +1,193 @@
+"""What every federated method is made of: its five verbs and the values they exchange.
+
+Not the round loop (simulate.py, server) and not the bytes (codec.py).
+Source: ARCHITECTURE, "The types that carry everything".
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl import rng
+from edgefl.algorithms.mean import Mean
+from edgefl.graph import Params
+from edgefl.learners.base import Evaluation, Learner, Samples
+from edgefl.selection import NeuronSet
+from edgefl.spec import ModelSpec
+from edgefl.update import Update
+
+MODEL = "model"  # the payload's name for the model's parameters
+
+Status = Literal["on", "stopped"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What server and clients agree on before round 1: the model, how many clients are registered, and the seed."""
+
+    spec: ModelSpec
+    clients: int
+    seed: int
+
+
+@dataclass
+class State:
+    """All that the server of a method must keep between rounds: named sets of arrays, and plain JSON values."""
+
+    arrays: dict[str, Params]
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The server's message to one client for one round."""
+
+    kind: Literal["train", "evaluate"]
+    round: int
+    client: int
+    selection: NeuronSet | None = None  # None: every neuron
+    payload: Mapping[str, Update] = field(default_factory=dict)
+    settings: Mapping[str, float | int | str | bool] = field(default_factory=dict)
+    authorised: bool = True
+    reply_expected: bool = True
+    deadline_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The client's answer. `examples` is n_k, the number of training samples; `steps` the gradient steps taken."""
+
+    round: int
+    client: int
+    payload: Mapping[str, Update] = field(default_factory=dict)
+    selection_hash: bytes = b""
+    examples: int = 0
+    steps: int = 0
+    status: Status = "on"
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Local:
+    """One client: its learner, its data and its private state. The same object in `simulate` and on a device.
+
+    data     all samples the client can read; train, validation and test are int32 indices into them
+    private  plain JSON values that persist between rounds and never leave the device
+    """
+
+    client: int
+    seed: int
+    spec: ModelSpec
+    learner: Learner
+    data: Samples
+    train: NDArray[np.int32]
+    validation: NDArray[np.int32]
+    test: NDArray[np.int32]
+    private: dict[str, Any] = field(default_factory=dict)
+
+
+class Tally:
+    """What the accepted replies of one open round add up to. Thrown away when the round closes."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.mean = Mean(spec)
+        self.reported: list[int] = []
+        self.stopped: list[int] = []
+
+
+class Algorithm(ABC):
+    """A federated method: a frozen dataclass whose fields are the hyper-parameters, with five verbs.
+
+    keeps_model  the client keeps a personal model between rounds, which is what is evaluated
+    """
+
+    name: ClassVar[str]
+    keeps_model: ClassVar[bool]
+
+    @abstractmethod
+    def start(self, task: Task, initial: Params) -> State:
+        """Server: the state before round 1."""
+
+    @abstractmethod
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        """Server: one plan per selected client, in ascending client order; empty when the run is over."""
+
+    @abstractmethod
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        """Server: takes one accepted reply into the round. Called in ascending client order."""
+
+    @abstractmethod
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        """Server: closes the round; the state for the next one. `state` is not changed."""
+
+    @abstractmethod
+    def train(self, local: Local, plan: Plan) -> Reply:
+        """Client: merges what came, trains in place, and answers."""
+
+    def untrained(self, state: State, initial: Params) -> Params:
+        """The personal model of a client that has never been selected: w^0 (Alg. 1 line 2)."""
+        return initial
+
+
+def refuse(plan: Plan, reply: Reply) -> str | None:
+    """Why a reply must not be folded, in one sentence; None if it may be. A refused reply counts as not reported."""
+    who = f"reply of client {reply.client}"
+    if reply.client != plan.client:
+        return f"{who}; expected client {plan.client}"
+    if reply.round != plan.round:
+        return f"{who} for round {reply.round}; expected round {plan.round}"
+    expected = b"" if plan.selection is None else plan.selection.hash()
+    if reply.selection_hash != expected:
+        return f"{who} has selection hash {reply.selection_hash.hex() or 'none'}; expected {expected.hex() or 'none'}"
+    for payload, update in reply.payload.items():
+        for name, block in update.blocks.items():
+            if not np.isfinite(block.values).all():
+                return f"{who} has a non-finite value in {payload}/{name}; expected finite values"
+    for metric, value in reply.metrics.items():
+        if not np.isfinite(value):
+            return f"{who} has {metric}={value}; expected a finite value"
+    return None
+
+
+def sample_clients(task: Task, candidates: Sequence[int], count: int, round: int) -> list[int]:
+    """`count` of the candidates without replacement, ascending; all of them if there are fewer (ALGORITHMS 2)."""
+    candidates = sorted(candidates)
+    if count >= len(candidates):
+        return candidates
+    chosen = rng.stream(task.seed, rng.SELECT, round=round).sample(len(candidates), count)
+    return [candidates[i] for i in chosen]
+
+
+def minibatches(local: Local, round: int, epochs: int, batch: int) -> list[NDArray[np.int32]]:
+    """The client's training indices for `epochs` shuffled passes. The last, smaller batch of a pass is kept."""
+    batches = []
+    for epoch in range(epochs):
+        stream = rng.stream(local.seed, rng.DATA, client=local.client, round=round, extra=epoch)
+        order = local.train[stream.permutation(len(local.train))]
+        batches += [order[start : start + batch] for start in range(0, len(order), batch)]
+    return batches
+
+
+def evaluate(local: Local) -> Evaluation:
+    """The model that the learner holds, on the client's own test samples."""
+    return local.learner.evaluate(local.data, local.test)
+
+
+def check(ok: bool, name: str, value: object, expected: str) -> None:
+    """Raises ValueError naming a hyper-parameter, its value and what was expected."""
+    if not ok:
+        raise ValueError(f"{name}={value}; expected {expected}")
+
+
+def check_sgd(per_round: int, epochs: int, batch: int, lr: float) -> None:
+    """The checks shared by every method that runs plain local SGD."""
+    check(per_round >= 1, "per_round", per_round, "per_round >= 1")
+    check(epochs >= 1, "epochs", epochs, "epochs >= 1")
+    check(batch >= 1, "batch", batch, "batch >= 1")
+    check(0 < lr < float("inf"), "lr", lr, "a finite lr > 0")

@@ -1,0 +1,187 @@
+"""FedSPU, personalised federated learning with stochastic parameter update, and its early stopping. Both halves.
+
+Every client keeps the whole model. In each round a random set of its neurons is active: their values come from the
+server, are trained and go back. The rest is frozen: used in the forward pass, not trained, never sent.
+
+Source: FedSPU (AAAI), Alg. 1 and 2, Eq. 4, Fig. 3; ALGORITHMS 1 and 2. Departures from the released code: 1.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from edgefl import rng
+from edgefl.algorithms.base import (
+    MODEL,
+    Algorithm,
+    Local,
+    Plan,
+    Reply,
+    State,
+    Status,
+    Tally,
+    Task,
+    check,
+    check_sgd,
+    minibatches,
+    sample_clients,
+)
+from edgefl.errors import TrainingError
+from edgefl.graph import Params
+from edgefl.learners.base import SGD, FitResult
+from edgefl.selection import NeuronSet
+from edgefl.update import put, take
+
+# Section 5 of the paper, and what the released code sets instead (ALGORITHMS 1.4).
+PRESETS: dict[str, dict[str, dict[str, object]]] = {
+    "paper": {
+        "emnist": {"lr": 2e-4, "batch": 16},
+        "cifar10": {"lr": 0.1, "batch": 128},
+        "speech": {"lr": 5e-4, "batch": 16},
+    },
+    "code": {
+        "emnist": {"lr": 5e-4, "batch": 16},
+        "cifar10": {"lr": 5e-3, "batch": 128},
+        "speech": {"lr": 1e-3, "batch": 16},
+    },
+}
+
+
+@dataclass(frozen=True)
+class FedSPU(Algorithm):
+    """FedSPU; with `es=True` FedSPU+ES.
+
+    keep         p_k of the capacity tiers; the clients are split into equal clusters in id order
+    delta        'exact': the true gradient on active coordinates (Eq. 4). 'cut': the backward signal stops at
+                 frozen neurons, which is cheaper and is not FedSPU
+    bn_frozen    running statistics of frozen channels: 'track' them locally, or 'freeze' them
+    first_state  what a client holds before its first participation: 'init' is w^0, 'current_global' the server's
+                 model of that round, whose frozen part is then sent too (as the released code has it)
+    weight       average by 'samples', or by 'batches' as the released code
+    es_ties      a loss equal to the last one: 'continue' (Alg. 2), or 'stop' as the released code
+    es_set       L_val on the carved 'validation' data ('carve'), or on the test data ('test'), as the paper
+    lam          weight of the training loss in L = lam * L_train + (1 - lam) * L_val
+    """
+
+    name: ClassVar[str] = "fedspu"
+    keeps_model: ClassVar[bool] = True
+
+    keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
+    per_round: int = 10
+    epochs: int = 5
+    batch: int = 16
+    lr: float = 0.05
+    delta: Literal["exact", "cut"] = "exact"
+    bn_frozen: Literal["track", "freeze"] = "track"
+    first_state: Literal["init", "current_global"] = "init"
+    weight: Literal["samples", "batches"] = "samples"
+    es: bool = False
+    es_ties: Literal["continue", "stop"] = "continue"
+    es_set: Literal["carve", "test"] = "carve"
+    lam: float = 0.7
+
+    def __post_init__(self) -> None:
+        check_sgd(self.per_round, self.epochs, self.batch, self.lr)
+        check(len(self.keep) > 0, "keep", self.keep, "at least one tier")
+        for p in self.keep:
+            check(0 < p <= 1, "keep", p, "0 < keep <= 1")
+        check(self.delta in ("exact", "cut"), "delta", self.delta, "exact or cut")
+        check(self.bn_frozen in ("track", "freeze"), "bn_frozen", self.bn_frozen, "track or freeze")
+        check(self.first_state in ("init", "current_global"), "first_state", self.first_state, "init or current_global")
+        check(self.weight in ("samples", "batches"), "weight", self.weight, "samples or batches")
+        check(self.es_ties in ("continue", "stop"), "es_ties", self.es_ties, "continue or stop")
+        check(self.es_set in ("carve", "test"), "es_set", self.es_set, "carve or test")
+        check(0 <= self.lam <= 1, "lam", self.lam, "0 <= lam <= 1")
+
+    def tier(self, client: int, clients: int) -> float:
+        """p_k: the clients form len(keep) clusters of equal size in id order (sizes differ by one if they must)."""
+        return self.keep[client * len(self.keep) // clients]
+
+    # The server.
+
+    def start(self, task: Task, initial: Params) -> State:
+        values = {"running": list(range(task.clients)), "seen": [], "round_lt_C": None, "round_empty": None}
+        return State({MODEL: initial}, values)
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        chosen = sample_clients(task, state.values["running"], self.per_round, round)
+        return [self._plan(task, state, round, client) for client in chosen]
+
+    def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
+        p = self.tier(client, task.clients)
+        stream = rng.stream(task.seed, rng.NEURONS, client=client, round=round)
+        neurons = NeuronSet.draw(task.spec, p, stream)
+        whole = neurons.is_full or (self.first_state == "current_global" and client not in state.values["seen"])
+        payload = take(state.arrays[MODEL], task.spec, None if whole else neurons)
+        return Plan("train", round, client, neurons, {MODEL: payload}, {"keep": p})
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        """Adds the reply to the round. A client that stops in this round is still averaged (Alg. 2)."""
+        tally.reported.append(reply.client)
+        if reply.status == "stopped":
+            tally.stopped.append(reply.client)
+        if MODEL in reply.payload:
+            weight = reply.examples if self.weight == "samples" else reply.steps
+            tally.mean.add(reply.client, reply.payload[MODEL], weight)
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        values = dict(state.values)
+        values["running"] = [k for k in values["running"] if k not in tally.stopped]
+        values["seen"] = sorted({*values["seen"], *tally.reported})
+        if values["round_lt_C"] is None and len(values["running"]) < min(self.per_round, task.clients):
+            values["round_lt_C"] = round
+        if values["round_empty"] is None and not values["running"]:
+            values["round_empty"] = round
+        return State({MODEL: tally.mean.over(state.arrays[MODEL])}, values)
+
+    def untrained(self, state: State, initial: Params) -> Params:
+        return initial if self.first_state == "init" else state.arrays[MODEL]
+
+    # The client.
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        assert plan.selection is not None
+        selection_hash = plan.selection.hash()
+        if local.private.get("status") == "stopped":
+            return Reply(plan.round, plan.client, selection_hash=selection_hash, status="stopped")
+        neurons = None if plan.selection.is_full else plan.selection
+        put(local.learner.params, plan.payload[MODEL])  # merge: coordinates outside A_k keep the personal value
+        fit = local.learner.fit(
+            local.data,
+            minibatches(local, plan.round, self.epochs, self.batch),
+            SGD(self.lr),
+            trainable=neurons,
+            delta=self.delta,
+            bn_frozen=self.bn_frozen,
+        )
+        metrics = {"loss": fit.loss_sum / fit.examples}
+        return Reply(
+            plan.round,
+            plan.client,
+            payload={MODEL: take(local.learner.params, local.spec, neurons)},
+            selection_hash=selection_hash,
+            examples=len(local.train),
+            steps=fit.steps,
+            status=self._stop(local, fit, metrics) if self.es else "on",
+            metrics=metrics,
+        )
+
+    def _stop(self, local: Local, fit: FitResult, metrics: dict[str, float]) -> Status:
+        """Compares L with that of the client's previous participation and remembers both L and the verdict."""
+        held_out = local.validation if self.es_set == "carve" else local.test
+        if len(held_out) == 0:
+            raise TrainingError(f"client {local.client} has 0 {self.es_set} samples; early stopping expects at least 1")
+        held = local.learner.evaluate(local.data, held_out)
+        metrics["validation_loss"] = held.loss_sum / held.examples
+        metrics["L"] = loss = self.lam * metrics["loss"] + (1 - self.lam) * metrics["validation_loss"]
+        status = verdict(loss, local.private.get("L_prev"), self.es_ties)
+        local.private.update(L_prev=loss, status=status)
+        return status
+
+
+def verdict(loss: float, previous: float | None, ties: str) -> Status:
+    """'stopped' if the loss rose since the client's previous participation; the first participation never stops."""
+    if previous is None:
+        return "on"
+    return "stopped" if loss > previous or (ties == "stop" and loss == previous) else "on"

@@ -1,0 +1,59 @@
+"""Local training: every client trains its own model and nothing is sent. Source: ALGORITHMS 7.1.
+
+The clients of a round are sampled as in FedAvg and train as long, so that the computation of a round is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from edgefl.algorithms.base import (
+    Algorithm,
+    Local,
+    Plan,
+    Reply,
+    State,
+    Tally,
+    Task,
+    check_sgd,
+    minibatches,
+    sample_clients,
+)
+from edgefl.graph import Params
+from edgefl.learners.base import SGD
+
+
+@dataclass(frozen=True)
+class LocalOnly(Algorithm):
+    """Zero bytes; a client's model is independent of everybody else's data."""
+
+    name: ClassVar[str] = "local"
+    keeps_model: ClassVar[bool] = True
+
+    per_round: int = 10
+    epochs: int = 5
+    batch: int = 16
+    lr: float = 0.05
+
+    def __post_init__(self) -> None:
+        check_sgd(self.per_round, self.epochs, self.batch, self.lr)
+
+    def start(self, task: Task, initial: Params) -> State:
+        return State({})
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        chosen = sample_clients(task, range(task.clients), self.per_round, round)
+        return [Plan("train", round, client, reply_expected=False) for client in chosen]
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        """Nothing arrives, nothing is folded."""
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        return state
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        batches = minibatches(local, plan.round, self.epochs, self.batch)
+        fit = local.learner.fit(local.data, batches, SGD(self.lr))
+        metrics = {"loss": fit.loss_sum / fit.examples}
+        return Reply(plan.round, plan.client, examples=len(local.train), steps=fit.steps, metrics=metrics)

@@ -1,0 +1,70 @@
+"""The weighted mean of partial models, coordinate by coordinate. Not a method: the methods say what is averaged.
+
+Source: FedSPU, Fig. 3; ALGORITHMS 0 (float64, ascending client id) and 1.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.update import Axes, Block, Flat, Update
+
+if TYPE_CHECKING:
+    from edgefl.graph import Params
+    from edgefl.spec import ModelSpec
+
+
+class Mean:
+    """Float64 sums of `weight * value` and of `weight` for every coordinate of a model.
+
+    Updates are added in ascending client order, so that the result does not depend on the order of arrival.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.total = {name: np.zeros(param.shape) for name, param in spec.params.items()}
+        self.weight = {name: np.zeros(param.shape) for name, param in spec.params.items()}
+        self.clients: list[int] = []
+
+    def add(self, client: int, update: Update, weight: float) -> None:
+        """Adds one client's values. Raises ValueError if `client` is not above the last one added."""
+        if self.clients and client <= self.clients[-1]:
+            raise ValueError(f"client={client}; expected an id above {self.clients[-1]}, the last one added")
+        if not weight > 0:
+            raise ValueError(f"weight={weight} of client {client}; expected weight > 0")
+        self.clients.append(client)
+        for name, block in update.blocks.items():
+            values = block.values.astype(np.float64) * weight
+            _add_at(self.total[name], block, values)
+            _add_at(self.weight[name], block, weight)
+
+    def over(self, old: Params) -> Params:
+        """The weighted mean where anyone contributed, `old` bit for bit elsewhere. `old` is not changed."""
+        new = {}
+        for name, value in old.items():
+            covered = self.weight[name] > 0
+            mean = np.divide(self.total[name], self.weight[name], out=np.zeros(value.shape), where=covered)
+            new[name] = np.where(covered, mean.astype(value.dtype), value)
+        return new
+
+
+def _add_at(array: NDArray[np.float64], block: Block, amount: NDArray[np.float64] | float) -> None:
+    """array[where the block is] += amount. Ids are unique, so a plain indexed addition is enough."""
+    index = block.index
+    if index is None:
+        array += amount
+    elif isinstance(index, Flat):
+        array.reshape(-1)[index.ids] += amount
+    else:
+        array[_axes(index)] += amount
+
+
+def _axes(index: Axes) -> tuple[NDArray[np.int32] | slice, ...]:
+    """The index as NumPy wants it; trailing axes are whole."""
+    rows = None if index.rows is None else index.rows.expanded
+    cols = None if index.cols is None else index.cols.expanded
+    if rows is None:
+        return (slice(None), cols) if cols is not None else (slice(None),)
+    return (rows,) if cols is None else (rows[:, None], cols[None, :])

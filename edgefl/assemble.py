@@ -1,0 +1,73 @@
+"""From an experiment's settings to its federation: load the data, deal them out to the clients, choose the model."""
+
+from __future__ import annotations
+
+import os
+
+from edgefl import models, partition, rng
+from edgefl.data import DataSet, load
+from edgefl.errors import DataError
+from edgefl.experiment import Experiment
+from edgefl.federation import Federation, Split
+from edgefl.learners import Samples
+from edgefl.partition import Indices
+
+PARTITIONS = "iid, dirichlet:ALPHA, dirichlet-classes:ALPHA or group"
+MODEL_OF_SHAPE = {
+    (1, 8, 8): "digits_cnn",
+    (1, 28, 28): "fedspu_emnist",
+    (1, 32, 32): "fedspu_speech",
+    (3, 32, 32): "fedspu_cifar",
+}
+
+
+def assemble(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> Federation:
+    """The federation of an experiment; a function of its settings and the data alone.
+
+    Raises  DataError if the data cannot be had or a client gets too little, ValueError for a setting that does not fit.
+    """
+    data = load(experiment.data, data_dir)
+    data = data.pooled() if experiment.pool else data
+    shares = deal(data, experiment.partition, experiment.clients, experiment.seed)
+    graph = models.build(_model(experiment, data), data.input_shape, data.classes)
+    common = None
+    if data.x_test is not None and data.y_test is not None:
+        common = Samples(data.x_test, data.y_test, data.scale, data.shift)
+    clients = tuple(_split(experiment, client, share) for client, share in enumerate(shares))
+    return Federation(graph, Samples(data.x, data.y, data.scale, data.shift), clients, experiment.seed, common)
+
+
+def deal(data: DataSet, how: str, clients: int, seed: int) -> list[Indices]:
+    """Every client's examples under a partition named as on the command line. Raises ValueError for another name."""
+    stream = rng.stream(seed, rng.PARTITION)
+    kind, _, parameter = how.partition(":")
+    if kind == "iid" and not parameter:
+        return partition.iid(data.y, clients, stream)
+    if kind == "group" and not parameter:
+        if data.groups is None:
+            raise ValueError(f"partition=group with data={data.name}, which has no groups; expected {PARTITIONS}")
+        return partition.by_group(data.groups, clients, stream)
+    try:
+        alpha = float(parameter)
+        form = {"dirichlet": partition.dirichlet, "dirichlet-classes": partition.dirichlet_classes}[kind]
+    except (KeyError, ValueError):
+        raise ValueError(f"partition={how}; expected {PARTITIONS}") from None
+    return form(data.y, clients, stream, alpha)
+
+
+def _split(experiment: Experiment, client: int, share: Indices) -> Split:
+    stream = rng.stream(experiment.seed, rng.SPLIT, client=client)
+    train, validation, test = partition.split(share, stream, experiment.train_share, experiment.validation_share)
+    if not len(train):
+        raise DataError(f"client {client} gets 0 training samples of {len(share)}; expected fewer clients or more data")
+    return Split(train, validation, test)
+
+
+def _model(experiment: Experiment, data: DataSet) -> str:
+    if experiment.model:
+        return experiment.model
+    if data.input_shape not in MODEL_OF_SHAPE:
+        raise ValueError(
+            f"no default model for inputs of shape {data.input_shape}; expected --model {' | '.join(models.NAMES)}"
+        )
+    return MODEL_OF_SHAPE[data.input_shape]

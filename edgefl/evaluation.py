@@ -1,0 +1,79 @@
+"""The four accuracies of ALGORITHMS 0, for every client, at the rounds where the simulation asks for them.
+
+(a), (b) personal models on their own test split, unweighted and weighted by test size; (c) the global model on every
+local test split; (d) the global model on the common test set. Each paper's metric is one of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from edgefl.algorithms.base import MODEL, Algorithm, State, evaluate
+from edgefl.federation import Devices, Federation
+from edgefl.graph import Params
+from edgefl.learners.base import Evaluation
+
+
+class Evaluator:
+    """Evaluates all clients; a personal model is evaluated again only after it has changed."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        federation: Federation,
+        devices: Devices,
+        initial: Params,
+        pool: ThreadPoolExecutor,
+    ) -> None:
+        self._algorithm, self._federation, self._devices, self._initial = algorithm, federation, devices, initial
+        self._pool = pool
+        self._personal: dict[int, Evaluation] = {}
+
+    def forget(self, client: int) -> None:
+        """The client's model has changed."""
+        self._personal.pop(client, None)
+
+    def bundle(self, state: State) -> dict[str, Any]:
+        """The accuracies of this state, as JSON values. Clients without test samples do not count."""
+        result: dict[str, Any] = {}
+        if self._algorithm.keeps_model:
+            result["personal"] = _summary(self._all(lambda client: self._personal_of(state, client)))
+        if MODEL in state.arrays:
+            model = state.arrays[MODEL]
+            result["global_local"] = _summary(self._all(lambda client: self._global_of(model, client)))
+            if self._federation.common is not None:
+                with self._devices.learner(model) as learner:
+                    common = learner.evaluate(self._federation.common)
+                result["global_common"] = {"correct": common.correct, "examples": common.examples}
+        return result
+
+    def _all(self, one: Callable[[int], Evaluation]) -> list[Evaluation]:
+        return list(self._pool.map(one, range(len(self._federation.clients))))
+
+    def _personal_of(self, state: State, client: int) -> Evaluation:
+        if client in self._personal:
+            return self._personal[client]
+        untrained = self._algorithm.untrained(state, self._initial)
+        with self._devices.local(client, untrained) as local:
+            found = evaluate(local)
+        if untrained is self._initial or self._devices.has_trained(client):
+            self._personal[client] = found
+        return found
+
+    def _global_of(self, model: Params, client: int) -> Evaluation:
+        with self._devices.learner(model) as learner:
+            return learner.evaluate(self._federation.data, self._federation.clients[client].test)
+
+
+def _summary(clients: list[Evaluation]) -> dict[str, Any]:
+    correct = [found.correct for found in clients]
+    examples = [found.examples for found in clients]
+    tested = [c / n for c, n in zip(correct, examples, strict=True) if n]
+    return {
+        "accuracy": sum(tested) / len(tested),
+        "accuracy_weighted": sum(correct) / sum(examples),
+        "correct": correct,
+        "examples": examples,
+    }

@@ -1,0 +1,102 @@
+"""Who takes part in a simulation: the model, every client's samples, and the few learners that play all clients.
+
+Not a method and not the round loop. A hundred clients' models are never alive at once: a client's model is read from
+its file into one of the learners, and written back after training.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.algorithms.base import Local
+from edgefl.graph import Graph, Model, Params
+from edgefl.learners import GraphLearner, Learner, Samples
+from edgefl.learners.lowering import lower
+from edgefl.rng import NEURONS, stream
+from edgefl.runs import Journal
+from edgefl.selection import NeuronSet
+from edgefl.spec import ModelSpec
+
+
+@dataclass(frozen=True)
+class Split:
+    """One client's samples: int32 indices into the federation's data, disjoint."""
+
+    train: NDArray[np.int32]
+    validation: NDArray[np.int32]
+    test: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Federation:
+    """The model, the data, which client owns what, and the seed. `common` is a test set that no client owns, if any."""
+
+    graph: Graph
+    data: Samples
+    clients: tuple[Split, ...]
+    seed: int
+    common: Samples | None = None
+
+
+class Devices:
+    """`workers` learners that stand for all clients."""
+
+    def __init__(self, federation: Federation, initial: Params, journal: Journal, workers: int) -> None:
+        self._federation = federation
+        self._spec = ModelSpec.of(federation.graph)
+        self._journal = journal
+        self._idle: SimpleQueue[Learner] = SimpleQueue()
+        for _ in range(workers):
+            copy = {name: value.copy() for name, value in initial.items()}
+            self._idle.put(GraphLearner(Model(federation.graph, copy)))
+
+    @contextmanager
+    def learner(self, params: Params) -> Iterator[Learner]:
+        """A learner that holds a copy of `params`, for the length of the with block."""
+        learner = self._idle.get()
+        try:
+            for name, value in learner.params.items():
+                value[...] = params[name]
+            yield learner
+        finally:
+            self._idle.put(learner)
+
+    def has_trained(self, client: int) -> bool:
+        """True once the client has a model of its own in the run directory."""
+        return self._journal.has_local(client)
+
+    @contextmanager
+    def local(self, client: int, untrained: Params) -> Iterator[Local]:
+        """The client with its personal model and private values, or `untrained` if it has never trained."""
+        saved = self._journal.load_local(client)
+        params, private = (untrained, {}) if saved is None else saved
+        split = self._federation.clients[client]
+        with self.learner(params) as learner:
+            yield Local(
+                client,
+                self._federation.seed,
+                self._spec,
+                learner,
+                self._federation.data,
+                split.train,
+                split.validation,
+                split.test,
+                private,
+            )
+
+
+def training_bytes(graph: Graph, batch: int, keep: float, seed: int) -> int:
+    """Estimated memory of a training step at that share of active neurons: parameters, arena and id lists.
+
+    It is arithmetic on the learner's plan for one draw of neurons; data, packing scratch and the interpreter are not in it.
+    """
+    spec = ModelSpec.of(graph)
+    plan = lower(graph, spec, batch, NeuronSet.draw(spec, keep, stream(seed, NEURONS)))
+    return plan.arena_bytes + plan.index_bytes() + 4 * sum(math.prod(param.shape) for param in spec.params.values())

@@ -1,0 +1,234 @@
+"""What a run says about its methods: figures from the metrics, tables for a terminal, a picture. It measures nothing.
+
+Payload bytes are what the codec wrote, both directions: values, neuron ids and block headers. "Dense" is what the same
+client rounds would cost if every one sent and received the whole model as float32. kB and MB are 1e3 and 1e6 bytes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from edgefl.runs import read_metrics
+
+PERSONAL, GLOBAL, COMMON = "personal", "global_local", "global_common"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The figures of one method's run; see `summarise`."""
+
+    method: str
+    rounds: int
+    client_rounds: int
+    refused: int
+    seconds: float
+    down: dict[str, int]
+    up: dict[str, int]
+    dense_bytes: int
+    evaluation: dict[str, Any]
+    tiers: list[dict[str, Any]]
+    curve: list[dict[str, Any]]
+    server: dict[str, Any]
+
+    @property
+    def payload_bytes(self) -> int:
+        return sum(self.down.values()) + sum(self.up.values())
+
+    @property
+    def kind(self) -> str:
+        """Whose accuracy `accuracy` is: of the clients' own models if the method keeps any, else of the global one."""
+        return PERSONAL if PERSONAL in self.evaluation else GLOBAL
+
+    @property
+    def accuracy(self) -> float:
+        """Unweighted mean over clients of the accuracy on their own test samples."""
+        return float(self.evaluation[self.kind]["accuracy"])
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "payload_bytes": self.payload_bytes, "accuracy_of": self.kind, "accuracy": self.accuracy}
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """What a report must know of the model and the clients: scalars of the model, statistics included; the capacity
+    tier of every client, by id; and the estimated training memory of every tier."""
+
+    scalars: int
+    keep: Sequence[float]
+    memory_bytes: dict[float, int]
+
+
+def summarise(method: str, path: Path, tiers: Tiers, server: dict[str, Any]) -> Summary:
+    """Adds up the metrics of a finished run. `server`: what the method's server recorded beside its arrays."""
+    lines = list(read_metrics(path))
+    records = [record for line in lines for record in line["clients"]]
+    last = lines[-1]["evaluation"]
+    return Summary(
+        method=method,
+        rounds=len(lines),
+        client_rounds=len(records),
+        refused=sum(record["status"] == "refused" for record in records),
+        seconds=sum(line["seconds"] for line in lines),
+        down=_added(line["down"] for line in lines),
+        up=_added(line["up"] for line in lines),
+        dense_bytes=2 * 4 * tiers.scalars * len(records),
+        evaluation=last,
+        tiers=[_tier(p, tiers, records, last) for p in sorted(set(tiers.keep))],
+        curve=_curve(lines),
+        server=server,
+    )
+
+
+def _added(parts: Any) -> dict[str, int]:
+    total = {"values": 0, "index": 0, "header": 0}
+    for part in parts:
+        for name in total:
+            total[name] += part[name]
+    return total
+
+
+def _tier(p: float, tiers: Tiers, records: list[dict[str, Any]], evaluation: dict[str, Any]) -> dict[str, Any]:
+    """One capacity tier: how many clients, their mean accuracy, and the mean cost of a client round."""
+    clients = [client for client, keep in enumerate(tiers.keep) if keep == p]
+    mine = [record for record in records if tiers.keep[record["client"]] == p]
+    found = evaluation[PERSONAL if PERSONAL in evaluation else GLOBAL]
+    tested = [found["correct"][k] / found["examples"][k] for k in clients if found["examples"][k]]
+    rounds = max(len(mine), 1)
+    return {
+        "keep": p,
+        "clients": len(clients),
+        "client_rounds": len(mine),
+        "accuracy": sum(tested) / max(len(tested), 1),
+        "bytes": sum(record["down"] + record["up"] for record in mine) / rounds,
+        "dense_bytes": 2 * 4 * tiers.scalars,
+        "seconds": sum(record["seconds"] for record in mine) / rounds,
+        "memory_bytes": tiers.memory_bytes[p],
+    }
+
+
+def _curve(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Accuracy and payload bytes so far, at every evaluated round."""
+    points, sent = [], 0
+    for line in lines:
+        sent += sum(line["down"].values()) + sum(line["up"].values())
+        if "evaluation" in line:
+            evaluation = line["evaluation"]
+            accuracy = evaluation[PERSONAL if PERSONAL in evaluation else GLOBAL]["accuracy"]
+            points.append({"round": line["round"], "accuracy": accuracy, "payload_bytes": sent})
+    return points
+
+
+def print_tables(console: Console, summaries: list[Summary]) -> None:
+    """The methods side by side, the capacity tiers, and the gains in sentences."""
+    console.print(_methods(summaries))
+    for summary in summaries:
+        if summary.method.startswith("fedspu"):
+            console.print(_tiers(summary, summaries))
+            break
+    for sentence in gains(summaries):
+        console.print(sentence, soft_wrap=True)
+
+
+def _methods(summaries: list[Summary]) -> Table:
+    common = any(COMMON in summary.evaluation for summary in summaries)
+    table = _table("Mean accuracy on every client's own test samples, and what it cost")
+    table.add_column("method")
+    table.add_column("model tested")
+    columns = ["accuracy", "weighted", "rounds", "payload", "of dense", "time", *(["common test"] if common else [])]
+    for column in columns:
+        table.add_column(column, justify="right")
+    for s in summaries:
+        cells = [s.method, "own" if s.kind == PERSONAL else "global", percent(s.accuracy)]
+        cells += [percent(s.evaluation[s.kind]["accuracy_weighted"]), str(s.rounds)]
+        cells += [f"{s.payload_bytes / 1e6:.2f} MB", percent(s.payload_bytes / s.dense_bytes), f"{s.seconds:.1f} s"]
+        if COMMON in s.evaluation:
+            cells.append(percent(s.evaluation[COMMON]["correct"] / s.evaluation[COMMON]["examples"]))
+        table.add_row(*cells)
+    return table
+
+
+def _tiers(summary: Summary, summaries: list[Summary]) -> Table:
+    others = [s for s in summaries if not s.method.startswith("fedspu")]
+    table = _table(f"Capacity tiers, costs per client round of {summary.method}; memory is an estimate")
+    columns = ["p", "clients", summary.method, *(s.method for s in others), "payload", "of dense", "time", "memory"]
+    for column in columns:
+        table.add_column(column, justify="right")
+    for i, tier in enumerate(summary.tiers):
+        table.add_row(
+            f"{tier['keep']:g}",
+            str(tier["clients"]),
+            *(percent(s.tiers[i]["accuracy"]) for s in (summary, *others)),
+            f"{tier['bytes'] / 1e3:.1f} kB",
+            percent(tier["bytes"] / tier["dense_bytes"]),
+            f"{1e3 * tier['seconds']:.1f} ms",
+            f"{tier['memory_bytes'] / 1e3:.0f} kB",
+        )
+    return table
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 0))
+
+
+def gains(summaries: list[Summary]) -> list[str]:
+    """What FedSPU gained or lost against each other method, one sentence each."""
+    by_name = {summary.method: summary for summary in summaries}
+    sentences = []
+    for ours in (s for s in summaries if s.method.startswith("fedspu")):
+        for other in (s for s in summaries if not s.method.startswith("fedspu")):
+            points = 100 * (ours.accuracy - other.accuracy)
+            model = "its clients' own models" if other.kind == PERSONAL else "its global model"
+            sentences.append(f"{ours.method}: {points:+.1f} points of accuracy against {other.method} ({model}).")
+    plain, stopped = by_name.get("fedspu"), by_name.get("fedspu-es")
+    if plain and stopped:
+        sentences.append(
+            f"Early stopping: {stopped.rounds} of {plain.rounds} rounds, {stopped.client_rounds} of {plain.client_rounds} "
+            f"client rounds, {percent(1 - stopped.payload_bytes / plain.payload_bytes)} of the bytes saved, "
+            f"{100 * (stopped.accuracy - plain.accuracy):+.1f} points of accuracy."
+        )
+    return sentences
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def to_json(summaries: list[Summary]) -> dict[str, Any]:
+    """All figures as JSON values."""
+    return {"methods": {summary.method: summary.to_json() for summary in summaries}, "gains": gains(summaries)}
+
+
+def require_matplotlib() -> None:
+    """Raises RuntimeError if no picture can be drawn."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise RuntimeError("--plot needs matplotlib, which is not installed; expected: pip install 'edgefl[plot]'")
+
+
+def plot(path: Path, summaries: list[Summary]) -> None:
+    """Draws accuracy over rounds and over payload bytes. Raises RuntimeError if matplotlib is not installed."""
+    require_matplotlib()
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (over_rounds, over_bytes) = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True)
+    for summary in summaries:
+        accuracy = [100 * point["accuracy"] for point in summary.curve]
+        over_rounds.plot([point["round"] for point in summary.curve], accuracy, label=summary.method)
+        if summary.payload_bytes:
+            over_bytes.plot([point["payload_bytes"] / 1e6 for point in summary.curve], accuracy, label=summary.method)
+    over_rounds.set(xlabel="round", ylabel="mean accuracy on the clients' test samples, %")
+    over_bytes.set(xlabel="payload so far, MB")
+    over_rounds.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

@@ -1,0 +1,230 @@
+"""The run directory of a simulation: what a crash may not lose, as plain files. Not the round loop (simulate.py).
+
+    RUN/run.json                       the experiment: what is run, on which data, from which seed
+    RUN/<method>/commit.json           the last committed round; this file alone decides what counts
+    RUN/<method>/server/000010.safetensors          the server's arrays after round 10
+    RUN/<method>/clients/0007/000004.safetensors    client 7 after round 4: its model, private values as JSON metadata
+    RUN/<method>/metrics.jsonl         one line per round
+
+Files are written under the tag of their round and never overwritten. A commit syncs them and the metrics to the disk,
+then replaces commit.json by one rename, then removes what it superseded. Opening a directory removes whatever the last
+commit does not name, so a process killed at any point resumes from its last commit and repeats the rounds after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from safetensors import safe_open
+
+from edgefl.algorithms.base import State
+from edgefl.errors import RunError
+from edgefl.graph import Params
+
+COMMIT = "commit.json"
+METRICS = "metrics.jsonl"
+EXPERIMENT = "run.json"
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What commit.json says: the round, the server's plain values, and the round tag of every client's file."""
+
+    round: int
+    done: bool
+    values: dict[str, Any]
+    clients: dict[str, int]
+    metrics_bytes: int
+
+
+NOTHING = Commit(-1, False, {}, {}, 0)
+
+
+class Journal:
+    """The durable state of one method's run. `save_local` may be called from several threads, the rest from one.
+
+    committed  the last commit; its round is -1 before the first one
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / "server").mkdir(parents=True, exist_ok=True)
+        (path / "clients").mkdir(exist_ok=True)
+        self.committed = _read_commit(path / COMMIT)
+        self._tags = {int(client): tag for client, tag in self.committed.clients.items()}
+        self._unsynced: set[Path] = set()
+        self._remove_uncommitted()
+        self._metrics = open(path / METRICS, "ab")  # noqa: SIM115 (closed by close)
+
+    def close(self) -> None:
+        self._metrics.close()
+
+    def load_state(self) -> State:
+        """The server's state as of the last commit. Raises RunError if its file is missing or corrupt."""
+        arrays: dict[str, Params] = {}
+        for name, array in _load(self._server_file(self.committed.round))[0].items():
+            group, _, parameter = name.partition("/")
+            arrays.setdefault(group, {})[parameter] = array
+        return State(arrays, dict(self.committed.values))
+
+    def has_local(self, client: int) -> bool:
+        """True once the client has been saved."""
+        return client in self._tags
+
+    def load_local(self, client: int) -> tuple[Params, dict[str, Any]] | None:
+        """A client's model and private values after its last training; None if it has never trained."""
+        tag = self._tags.get(client)
+        if tag is None:
+            return None
+        params, metadata = _load(self._client_file(client, tag))
+        return params, json.loads(metadata["private"])
+
+    def save_local(self, client: int, round: int, params: Mapping[str, np.ndarray], private: dict[str, Any]) -> None:
+        """Writes a client's model and private values under the tag of this round. Not durable before `commit`."""
+        file = self._client_file(client, round)
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(safetensors.numpy.save(dict(params), {"private": json.dumps(private)}))
+        superseded = self._client_file(client, self._tags.get(client, -1))
+        if superseded in self._unsynced:
+            self._unsynced.discard(superseded)
+            superseded.unlink()
+        self._unsynced.add(file)
+        self._tags[client] = round
+
+    def log(self, line: dict[str, Any]) -> None:
+        """Appends one line to the metrics. Not durable before `commit`."""
+        self._metrics.write(json.dumps(line).encode() + b"\n")
+
+    def metrics(self) -> Iterator[dict[str, Any]]:
+        """Every line logged so far."""
+        self._metrics.flush()
+        return read_metrics(self.path)
+
+    def commit(self, round: int, state: State, done: bool = False) -> None:
+        """Makes everything up to and including `round` durable, in one step."""
+        self._save_state(round, state)
+        for file in self._unsynced:
+            _sync(file)
+        for folder in {file.parent for file in self._unsynced} | {self.path / "clients", self.path / "server"}:
+            _sync(folder)
+        self._metrics.flush()
+        os.fsync(self._metrics.fileno())
+        clients = {str(client): self._tags[client] for client in sorted(self._tags)}
+        commit = Commit(round, done, state.values, clients, self._metrics.tell())
+        write_atomically(self.path / COMMIT, json.dumps(asdict(commit), indent=1).encode())
+        self.committed = commit
+        self._unsynced.clear()
+        self._remove_uncommitted()
+
+    def _save_state(self, round: int, state: State) -> None:
+        arrays = {f"{group}/{name}": a for group, params in state.arrays.items() for name, a in params.items()}
+        file = self._server_file(round)
+        file.write_bytes(safetensors.numpy.save(arrays))
+        _sync(file)
+
+    def _remove_uncommitted(self) -> None:
+        """Removes the files that the last commit does not name, and metrics written after it."""
+        keep = {self._client_file(client, tag) for client, tag in self._tags.items()}
+        for file in (self.path / "clients").glob("*/*"):
+            if file not in keep:
+                file.unlink()
+        for file in (self.path / "server").glob("*"):
+            if file != self._server_file(self.committed.round):
+                file.unlink()
+        metrics = self.path / METRICS
+        length = metrics.stat().st_size if metrics.exists() else 0
+        if length < self.committed.metrics_bytes:
+            raise RunError(f"{metrics} has {length} bytes; its last commit wrote {self.committed.metrics_bytes}")
+        if length > self.committed.metrics_bytes:
+            os.truncate(metrics, self.committed.metrics_bytes)
+
+    def _server_file(self, round: int) -> Path:
+        return self.path / "server" / f"{round:06d}.safetensors"
+
+    def _client_file(self, client: int, round: int) -> Path:
+        return self.path / "clients" / f"{client:04d}" / f"{round:06d}.safetensors"
+
+
+def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
+    """The metrics of one method's run, a dictionary per round."""
+    with open(path / METRICS, "rb") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def open_run(path: Path, experiment: dict[str, Any]) -> None:
+    """Makes `path` the directory of this experiment, or checks that it already is.
+
+    Raises RunError naming the first setting that differs, or the directory if it holds something else.
+    """
+    file = path / EXPERIMENT
+    if file.exists():
+        found = read_experiment(path)
+        for name in sorted({*found, *experiment}):
+            if found.get(name) != experiment.get(name):
+                raise RunError(f"{path} was run with {name}={found.get(name)!r}; expected {experiment.get(name)!r}")
+        return
+    if path.exists() and any(path.iterdir()):
+        raise RunError(f"{path} is not empty and holds no {EXPERIMENT}; expected a new directory or an edgefl run")
+    path.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, json.dumps(experiment, indent=1).encode())
+
+
+def read_experiment(path: Path) -> dict[str, Any]:
+    """The settings a run directory was made with. Raises RunError if there is none."""
+    try:
+        found = json.loads((path / EXPERIMENT).read_bytes())
+    except FileNotFoundError:
+        raise RunError(f"{path} has no {EXPERIMENT}; expected the directory of an edgefl run") from None
+    except ValueError as error:
+        raise RunError(f"{path / EXPERIMENT} is not JSON ({error})") from None
+    return dict(found)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replaces the file by `data`: a reader, and a crash, see the old bytes or the new ones. Temp, fsync, rename."""
+    temporary = path.with_name(path.name + ".tmp")
+    with open(temporary, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    _sync(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Removes a run directory."""
+    shutil.rmtree(path)
+
+
+def _read_commit(file: Path) -> Commit:
+    try:
+        return Commit(**json.loads(file.read_bytes()))
+    except FileNotFoundError:
+        return NOTHING
+    except (ValueError, TypeError) as error:
+        raise RunError(f"{file} is not a commit record ({error})") from None
+
+
+def _load(file: Path) -> tuple[Params, dict[str, str]]:
+    try:
+        with safe_open(str(file), "numpy") as opened:
+            return {name: opened.get_tensor(name) for name in opened.keys()}, opened.metadata() or {}
+    except (OSError, safetensors.SafetensorError) as error:
+        raise RunError(f"{file} cannot be read ({error})") from None
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
