@@ -92,7 +92,7 @@ def _check(ok: bool, name: str, value: object, expected: str) -> None:
 
 
 def defaults(data: str) -> dict[str, Any]:
-    """Settings that a data set starts from: the demonstration for the packaged digits, the paper's federation otherwise."""
+    """Settings that a data set starts from: the demonstration for the packaged digits, else the paper's federation."""
     if data == "digits":
         return {}
     paper = {"clients": 100, "per_round": 10, "rounds": 100, "partition": "dirichlet:0.1", "eval_every": 10}

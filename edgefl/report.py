@@ -190,8 +190,8 @@ def gains(summaries: list[Summary]) -> list[str]:
     plain, stopped = by_name.get("fedspu"), by_name.get("fedspu-es")
     if plain and stopped:
         sentences.append(
-            f"Early stopping: {stopped.rounds} of {plain.rounds} rounds, {stopped.client_rounds} of {plain.client_rounds} "
-            f"client rounds, {percent(1 - stopped.payload_bytes / plain.payload_bytes)} of the bytes saved, "
+            f"Early stopping: {stopped.rounds} of {plain.rounds} rounds, "
+            f"{stopped.client_rounds} of {plain.client_rounds} client rounds, {percent(1 - stopped.payload_bytes / plain.payload_bytes)} of the bytes saved, "
             f"{100 * (stopped.accuracy - plain.accuracy):+.1f} points of accuracy."
         )
     return sentences

@@ -217,7 +217,8 @@ def _read_commit(file: Path) -> Commit:
 def _load(file: Path) -> tuple[Params, dict[str, str]]:
     try:
         with safe_open(str(file), "numpy") as opened:
-            return {name: opened.get_tensor(name) for name in opened.keys()}, opened.metadata() or {}
+            names = opened.keys()
+            return {name: opened.get_tensor(name) for name in names}, opened.metadata() or {}
     except (OSError, safetensors.SafetensorError) as error:
         raise RunError(f"{file} cannot be read ({error})") from None
 

@@ -155,7 +155,7 @@ class Update:
 
 
 def take(
-    params: Params,
+    params: Mapping[str, Array],
     spec: ModelSpec,
     neurons: NeuronSet | None = None,
     *,
@@ -190,7 +190,7 @@ def take_flat(
     return Update(blocks)
 
 
-def put(params: Params, update: Update, *, ops: ModuleType | None = None) -> None:
+def put(params: Mapping[str, Array], update: Update, *, ops: ModuleType | None = None) -> None:
     """Write an update's values into `params` in place. Every other coordinate keeps its bits.
 
     Everything is checked first: on an error nothing is written.
@@ -278,7 +278,7 @@ def _expanded(ids: Ids | None) -> npt.NDArray[np.int32] | None:
     return None if ids is None else ids.expanded
 
 
-def _parameter(params: Params, name: str, shape: Shape) -> Array:
+def _parameter(params: Mapping[str, Array], name: str, shape: Shape) -> Array:
     if name not in params:
         raise ValueError(f"block {name!r} is not a parameter; expected one of {', '.join(params) or 'none'}")
     value = params[name]

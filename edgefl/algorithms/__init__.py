@@ -20,11 +20,11 @@ METHODS: dict[str, Algorithm] = {
 
 
 def build(name: str, options: Mapping[str, Any]) -> Algorithm:
-    """The method with those of the options that it has. Raises ValueError for an unknown name or a value out of range."""
+    """The method with those of the options that it has. Raises ValueError for an unknown name or a wrong value."""
     if name not in METHODS:
         raise ValueError(f"method={name}; expected one of {', '.join(METHODS)}")
     known = settings_of(name)
-    return replace(METHODS[name], **{key: value for key, value in options.items() if key in known})  # type: ignore[type-var]
+    return replace(METHODS[name], **{key: value for key, value in options.items() if key in known})  # type: ignore
 
 
 def settings_of(name: str) -> dict[str, Any]:

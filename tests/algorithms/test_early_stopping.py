@@ -100,7 +100,7 @@ def test_early_stopping_without_held_out_samples_is_refused() -> None:
 
 
 def test_a_restarted_stopped_client_answers_without_training() -> None:
-    """The private values are all that survives the restart; the scripted learner would fail if it were asked to train."""
+    """Private values are all that survives the restart; the scripted learner would fail if it were asked to train."""
     local = replace(scripted(), private={"L_prev": 0.5, "status": "stopped"})
     before = copied(local.learner.params)
     reply = participate(ES, local, 1)[0]
