@@ -199,7 +199,3 @@ def _tiers(experiment: Experiment, federation: Federation) -> report.Tiers:
     keep = [method.tier(client, experiment.clients) for client in range(experiment.clients)]
     memory = {p: training_bytes(federation.graph, experiment.batch, p, experiment.seed) for p in set(keep)}
     return report.Tiers(sum(math.prod(param.shape) for param in spec.params.values()), keep, memory)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

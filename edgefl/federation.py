@@ -95,7 +95,7 @@ class Devices:
 def training_bytes(graph: Graph, batch: int, keep: float, seed: int) -> int:
     """Estimated memory of a training step at that share of active neurons: parameters, arena and id lists.
 
-    It is arithmetic on the learner's plan for one draw of neurons. Data, packing scratch and the interpreter are not in it.
+    Arithmetic on the learner's plan for one draw of neurons. Data, packing scratch and the interpreter are not in it.
     """
     spec = ModelSpec.of(graph)
     plan = lower(graph, spec, batch, NeuronSet.draw(spec, keep, stream(seed, NEURONS)))

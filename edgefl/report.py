@@ -187,14 +187,18 @@ def gains(summaries: list[Summary]) -> list[str]:
             points = 100 * (ours.accuracy - other.accuracy)
             model = "its clients' own models" if other.kind == PERSONAL else "its global model"
             sentences.append(f"{ours.method}: {points:+.1f} points of accuracy against {other.method} ({model}).")
-    plain, stopped = by_name.get("fedspu"), by_name.get("fedspu-es")
-    if plain and stopped:
-        sentences.append(
-            f"Early stopping: {stopped.rounds} of {plain.rounds} rounds, "
-            f"{stopped.client_rounds} of {plain.client_rounds} client rounds, {percent(1 - stopped.payload_bytes / plain.payload_bytes)} of the bytes saved, "
-            f"{100 * (stopped.accuracy - plain.accuracy):+.1f} points of accuracy."
-        )
+    if "fedspu" in by_name and "fedspu-es" in by_name:
+        sentences.append(_early_stopping(by_name["fedspu"], by_name["fedspu-es"]))
     return sentences
+
+
+def _early_stopping(plain: Summary, stopped: Summary) -> str:
+    saved = percent(1 - stopped.payload_bytes / plain.payload_bytes)
+    points = 100 * (stopped.accuracy - plain.accuracy)
+    return (
+        f"Early stopping: {stopped.rounds} of {plain.rounds} rounds, {stopped.client_rounds} of {plain.client_rounds} "
+        f"client rounds, {saved} of the bytes saved, {points:+.1f} points of accuracy."
+    )
 
 
 def percent(share: float) -> str:

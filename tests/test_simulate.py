@@ -1,4 +1,4 @@
-"""The round loop on the packaged digits: independent of workers, exact in its counters, and recoverable after SIGKILL."""
+"""The round loop on the packaged digits: independent of workers, exact in its counters, recoverable after SIGKILL."""
 
 from __future__ import annotations
 

@@ -1,0 +1,7 @@
+"""`python -m edgefl` is the command line."""
+
+import sys
+
+from edgefl.cli import main
+
+sys.exit(main())
