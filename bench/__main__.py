@@ -1,0 +1,55 @@
+"""python -m bench step | kernels | peak: measure native against PyTorch on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from bench import kernels, machine, peak, step
+from bench.rows import print_json, print_table
+from bench.runner import FULL, QUICK
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    effort = QUICK if options.quick else FULL
+    facts = machine.facts()
+    if options.what == "peak":
+        for rates in peak.measure(options.threads, effort):
+            print(json.dumps(rates))
+        return 0
+    measure = step.measure if options.what == "step" else kernels.measure
+    show = print_json if options.json else print_table
+    show(facts, measure(options.models, options.threads, effort))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("what", choices=("step", "kernels", "peak"))
+    parser.add_argument("--models", type=_cases, default=step.PAPER, help="names separated by commas, or all")
+    parser.add_argument("--threads", type=_counts, default=(1, 2), help="numbers of threads, separated by commas")
+    parser.add_argument("--json", action="store_true", help="JSON lines: machine facts first, then a line per row")
+    parser.add_argument("--quick", action="store_true", help="few short turns: shows that it runs, not how fast")
+    return parser
+
+
+def _cases(text: str) -> tuple[step.Case, ...]:
+    if text == "all":
+        return step.ALL
+    known = {case.model: case for case in step.ALL}
+    for name in text.split(","):
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"model {name!r}; expected all, or some of {', '.join(known)}")
+    return tuple(known[name] for name in text.split(","))
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    if not all(part.isdecimal() and int(part) > 0 for part in text.split(",")):
+        raise argparse.ArgumentTypeError(f"threads {text!r}; expected positive numbers separated by commas")
+    return tuple(int(part) for part in text.split(","))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""What a figure was measured on: facts about the machine and the builds, as plain values."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from edgefl.kernels import native
+
+Facts = dict[str, str | int | float]
+
+
+def facts() -> Facts:
+    """CPU, instruction sets, versions, commit, and the load before the measurement (other processes slow it down)."""
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count() or 0,
+        "isa": native.isa(),
+        "torch_isa": torch.backends.cpu.get_cpu_capability(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "torch": torch.__version__,
+        "commit": _commit(),
+        "load": os.getloadavg()[0],
+    }
+
+
+def use_threads(threads: int) -> None:
+    """Both sides compute on that many threads."""
+    torch.set_num_threads(threads)
+    native.set_threads(threads)
+
+
+def _cpu() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _commit() -> str:
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"

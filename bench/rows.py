@@ -1,0 +1,90 @@
+"""Rows of results, and their two forms: JSON lines for machines, a table for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.machine import Facts
+from bench.peers import EAGER
+from bench.runner import Timing
+
+
+@dataclass(frozen=True)
+class Row:
+    """Native against PyTorch for one piece of work at one share of active neurons.
+
+    frozen  native time relative to native at p = 1, from the same interleaved run
+    bound   the same ratio in multiply-accumulates
+    best    PyTorch's fastest path, by median
+    """
+
+    work: str
+    batch: int
+    threads: int
+    keep: float
+    native: Timing
+    eager: Timing
+    fastest: Timing
+    best: str
+    frozen: float
+    bound: float
+
+    def as_json(self) -> str:
+        ratios = {"eager_ratio": self.eager_ratio, "fastest_ratio": self.fastest_ratio}
+        return json.dumps(asdict(self) | ratios)
+
+    @property
+    def eager_ratio(self) -> float:
+        """How many times native's time eager PyTorch takes."""
+        return self.eager.median_s / self.native.median_s
+
+    @property
+    def fastest_ratio(self) -> float:
+        """How many times native's time PyTorch's fastest path takes."""
+        return self.fastest.median_s / self.native.median_s
+
+
+def row(work: str, batch: int, threads: int, keep: float, timings: dict[str, Timing], bound: float) -> Row:
+    """The row of `keep` from one run: timings under a `native_name` are native, the others are PyTorch's paths."""
+    native, whole = timings[native_name(keep)], timings[native_name(1.0)]
+    paths = {name: timing for name, timing in timings.items() if not name.startswith("native")}
+    best = min(paths, key=lambda name: paths[name].median_s)
+    frozen = native.median_s / whole.median_s
+    return Row(work, batch, threads, keep, native, paths[EAGER], paths[best], best, frozen, bound)
+
+
+def native_name(keep: float) -> str:
+    return f"native p={keep:g}"
+
+
+def print_json(facts: Facts, rows: Iterable[Row]) -> None:
+    """One line of machine facts, then one line per row as it is measured."""
+    print(json.dumps({"machine": facts}), flush=True)
+    for each in rows:
+        print(each.as_json(), flush=True)
+
+
+def print_table(facts: Facts, rows: Iterable[Row]) -> None:
+    """A table with medians in microseconds, quartiles behind them."""
+    table = Table(title=", ".join(f"{name} {value}" for name, value in facts.items()), title_justify="left")
+    for heading in ("work", "B", "threads", "p"):
+        table.add_column(heading, justify="left" if heading == "work" else "right")
+    for heading in ("native us", "eager us", "fastest us", "path", "eager/native", "fastest/native", "vs p=1", "bound"):
+        table.add_column(heading, justify="left" if heading == "path" else "right")
+    for each in rows:
+        numbers = (str(each.batch), str(each.threads), f"{each.keep:g}")
+        times = (_spread(each.native), _spread(each.eager), _spread(each.fastest), each.best)
+        ratios = (each.eager_ratio, each.fastest_ratio, each.frozen, each.bound)
+        table.add_row(each.work, *numbers, *times, *(f"{ratio:.3g}" for ratio in ratios))
+    console = Console()
+    console.width = max(console.width, 160)
+    console.print(table)
+
+
+def _spread(timing: Timing) -> str:
+    return f"{timing.median_s * 1e6:.0f} ({timing.low_s * 1e6:.0f}-{timing.high_s * 1e6:.0f})"

@@ -1,0 +1,95 @@
+"""Whole training steps: forward, loss, backward and update of a built-in model, native at each p against PyTorch.
+
+The native step is GraphLearner.fit, as a device runs it: uint8 examples gathered and scaled by index, exact gradients,
+SGD in place on the active blocks. PyTorch's is dense; see peers.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from bench import machine, peers
+from bench.bound import step_macs
+from bench.rows import Row, native_name, row
+from bench.runner import Contender, Effort, clock_for, interleave
+from edgefl.graph import Graph, Model
+from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.models import build
+from edgefl.rng import INIT, NEURONS, stream
+from edgefl.selection import NeuronSet
+from edgefl.spec import ModelSpec
+
+KEEPS = (1.0, 0.8, 0.6, 0.4, 0.2)
+POOL = 4  # batches of distinct examples a step draws from
+SEED = 1
+
+
+class Case(NamedTuple):
+    """A built-in model, the shape of its examples, its classes, and the batch sizes that are measured."""
+
+    model: str
+    input_shape: tuple[int, int, int]
+    classes: int
+    batches: tuple[int, ...]
+
+    @property
+    def graph(self) -> Graph:
+        return build(self.model, self.input_shape, self.classes)
+
+
+PAPER = (
+    Case("fedspu_cifar", (3, 32, 32), 10, (16, 128)),
+    Case("fedspu_emnist", (1, 28, 28), 62, (16,)),
+    Case("fedspu_speech", (1, 32, 32), 35, (16,)),
+)
+ALL = (
+    *PAPER,
+    Case("pflego_mlp", (1, 28, 28), 10, (600,)),
+    Case("vgg11", (3, 32, 32), 10, (16,)),
+    Case("resnet18", (3, 32, 32), 10, (16,)),
+)
+
+
+def measure(cases: Sequence[Case], threads: Sequence[int], effort: Effort) -> Iterator[Row]:
+    """Rows of each case, batch size, number of threads and p, in that order, as they are ready."""
+    for case in cases:
+        for batch in case.batches:
+            for count in threads:
+                machine.use_threads(count)
+                timings = interleave(_contenders(case, batch), effort, clock_for(count))
+                dense = step_macs(case.graph)
+                for keep in KEEPS:
+                    bound = step_macs(case.graph, _neurons(case.graph, keep)) / dense
+                    yield row(case.model, batch, count, keep, timings, bound)
+
+
+def _contenders(case: Case, batch: int) -> dict[str, Contender]:
+    model = Model(case.graph, case.graph.init(stream(SEED, INIT)))
+    values = np.random.RandomState(SEED)
+    x = values.randint(0, 256, (POOL * batch, *case.input_shape)).astype(np.uint8)
+    y = values.randint(0, case.classes, POOL * batch).astype(np.int32)
+    samples = Samples(x, y, scale=2 / 255, shift=-1.0)
+    native = {native_name(keep): _native_step(model, samples, batch, keep) for keep in KEEPS}
+    inputs = torch.from_numpy(x[:batch]).float() * samples.scale + samples.shift
+    return native | peers.steps(model, inputs, torch.from_numpy(y[:batch]).long())
+
+
+def _native_step(model: Model, samples: Samples, batch: int, keep: float) -> Contender:
+    learner = GraphLearner(model, backend="native")
+    neurons = None if keep == 1 else _neurons(model.graph, keep)
+    order = np.random.RandomState(SEED).permutation(len(samples)).astype(np.int32)
+    batches = np.split(order, POOL)
+    sgd = SGD(peers.LEARNING_RATE)
+
+    def run(repeats: int) -> None:
+        learner.fit(samples, [batches[i % POOL] for i in range(repeats)], sgd, neurons)
+
+    return run
+
+
+def _neurons(graph: Graph, keep: float) -> NeuronSet:
+    return NeuronSet.draw(ModelSpec.of(graph), keep, stream(SEED, NEURONS))
