@@ -53,8 +53,8 @@ def _measure(work: str, layer: Layer, kind: str, threads: Sequence[int], effort:
         return
     keeps = [keep for keep in KEEPS if keep == 1 or counts[keep] != counts[1.0]]
     runs = {native_name(keep): _native(layer, kind, layer.macs[keep]) for keep in keeps}
-    tensors = [torch.from_numpy(array) for array in (layer.x, layer.weight, layer.dy)]
-    contenders = runs | peers.products(layer.op, *tensors, kind)
+    x, weight, dy = (torch.from_numpy(array) for array in (layer.x, layer.weight, layer.dy))
+    contenders = runs | peers.products(layer.op, x, weight, dy, kind)
     for count in threads:
         machine.use_threads(count)
         timings = interleave(contenders, effort, clock_for(count))

@@ -36,7 +36,7 @@ def steps(model: Model, x: Tensor, y: Tensor) -> dict[str, Contender]:
             _use_onednn_linear(module)
         inputs = x
         if channels_last and x.ndim == 4:
-            module = module.to(memory_format=torch.channels_last)
+            module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             inputs = x.contiguous(memory_format=torch.channels_last)
         paths[name] = _step(module, inputs, y, fused=True)
     return paths
@@ -119,7 +119,21 @@ class _OneDnnLinear(torch.autograd.Function):
         return dx, _onednn(dy.t(), x.t()), dy.sum(0) if ctx.has_bias else None
 
 
+class _OneDnn(nn.Module):
+    """The same parameters as a Linear module, computed by oneDNN."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.weight, self.bias = layer.weight, layer.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = _OneDnnLinear.apply(x, self.weight, self.bias)
+        return y
+
+
 def _use_onednn_linear(module: nn.Module) -> None:
-    for each in module.modules():
-        if isinstance(each, nn.Linear):
-            each.forward = lambda x, layer=each: _OneDnnLinear.apply(x, layer.weight, layer.bias)  # type: ignore[method-assign]
+    for name, child in module.named_children():
+        if isinstance(child, nn.Linear):
+            setattr(module, name, _OneDnn(child))
+        else:
+            _use_onednn_linear(child)

@@ -70,11 +70,11 @@ def print_json(facts: Facts, rows: Iterable[Row]) -> None:
 
 
 def print_table(facts: Facts, rows: Iterable[Row]) -> None:
-    """A table with medians in microseconds, quartiles behind them."""
+    """A table with medians in microseconds, each with half its interquartile range in percent."""
     table = Table(title=", ".join(f"{name} {value}" for name, value in facts.items()), title_justify="left")
     for heading in ("work", "B", "threads", "p"):
         table.add_column(heading, justify="left" if heading == "work" else "right")
-    for heading in ("native us", "eager us", "fastest us", "path", "eager/native", "fastest/native", "vs p=1", "bound"):
+    for heading in ("native us", "eager us", "fastest us", "path", "eager/nat.", "fastest/nat.", "vs p=1", "bound"):
         table.add_column(heading, justify="left" if heading == "path" else "right")
     for each in rows:
         numbers = (str(each.batch), str(each.threads), f"{each.keep:g}")
@@ -87,4 +87,5 @@ def print_table(facts: Facts, rows: Iterable[Row]) -> None:
 
 
 def _spread(timing: Timing) -> str:
-    return f"{timing.median_s * 1e6:.0f} ({timing.low_s * 1e6:.0f}-{timing.high_s * 1e6:.0f})"
+    half_range = (timing.high_s - timing.low_s) / 2 / timing.median_s
+    return f"{timing.median_s * 1e6:.0f} ±{100 * half_range:.0f}%"
