@@ -17,7 +17,7 @@ from edgefl.graph import Graph, Node
 from edgefl.ops import Linear
 from edgefl.rng import INIT, NEURONS, sample_ids, stream
 from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
+from edgefl.spec import ModelSpec, ParamSpec
 from edgefl.update import Axes, Block, Flat, Ids, Update, active_axes, block_shape, take
 
 
@@ -211,6 +211,12 @@ def test_key_that_stands_for_other_ids_is_refused() -> None:
     index = Axes(ids(*range(100), size=300, key=KEY))
     with pytest.raises(CodecError, match="group 'wide': key 0x0123456789abcdef stands for other ids; expected the key"):
         encode(Update({"wide.bias": zeros((300,), index)}), SPEC)
+
+
+def test_model_with_more_parameters_than_two_bytes_number_is_refused() -> None:
+    params = {f"p{i}": ParamSpec((1,), "learn") for i in range(2**16 + 1)}
+    with pytest.raises(CodecError, match="model of 65537 parameters, 0 groups; expected at most 65536"):
+        encode(Update({}), ModelSpec(params, {}, bytes(16)))
 
 
 def test_unknown_type_of_values_is_named() -> None:
