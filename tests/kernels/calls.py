@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from edgefl.kernels import reference
+from edgefl.kernels import ISAS, reference
 
 from .bounds import bounds
 from .cases import Args, Array, Case
@@ -39,6 +40,15 @@ class Guarded:
             margins = np.concatenate([buffer[:start], buffer[start + size :]])
             untouched = np.isnan(margins) if buffer.dtype.kind == "f" else margins == 77
             assert untouched.all(), f"{name}: written outside its memory"
+
+
+def native_isas() -> list[str]:
+    """The instruction sets this machine and this build have; one that will fail where native cannot be loaded."""
+    try:
+        native = importlib.import_module("edgefl.kernels.native")
+    except ImportError:
+        return [ISAS[0]]
+    return [isa for isa in ISAS if native.has_isa(isa)]
 
 
 def as_float64(args: Args) -> Args:

@@ -8,6 +8,7 @@ import numpy as np
 
 from .cases import SELECTIONS, WIDTHS, Args, Case, Rng, blank, count, normal, pick, shape_label
 
+SgdVariant = tuple[float, float, float, float, tuple[str, ...]]
 BLOCKS = [
     (3, 4, 1),
     (5, 3, 9),
@@ -22,19 +23,32 @@ BLOCKS = [
 ]
 
 
-def loss_cases() -> Iterator[Case]:
-    def make(rng: Rng, batch: int, classes: int, scale: float, has_gradient: bool) -> Args:
-        logits = normal(rng, batch, classes) * np.float32(scale)
-        labels = rng.integers(0, classes, batch).astype(np.int32)
-        dlogits = blank(batch, classes) if has_gradient else None
-        totals = {"loss": np.array([2.5]), "correct": np.array([3], np.int64)}
-        return {"logits": logits, "labels": labels, "dlogits": dlogits, **totals}
+# lr, momentum, weight decay, pull, and the optional arrays that are given
+SGD_VARIANTS: dict[str, SgdVariant] = {
+    "plain": (0.1, 0.0, 0.0, 0.0, ()),
+    "decay": (0.1, 0.0, 0.01, 0.0, ("scale",)),
+    "momentum": (0.05, 0.9, 0.001, 0.0, ("velocity",)),
+    "prox": (0.1, 0.0, 0.0, 0.3, ("centre",)),
+    "linear": (0.1, 0.0, 0.01, 0.0, ("linear", "scale")),
+    "velocity_unused": (0.1, 0.0, 0.01, 0.0, ("velocity",)),
+    "everything": (0.1, 0.5, 0.02, 0.3, ("scale", "velocity", "centre", "linear")),
+}
 
+
+def softmax_xent(rng: Rng, batch: int, classes: int, scale: float, has_gradient: bool) -> Args:
+    logits = normal(rng, batch, classes) * np.float32(scale)
+    labels = rng.integers(0, classes, batch).astype(np.int32)
+    dlogits = blank(batch, classes) if has_gradient else None
+    totals = {"loss": np.array([2.5]), "correct": np.array([3], np.int64)}
+    return {"logits": logits, "labels": labels, "dlogits": dlogits, **totals}
+
+
+def loss_cases() -> Iterator[Case]:
     sizes = [(4, n) for n in WIDTHS] + [(n, 10) for n in (0, *WIDTHS)] + [(16, 62), (128, 100), (2, 1000)]
     for number, (batch, classes) in enumerate(dict.fromkeys(sizes)):
         scale, gradient = (1.0, 30.0, 0.0)[number % 3], number % 4 > 0
         label = f"{batch}x{classes}-scale{scale:g}{'' if gradient else '-loss_only'}"
-        yield Case("softmax_xent", label, lambda rng, a=(batch, classes, scale, gradient): make(rng, *a))
+        yield Case("softmax_xent", label, lambda rng, a=(batch, classes, scale, gradient): softmax_xent(rng, *a))
 
     for size in (0, *WIDTHS, 1000):
         yield Case("sum_squares", str(size), lambda rng, n=size: {"x": normal(rng, n), "total": np.array([0.5])})
@@ -44,18 +58,9 @@ def loss_cases() -> Iterator[Case]:
 
 
 def sgd_cases() -> Iterator[Case]:
-    variants = {
-        "plain": (0.1, 0.0, 0.0, 0.0, ()),
-        "decay": (0.1, 0.0, 0.01, 0.0, ("scale",)),
-        "momentum": (0.05, 0.9, 0.001, 0.0, ("velocity",)),
-        "prox": (0.1, 0.0, 0.0, 0.3, ("centre",)),
-        "linear": (0.1, 0.0, 0.01, 0.0, ("linear", "scale")),
-        "velocity_unused": (0.1, 0.0, 0.01, 0.0, ("velocity",)),
-        "everything": (0.1, 0.5, 0.02, 0.3, ("scale", "velocity", "centre", "linear")),
-    }
     pairs = [("all", "all"), ("none", "all"), ("one", "odd"), ("but_one", "but_one"), ("every", "one"), ("odd", "none")]
     for number, shape in enumerate(BLOCKS):
-        for variant, setting in variants.items():
+        for variant, setting in SGD_VARIANTS.items():
             for pair in (pairs[0], pairs[1 + number % 5]):
                 label = f"{variant}-{shape_label(*shape)}-{pair[0]}-{pair[1]}"
                 yield Case("sgd", label, lambda rng, s=shape, v=setting, p=pair: sgd(rng, s, v, p))
@@ -64,7 +69,7 @@ def sgd_cases() -> Iterator[Case]:
 def sgd(
     rng: Rng,
     shape: tuple[int, int, int],
-    variant: tuple[float, float, float, float, tuple[str, ...]],
+    variant: SgdVariant,
     pair: tuple[str, str],
 ) -> Args:
     rows, cols = pick(pair[0], shape[0]), pick(pair[1], shape[1])

@@ -16,20 +16,14 @@ import pytest
 
 from edgefl import kernels
 
+from .calls import native_isas
+
 CHOSEN = os.environ.get("EDGEFL_KERNELS")
-
-
-def _isas() -> list[str]:
-    try:
-        native = importlib.import_module("edgefl.kernels.native")
-    except ImportError:
-        return ["scalar"]
-    return [isa for isa in kernels.ISAS if native.has_isa(isa)]
 
 
 BACKENDS = [
     name
-    for name in ("reference", "numba", *(f"native-{isa}" for isa in _isas()))
+    for name in ("reference", "numba", *(f"native-{isa}" for isa in native_isas()))
     if CHOSEN in (None, name.partition("-")[0])
 ]
 

@@ -1,0 +1,330 @@
+"""The float64 reference against torch autograd in float64: the check of the kernels that is not against ourselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgefl.kernels import reference
+
+from .calls import as_float64, run
+from .cases import (
+    SENTINEL,
+    Args,
+    Array,
+    Case,
+    channel_sum_cases,
+    elementwise_cases,
+    linear_cases,
+    norm_cases,
+    pool_cases,
+)
+from .cases_conv import conv_cases
+from .cases_update import loss_cases
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+FAMILIES = (conv_cases, linear_cases, channel_sum_cases, norm_cases, elementwise_cases, pool_cases, loss_cases)
+CASES = [case for family in FAMILIES for case in family()]
+
+
+def of(op: str) -> pytest.MarkDecorator:
+    """The cases of one operation whose batch is not empty (torch refuses some empty ones)."""
+    cases = [case for case in CASES if case.op == op]
+    full = [case for case in cases if all(value.size for value in case.args().values() if _is_float(value))]
+    return pytest.mark.parametrize("case", full, ids=str)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+
+
+def solved(case: Case) -> tuple[Args, Args]:
+    """The case's float64 arguments before and after the reference ran."""
+    args = as_float64(case.args())
+    return as_float64(case.args()), run(reference, case.op, args)
+
+
+def tensor(array: Array | None, grad: bool = False) -> Any:
+    return None if array is None else torch.tensor(array, requires_grad=grad)
+
+
+def close(found: Array, wanted: Any) -> None:
+    wanted = wanted.detach().numpy() if hasattr(wanted, "detach") else wanted
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-10)
+
+
+def close_where(found: Array, wanted: Any, ids: Array | None) -> None:
+    """Axis 1: equal at `ids` (None: everywhere), the sentinel elsewhere."""
+    chosen = np.arange(found.shape[1]) if ids is None else ids
+    close(found[:, chosen], wanted.detach().numpy()[:, chosen])
+    assert (np.delete(found, chosen, axis=1) == SENTINEL).all()
+
+
+def only(array: Array, axis: int, ids: Array | None) -> Array:
+    """The array with everything outside `ids` set to zero."""
+    if ids is None:
+        return array
+    kept = np.zeros_like(array)
+    where = (slice(None),) * axis + (ids,)
+    kept[where] = array[where]
+    return kept
+
+
+def block(array: Array, rows: Array | None, cols: Array | None) -> Array:
+    array = array if rows is None else array[rows]
+    return array if cols is None else array[:, cols]
+
+
+def conv(x: Any, weight: Any, bias: Any, args: Args) -> Any:
+    return F.conv2d(x, weight, bias, args["stride"], args["padding"], args["dilation"], args["groups"])
+
+
+@of("conv2d_forward")
+def test_conv2d_forward(case: Case) -> None:
+    before, after = solved(case)
+    close(after["y"], conv(tensor(before["x"]), tensor(before["weight"]), tensor(before["bias"]), before))
+
+
+@of("conv2d_grad_input")
+def test_conv2d_grad_input(case: Case) -> None:
+    before, after = solved(case)
+    x = torch.zeros(before["dx"].shape, dtype=torch.float64, requires_grad=True)
+    conv(x, tensor(before["weight"]), None, before).backward(tensor(only(before["dy"], 1, before["outs"])))
+    close_where(after["dx"], x.grad, before["ins"])
+
+
+@of("conv2d_grad_weight")
+def test_conv2d_grad_weight(case: Case) -> None:
+    before, after = solved(case)
+    groups, outs, planes = before["groups"], before["dy"].shape[1], before["x"].shape[1]
+    x = before["x"]
+    if groups > 1 and planes < before["in_channels"]:  # only the planes of the groups of outs were saved
+        rows = np.arange(outs) if before["outs"] is None else before["outs"]
+        x = np.zeros((len(x), before["in_channels"], *x.shape[2:]))
+        x[:, np.unique(rows // (outs // groups))] = before["x"]
+    shape = (outs, x.shape[1] // groups, *before["dw"].shape[2:])
+    weight = torch.zeros(shape, dtype=torch.float64, requires_grad=True)
+    conv(tensor(x), weight, None, before).backward(tensor(before["dy"]))
+    close(after["dw"], block(weight.grad.numpy(), before["outs"], before["ins"]))
+
+
+@of("linear_forward")
+def test_linear_forward(case: Case) -> None:
+    before, after = solved(case)
+    close(after["y"], F.linear(tensor(before["x"]), tensor(before["weight"]), tensor(before["bias"])))
+
+
+@of("linear_grad_input")
+def test_linear_grad_input(case: Case) -> None:
+    before, after = solved(case)
+    x = torch.zeros(before["dx"].shape, dtype=torch.float64, requires_grad=True)
+    F.linear(x, tensor(before["weight"])).backward(tensor(only(before["dy"], 1, before["outs"])))
+    close_where(after["dx"], x.grad, before["ins"])
+
+
+@of("linear_grad_weight")
+def test_linear_grad_weight(case: Case) -> None:
+    before, after = solved(case)
+    weight = torch.zeros(before["dy"].shape[1], before["x"].shape[1], dtype=torch.float64, requires_grad=True)
+    F.linear(tensor(before["x"]), weight).backward(tensor(before["dy"]))
+    close(after["dw"], block(weight.grad.numpy(), before["outs"], before["ins"]))
+
+
+@of("channel_sum")
+def test_channel_sum_is_the_gradient_of_a_bias(case: Case) -> None:
+    before, after = solved(case)
+    dy = before["dy"]
+    bias = torch.zeros(1, dy.shape[1], *[1] * (dy.ndim - 2), dtype=torch.float64, requires_grad=True)
+    (torch.zeros(dy.shape, dtype=torch.float64) + bias).backward(tensor(dy))
+    close(after["out"], block(bias.grad.numpy().reshape(-1), before["outs"], None))
+
+
+@of("batchnorm_forward")
+def test_batchnorm_forward_and_running_statistics(case: Case) -> None:
+    before, after = solved(case)
+    mean, var = tensor(before["running_mean"]), tensor(before["running_var"])
+    affine = tensor(before["weight"]), tensor(before["bias"])
+    settings = {"training": True, "momentum": before["momentum"], "eps": before["eps"]}
+    close(after["y"], F.batch_norm(tensor(before["x"]), mean, var, *affine, **settings))
+    close(after["running_mean"], mean)
+    close(after["running_var"], var)
+    close(after["xhat"], F.batch_norm(tensor(before["x"]), None, None, **settings))
+    axes = [axis for axis in range(before["x"].ndim) if axis != 1]
+    close(after["inv_std"], 1 / np.sqrt(before["x"].var(axis=tuple(axes)) + before["eps"]))
+
+
+@of("batchnorm_eval")
+def test_batchnorm_eval(case: Case) -> None:
+    before, after = solved(case)
+    read = (tensor(before[name]) for name in ("x", "running_mean", "running_var", "weight", "bias"))
+    close(after["y"], F.batch_norm(*read, training=False, eps=before["eps"]))
+
+
+def channels_needed(args: Args) -> Array | None:
+    """The channels whose dx a normalisation's backward writes."""
+    if "channels" in args or args["groups_needed"] is None:
+        return args.get("channels")
+    channels = np.arange(args["dx"].shape[1])
+    return np.flatnonzero(np.isin(channels // (len(channels) // args["groups"]), args["groups_needed"]))
+
+
+def backward_by_torch(case: Case, normalise: Callable[..., Any], forward: Callable[..., None]) -> None:
+    """Normalise random x both ways, then compare the reference's backward with autograd's."""
+    args = as_float64(case.args())
+    rng = np.random.default_rng(5)
+    x, weight, bias = (rng.standard_normal(args[name].shape) for name in ("dy", "weight", "weight"))
+    leaves = [tensor(array, grad=True) for array in (x, weight, bias)]
+    normalise(*leaves).backward(tensor(args["dy"]))
+    forward(x, weight, bias, args["xhat"], args["inv_std"])
+    args["weight"] = weight
+    run(reference, case.op, args)
+    close_where(args["dx"], leaves[0].grad, channels_needed(args))
+    close(args["dweight"], block(leaves[1].grad.numpy(), args["outs"], None))
+    close(args["dbias"], block(leaves[2].grad.numpy(), args["outs"], None))
+
+
+@of("batchnorm_backward")
+def test_batchnorm_backward(case: Case) -> None:
+    def forward(x: Array, weight: Array, bias: Array, xhat: Array, inv_std: Array) -> None:
+        running = np.zeros_like(weight), np.ones_like(weight)
+        reference.batchnorm_forward(x, weight, bias, *running, np.empty_like(x), xhat, inv_std, 1e-5, 0.1)
+
+    backward_by_torch(case, lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), forward)
+
+
+@of("groupnorm_forward")
+def test_groupnorm_forward(case: Case) -> None:
+    before, after = solved(case)
+    x, groups, eps = tensor(before["x"]), before["groups"], before["eps"]
+    close(after["y"], F.group_norm(x, groups, tensor(before["weight"]), tensor(before["bias"]), eps))
+    if before["xhat"] is not None:
+        close(after["xhat"], F.group_norm(x, groups, eps=eps))
+    members = before["x"].reshape(len(x), groups, before["x"][0].size // groups)
+    close(after["inv_std"], 1 / np.sqrt(members.var(axis=2) + eps))
+
+
+@of("groupnorm_backward")
+def test_groupnorm_backward(case: Case) -> None:
+    groups = case.args()["groups"]
+
+    def forward(x: Array, weight: Array, bias: Array, xhat: Array, inv_std: Array) -> None:
+        reference.groupnorm_forward(x, weight, bias, np.empty_like(x), xhat, inv_std, groups, 1e-5)
+
+    backward_by_torch(case, lambda x, w, b: F.group_norm(x, groups, w, b), forward)
+
+
+@of("relu_backward")
+def test_relu_forward_and_backward(case: Case) -> None:
+    args = as_float64(case.args())
+    x = np.random.default_rng(3).standard_normal(args["dy"].shape)
+    leaf, y = tensor(x, grad=True), np.empty_like(x)
+    F.relu(leaf).backward(tensor(args["dy"]))
+    reference.relu_forward(x, y, args["bits"])
+    run(reference, case.op, args)
+    close(y, F.relu(leaf))
+    close_where(args["dx"], leaf.grad, args["channels"])
+
+
+def test_relu_bits_are_counted_from_the_lowest() -> None:
+    x = np.array([[[1.0, 0, -1, 2, 0, 0, 0, 3, -5, 4]]])
+    bits = np.full((1, 1, 2), 0xFF, np.uint8)
+    reference.relu_forward(x, np.empty_like(x), bits)
+    assert bits.tolist() == [[[0b10001001, 0b10]]]
+
+
+@of("maxpool_forward")
+def test_maxpool_forward_and_codes(case: Case) -> None:
+    before, after = solved(case)
+    (kh, kw), (sh, sw), (ph, pw) = before["kernel"], before["stride"], before["padding"]
+    y, winner = F.max_pool2d(tensor(before["x"]), (kh, kw), (sh, sw), (ph, pw), return_indices=True)
+    close(after["y"], y)
+    if before["codes"] is None:
+        return
+    rows, cols = np.indices(y.shape[2:])
+    height = winner.numpy() // before["x"].shape[3] + ph - rows * sh
+    width = winner.numpy() % before["x"].shape[3] + pw - cols * sw
+    assert (after["codes"] == height * kw + width).all()
+
+
+@of("maxpool_backward")
+def test_maxpool_backward(case: Case) -> None:
+    args = as_float64(case.args())
+    x = np.random.default_rng(3).standard_normal(args["dx"].shape)
+    window = args["kernel"], args["stride"], args["padding"]
+    leaf = tensor(x, grad=True)
+    F.max_pool2d(leaf, *window).backward(tensor(args["dy"]))
+    reference.maxpool_forward(x, np.empty_like(args["dy"]), args["codes"], *window)
+    run(reference, case.op, args)
+    close_where(args["dx"], leaf.grad, args["channels"])
+
+
+def avg_pool(x: Any, args: Args) -> Any:
+    window = args["kernel"], args["stride"], args["padding"]
+    return F.avg_pool2d(x, *window, count_include_pad=args["count_include_pad"])
+
+
+@of("avgpool_forward")
+def test_avgpool_forward(case: Case) -> None:
+    before, after = solved(case)
+    close(after["y"], avg_pool(tensor(before["x"]), before))
+
+
+@of("avgpool_backward")
+def test_avgpool_backward(case: Case) -> None:
+    before, after = solved(case)
+    x = torch.zeros(before["dx"].shape, dtype=torch.float64, requires_grad=True)
+    avg_pool(x, before).backward(tensor(before["dy"]))
+    close_where(after["dx"], x.grad, before["channels"])
+
+
+@of("softmax_xent")
+def test_softmax_xent(case: Case) -> None:
+    before, after = solved(case)
+    logits, labels = tensor(before["logits"], grad=True), tensor(before["labels"]).long()
+    F.cross_entropy(logits, labels).backward()
+    close(after["loss"] - before["loss"], [float(F.cross_entropy(logits, labels, reduction="sum").detach())])
+    assert after["correct"] - before["correct"] == int((logits.argmax(dim=1) == labels).sum())
+    if before["dlogits"] is not None:
+        close(after["dlogits"], logits.grad)
+
+
+SGD_SETTINGS = [(0.0, 0.0, None), (0.9, 0.01, None), (0.0, 0.1, 0.5), (0.9, 0.01, 2.0)]
+
+
+@pytest.mark.parametrize(("momentum", "decay", "clip"), SGD_SETTINGS)
+def test_sgd_steps_follow_torch(momentum: float, decay: float, clip: float | None) -> None:
+    rng = np.random.default_rng(1)
+    weights = [rng.standard_normal(shape) for shape in ((4, 3, 9), (5, 1, 1))]
+    leaves = [torch.nn.Parameter(tensor(weight)) for weight in weights]
+    optimiser = torch.optim.SGD(leaves, lr=0.1, momentum=momentum, weight_decay=decay)
+    velocities, hyper = [np.zeros_like(weight) for weight in weights], np.array([0.1, momentum, decay, 0])
+    for _ in range(4):
+        grads = [rng.standard_normal(weight.shape) for weight in weights]
+        for leaf, grad in zip(leaves, grads):
+            leaf.grad = tensor(grad)
+        scale = None if clip is None else np.empty(1)
+        if scale is not None:
+            torch.nn.utils.clip_grad_norm_(leaves, clip)
+            total = np.zeros(1)
+            for grad in grads:
+                reference.sum_squares(grad, total)
+            reference.clip_scale(total, clip, scale)
+        optimiser.step()
+        for weight, grad, velocity in zip(weights, grads, velocities):
+            reference.sgd(weight, grad, hyper, None, None, scale, velocity)
+    for weight, leaf in zip(weights, leaves):
+        close(weight, leaf)
+
+
+def test_sgd_moves_the_block_only_by_its_proximal_and_linear_terms() -> None:
+    w = np.arange(6.0).reshape(3, 2, 1)
+    rows, cols = np.array([0, 2], np.int32), np.array([1], np.int32)
+    grad, centre, linear = np.array([2.0, 4.0]), np.array([0.0, 1.0]), np.array([10.0, 20.0])
+    reference.sgd(w, grad, np.array([0.5, 0, 0, 3]), rows, cols, np.array([0.5]), None, centre, linear)
+    # w[0, 1] = 1 - 0.5 (0.5 * 2 + 3 (1 - 0) + 10);  w[2, 1] = 5 - 0.5 (0.5 * 4 + 3 (5 - 1) + 20)
+    assert w.ravel().tolist() == [0, -6, 2, 3, 4, -12]
