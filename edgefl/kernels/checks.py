@@ -74,9 +74,9 @@ def sized(name: str, value: Array | None, dtype: np.dtype[Any] | type, size: int
 
 def floating(name: str, value: Array, least_dimensions: int) -> np.dtype[Any]:
     """Require a C-contiguous floating array of at least so many dimensions; return its type."""
-    dtype = getattr(value, "dtype", None)
-    if dtype not in FLOATS:
-        raise ValueError(f"{name} has type {dtype or type(value).__name__}; expected an array of float32 or float64")
+    if not isinstance(value, np.ndarray) or value.dtype not in FLOATS:
+        actual = getattr(value, "dtype", type(value).__name__)
+        raise ValueError(f"{name} has type {actual}; expected an array of float32 or float64")
     if value.ndim < least_dimensions:
         raise ValueError(f"{name} has shape {value.shape}; expected at least {least_dimensions} dimensions")
     array(name, value, value.dtype, (None,) * value.ndim)

@@ -32,7 +32,7 @@ from .checks import (
 
 def gather_rows(src: Array, index: Array, out: Array) -> None:
     dtype = floating("out", out, 1)
-    array("src", src, np.uint8 if src.dtype == np.uint8 else dtype, (None, *out.shape[1:]))
+    array("src", src, np.uint8 if getattr(src, "dtype", None) == np.uint8 else dtype, (None, *out.shape[1:]))
     output("out", out, dtype, out.shape)
     below("index", index, len(src), len(out))
 
@@ -266,10 +266,9 @@ def sgd(
 
 
 def _four_bytes(name: str, value: Array) -> None:
-    dtype = getattr(value, "dtype", None)
-    require(
-        dtype is not None and dtype.itemsize in (4, 8), name, dtype, "an array of 4-byte (reference: or 8-byte) values"
-    )
+    sizes = (4, 8)  # 8 for the float64 reference
+    found = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
+    require(isinstance(value, np.ndarray) and value.itemsize in sizes, name, found, "an array of 4-byte values")
 
 
 def take_axes(w: Array, rows: Ids, cols: Ids, values: Array) -> None:

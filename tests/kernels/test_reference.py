@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,15 @@ F = torch.nn.functional
 
 FAMILIES = (conv_cases, linear_cases, channel_sum_cases, norm_cases, elementwise_cases, pool_cases, loss_cases)
 CASES = [case for family in FAMILIES for case in family()]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Waking a pool costs more than these shapes."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def of(op: str) -> pytest.MarkDecorator:
