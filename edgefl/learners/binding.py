@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -14,7 +13,7 @@ from edgefl.learners.arena import ALIGNMENT
 from edgefl.learners.plan import Param, Plan, Slot, State, Tensor
 
 Array = NDArray[Any]
-_DTYPES: dict[str, DTypeLike] = {"int32": np.int32, "byte": np.uint8}
+_DTYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype(np.int32), "byte": np.dtype(np.uint8)}
 
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
@@ -40,10 +39,8 @@ class Memory:
 
     def view(self, plan: Plan, tensor: Tensor) -> Array:
         """The array of a tensor of `plan`."""
-        buffer, offset = plan.buffers[tensor.buffer], plan.offsets[tensor.buffer]
-        dtype = np.dtype(_DTYPES.get(buffer.kind, self._floats))
-        size = math.prod(tensor.shape) * dtype.itemsize
-        return self._arena[offset : offset + size].view(dtype).reshape(tensor.shape)
+        dtype = _DTYPES.get(plan.buffers[tensor.buffer].kind, self._floats)
+        return np.ndarray(tensor.shape, dtype, self._arena, plan.offsets[tensor.buffer])
 
     def resolve(self, plan: Plan, arg: Any) -> Any:
         """The value of a call's argument."""

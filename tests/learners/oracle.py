@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
 from torch.nn import functional as F  # noqa: N812
 
 from edgefl.graph import INPUT, Graph, Node, Params
+from edgefl.learners import SGD, Samples
 from edgefl.ops import Add, AvgPool2d, BatchNorm2d, Conv2d, Flatten, GlobalAvgPool, GroupNorm, Linear, MaxPool2d, ReLU
+
+torch.set_num_threads(1)  # the models are tiny
 
 Tensors = dict[str, torch.Tensor]
 
@@ -73,3 +76,52 @@ def block(dense: np.ndarray, rows: np.ndarray | None, cols: np.ndarray | None) -
     """The rows and columns of a dense gradient."""
     part = dense if rows is None else dense[rows]
     return part if cols is None else part[:, cols]
+
+
+def train(
+    graph: Graph,
+    params: Mapping[str, np.ndarray],
+    samples: Samples,
+    batches: Sequence[np.ndarray],
+    sgd: SGD,
+    blocks: Mapping[str, tuple[np.ndarray | None, np.ndarray | None]] | None = None,
+) -> tuple[Params, float]:
+    """Parameters after one torch.optim.SGD step per batch, and the sum of the examples' losses.
+
+    With `blocks`, dense gradients are masked before the norm is clipped and frozen coordinates are put back afterwards.
+    """
+    tensors = to_torch(params)
+    learned = {name: value for name, value in tensors.items() if value.requires_grad}
+    chosen = blocks or dict.fromkeys(learned, (None, None))
+    masks = {name: torch.tensor(mask(value.shape, *chosen[name])) for name, value in learned.items()}
+    optimiser = torch.optim.SGD(learned.values(), sgd.lr, sgd.momentum, weight_decay=sgd.weight_decay)
+    total = 0.0
+    for batch in batches:
+        before = {name: value.detach().clone() for name, value in learned.items()}
+        x = torch.tensor(samples.x[batch].astype(np.float64) * samples.scale + samples.shift)
+        loss = F.cross_entropy(logits(graph, tensors, x, True), torch.tensor(samples.y[batch], dtype=torch.int64))
+        optimiser.zero_grad()
+        loss.backward()
+        for name, value in learned.items():
+            value.grad *= masks[name]
+        if sgd.clip is not None:
+            torch.nn.utils.clip_grad_norm_(learned.values(), sgd.clip)
+        optimiser.step()
+        with torch.no_grad():
+            for name, value in learned.items():
+                value.copy_(torch.where(masks[name], value, before[name]))
+        total += loss.item() * len(batch)
+    return {name: value.detach().numpy() for name, value in tensors.items()}, total
+
+
+def mask(shape: tuple[int, ...], rows: np.ndarray | None, cols: np.ndarray | None) -> np.ndarray:
+    """True on the rows and columns of an array of this shape."""
+    chosen = np.zeros(shape, bool)
+    inside = chosen if rows is None else chosen[rows]
+    if cols is None:
+        inside[...] = True
+    else:
+        inside[:, cols] = True
+    if rows is not None:
+        chosen[rows] = inside
+    return chosen
