@@ -19,7 +19,7 @@ Kind = Literal["learn", "stat"]
 
 LARGEST_SETTING = 2**31 - 1  # ids, extents and strides travel as int32
 LARGEST_WINDOW = 255  # cells of a pooling window: a position in it is stored in one byte
-ZERO_ALLOWED = ("padding",)
+ZERO_ALLOWED = ("padding", "momentum")
 
 
 class ParamInfo(NamedTuple):
@@ -259,10 +259,11 @@ def _fits(value: object, annotation: str, least: int) -> bool:
     if annotation == "bool":
         return isinstance(value, bool)
     if annotation == "float":
-        return isinstance(value, float) and math.isfinite(value) and value > 0
+        return isinstance(value, float) and math.isfinite(value) and (value > 0 or value == least)
     return type(value) is int and least <= value <= LARGEST_SETTING
 
 
 def _expected(annotation: str, least: int) -> str:
     whole = f"{least} <= integer <= {LARGEST_SETTING}"
-    return {"Pair": f"a pair of {whole}", "bool": "True or False", "float": "a finite float > 0"}.get(annotation, whole)
+    real = f"a finite float {'>' if least else '>='} 0"
+    return {"Pair": f"a pair of {whole}", "bool": "True or False", "float": real}.get(annotation, whole)

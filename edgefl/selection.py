@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -65,17 +65,18 @@ class NeuronSet:
             key, count = stream.key(), n_act(size, keep)
             active[group] = sample_ids(key, size, count)
             keys[group] = key if count < size else None
-        return NeuronSet.of(spec, active, keys)
+        return replace(NeuronSet.of(spec, active), keys=keys)
 
     @staticmethod
-    def of(
-        spec: ModelSpec, active: Mapping[str, Iterable[int]], keys: Mapping[str, int | None] | None = None
-    ) -> NeuronSet:
-        """The set with the given ids. Raises SelectionError naming the group and the ids that do not fit `spec`."""
+    def of(spec: ModelSpec, active: Mapping[str, Iterable[int]]) -> NeuronSet:
+        """The set with the given ids, without keys.
+
+        Raises  SelectionError naming the group and the ids that do not fit `spec`.
+        """
         if active.keys() != spec.groups.keys():
             raise SelectionError(f"neuron groups {sorted(active)}; expected {sorted(spec.groups)}")
         ids = {group: _checked(group, active[group], size) for group, size in spec.groups.items()}
-        return NeuronSet(ids, {group: (keys or {}).get(group) for group in ids}, dict(spec.groups))
+        return NeuronSet(ids, dict.fromkeys(ids), dict(spec.groups))
 
     @property
     def is_full(self) -> bool:

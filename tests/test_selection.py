@@ -55,6 +55,13 @@ def test_blocks_of_active_neurons_follow_both_axes() -> None:
     assert all(ids is None or ids.dtype == np.int32 for pair in blocks.values() for ids in pair)
 
 
+def test_fedspu_flatten_columns() -> None:
+    """Channel c of a [channels, height, width] result covers the features [c * HW, (c + 1) * HW) of the next layer."""
+    for channel in range(4):
+        _, cols = tiny([0], [channel]).blocks(TINY)["fc.weight"]
+        assert cols.tolist() == list(range(channel * 4, (channel + 1) * 4))
+
+
 def test_active_scalars_are_counted_by_hand() -> None:
     assert tiny([0, 2], [1]).count(TINY) == (2 + 2) + (1 * 2 * 4 + 1) + (2 * 4 + 2)
 
@@ -173,9 +180,11 @@ def test_hash_depends_on_ids_alone() -> None:
     assert tiny([0, 2], [1]).hash() == tiny([0, 2], [1]).hash()
     assert len({tiny(*ids).hash() for ids in (([0, 2], [1]), ([0, 2], [2]), ([0], [1]), ([2], [0, 1]))}) == 4
     assert tiny([0, 2], [1]).hash().hex() == "a755a9042ca590e2"
-    keyed = NeuronSet.of(TINY, {"conv1": [0, 2], "conv2": [1]}, {"conv1": 7})
-    assert keyed == tiny([0, 2], [1])
-    assert keyed.hash() == tiny([0, 2], [1]).hash()
+    drawn = NeuronSet.draw(TINY, 0.7, rng.stream(5, rng.NEURONS))
+    keyless = NeuronSet.of(TINY, drawn.active)
+    assert drawn.keys != keyless.keys
+    assert drawn == keyless
+    assert drawn.hash() == keyless.hash()
 
 
 def test_ids_cannot_be_changed() -> None:

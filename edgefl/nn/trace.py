@@ -31,9 +31,14 @@ def from_torch(module: nn.Module, example_input: Tensor) -> Model:
     """The graph and parameters of a torch module made of edgefl's operations.
 
     module         any nn.Module that torch.fx can trace; it is not changed
-    example_input  [batch, ...] float32: gives the input shape, and checks the result in evaluation mode
+    example_input  float32 [batch, channels, height, width] or [batch, features]: gives the input shape, and checks
+                   the result in evaluation mode
     Raises  GraphError naming the first operation or argument that edgefl cannot take.
     """
+    if example_input.dtype != torch.float32 or example_input.dim() < 2:
+        raise GraphError(
+            f"example_input: {example_input.dtype} of {example_input.dim()} axes; expected float32 batches"
+        )
     traced = _trace(module)
     graph = _Converter(module, tuple(example_input.shape[1:])).convert(traced)
     model = Model(graph, _parameters(graph, module))
@@ -142,7 +147,7 @@ class _Converter:
 
     def _fold(self, node: fx.Node) -> bool:
         """Take x.shape, x.size(...) and indexing of it out of the graph; True if `node` is one of these."""
-        source, *rest = node.args
+        source, *rest = (*node.args, *node.kwargs.values())
         if node.target is operator.getitem and source in self._known:
             self._known[node] = self._known[source][rest[0]]  # type: ignore[index]
         elif _reads_shape(node):

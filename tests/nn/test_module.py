@@ -15,7 +15,13 @@ from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec
 from edgefl.submodel import sub_params
 
-INPUTS = {"fedspu_speech": (1, 32, 32), "digits_cnn": (1, 8, 8), "pflego_omniglot": (1, 16, 16), "lenet5": (1, 16, 16)}
+INPUTS = {
+    "fedspu_speech": (1, 32, 32),
+    "digits_cnn": (1, 8, 8),
+    "pflego_omniglot": (1, 16, 16),
+    "lenet5": (1, 16, 16),
+    "resnet18": (3, 8, 8),
+}
 
 
 def fresh(graph: Graph) -> Model:

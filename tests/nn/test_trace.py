@@ -149,6 +149,7 @@ TAILS = {  # how a [batch, 4, 4, 4] result is written on the way to [batch, 64],
     "method relu, start_dim": lambda m, x: torch.flatten(x.relu(), start_dim=1),
     "relu_, view with size(0)": lambda m, x: torch.relu_(x).view(x.size(0), -1),
     "in place, view with shape": lambda m, x: F.relu(x, inplace=True).view(x.shape[0], -1),
+    "view with size(dim=0)": lambda m, x: x.relu().view(x.size(dim=0), -1),
     "view with size()": lambda m, x: x.relu_().view(x.size()[0], -1),
     "view with -1 and features": lambda m, x: F.relu_(x).view(-1, 64),
     "reshape with a tuple": lambda m, x: x.reshape((x.size(0), 64)),
@@ -367,6 +368,11 @@ def test_tied_parameters_are_refused() -> None:
 
 def test_parameters_of_another_type_are_refused() -> None:
     assert refused(nn.Sequential(nn.Linear(3, 2).double()), 2, 3) == "0.weight is torch.float64; expected torch.float32"
+
+
+def test_example_of_another_type_is_refused() -> None:
+    with pytest.raises(GraphError, match=r"example_input: torch.float64 of 2 axes; expected float32"):
+        from_torch(nn.Sequential(nn.Linear(3, 2)), example(2, 3).double())
 
 
 def test_second_input_is_refused() -> None:
