@@ -18,7 +18,7 @@ from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec
 from edgefl.submodel import sub_params
 
-SETTINGS = settings(max_examples=50, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=40, deadline=None, derandomize=True)
 CHANNELS = (4, 6, 8)
 
 
