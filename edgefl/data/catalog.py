@@ -13,38 +13,16 @@ A digest is checked after a download. Files found on this machine are checked by
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from edgefl.data.cifar import CifarSet
 from edgefl.data.dataset import DataSet
-from edgefl.data.download import Download, download
 from edgefl.data.idx import IdxSet
 from edgefl.data.locate import ENVIRONMENT, candidates, holds, roots
 from edgefl.data.npz import read_npz
+from edgefl.data.published import Download, Published
 from edgefl.data.speech import SpeechSet
 from edgefl.errors import DataError
-
-
-class Reader(Protocol):
-    """What reads a data set from a folder or an archive that holds `files`."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def files(self) -> tuple[str, ...]: ...
-    def read(self, source: Path) -> DataSet: ...
-
-
-@dataclass(frozen=True)
-class Published:
-    """A data set, its usual folders below a root, its downloads; `archive` if that is one file, read as it is."""
-
-    reader: Reader
-    folders: tuple[str, ...]
-    downloads: tuple[Download, ...]
-    archive: str | None = None
 
 
 def load(
@@ -97,6 +75,8 @@ def load_published(item: Published, searched: list[Path], *, fetch: bool = True,
 
 
 def _fetch(item: Published, root: Path, progress: bool) -> Path:
+    from edgefl.data.download import download  # download.py says why here
+
     folder = root if item.archive else root / item.folders[0]
     for wanted in item.downloads:
         if not (folder / wanted.file).is_file():

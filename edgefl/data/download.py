@@ -1,4 +1,7 @@
-"""Fetch a published file over HTTP: checked while it arrives, in place only when it is whole."""
+"""Fetch a published file over HTTP: checked while it arrives, in place only when it is whole.
+
+Import it only to download: urllib brings in ssl, 8 MB that a device with its data on disk need not hold.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from edgefl.data.published import Download
 from edgefl.errors import DataError
 
 _PIECE_BYTES = 1 << 18
 _TIMEOUT_S = 30.0
-
-
-@dataclass(frozen=True)
-class Download:
-    """One published file. digest: "md5:..." or "sha256:...", as its publisher gives it."""
-
-    url: str
-    digest: str
-
-    @property
-    def file(self) -> str:
-        return self.url.rsplit("/", 1)[-1]
 
 
 def download(item: Download, folder: Path, *, progress: bool = True) -> Path:

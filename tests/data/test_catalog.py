@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from edgefl.data import NAMES, load
-from edgefl.data.catalog import PUBLISHED, Published, load_published
+from edgefl.data.catalog import PUBLISHED, load_published
 from edgefl.data.dataset import DataSet
-from edgefl.data.download import Download
 from edgefl.data.locate import candidates, holds, roots
+from edgefl.data.published import Download, Published
 from edgefl.errors import DataError
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from edgefl.data.download import Download, download
+from edgefl.data.download import download
+from edgefl.data.published import Download
 from edgefl.errors import DataError
 
 CONTENT = b"0123456789" * 50_000
