@@ -8,6 +8,7 @@ where it belongs.
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,6 +171,11 @@ def test_module_keeps_to_its_layer(module) -> None:
     assert violations(module, path.read_text("utf-8"), path.name == "__init__.py") == []
 
 
+def test_every_name_in_the_layers_exists() -> None:
+    named = {name for names in LAYERS.values() for name in names}
+    assert named - set(MODULES) == {"edgefl._core"}  # built from csrc/
+
+
 def test_only_the_server_awaits() -> None:
     waiting = {
         module
@@ -233,3 +239,18 @@ def test_relative_imports_are_resolved() -> None:
         "edgefl.kernels.ops.f",
         "edgefl.g",
     ]
+
+
+def run(statement: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", statement], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_models_files_and_codec_load_without_torch() -> None:
+    statement = "import sys; from edgefl import models, files, submodel, codec; print('torch' in sys.modules)"
+    assert run(statement).stdout == "False\n"
+
+
+def test_missing_torch_is_reported_in_one_sentence() -> None:
+    result = run("import sys; sys.modules['torch'] = None; import edgefl.nn")
+    message = "edgefl.nn needs torch, which is not installed; pip install 'edgefl[torch]'"
+    assert result.stderr.splitlines()[-1] == f"ModuleNotFoundError: {message}"
