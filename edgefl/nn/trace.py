@@ -108,7 +108,8 @@ class _Converter:
             raise GraphError("called twice; edgefl has no shared weights")
         self._called.add(name)
         overwrites = bool(getattr(module, "inplace", False)) and bool(ops)
-        self._append(node, Step(ops, tuple(node.all_input_nodes), overwrites), name, is_free=not again)
+        inputs = tuple(value for value in (*node.args, *node.kwargs.values()) if isinstance(value, fx.Node))
+        self._append(node, Step(ops, inputs, overwrites), name, is_free=not again)
 
     def _step(self, node: fx.Node) -> Step:
         """The meaning of a function or method call."""

@@ -199,6 +199,10 @@ def test_every_way_to_write_a_sum(add) -> None:
     assert operations(model)[-1][1:] == ("Add", ("a", "b"))
 
 
+def twice(x: Tensor) -> Tensor:
+    return x + x
+
+
 def sum_in_place(a: Tensor, b: Tensor) -> Tensor:
     a += b
     return a
@@ -247,6 +251,11 @@ def test_name_of_a_function_gives_way_to_a_module_of_that_name() -> None:
     ]
 
 
+def test_module_called_with_a_keyword_is_taken() -> None:
+    model = assert_same_function(Forward(lambda m, x: m.fc(input=x), fc=nn.Linear(3, 2)), example(4, 3))
+    assert operations(model) == [("fc", "Linear", ("input",))]
+
+
 def test_parameters_are_copies() -> None:
     module = nn.Sequential(nn.Linear(3, 2))
     params = from_torch(module, example(2, 3)).params
@@ -281,6 +290,7 @@ def test_first_module_it_cannot_take_is_named() -> None:
         (lambda m, x: F.gelu(m.conv(x)), "function torch.nn.functional.gelu: edgefl has no operation"),
         (lambda m, x: m.conv(x).sigmoid(), "method 'sigmoid': edgefl has no operation"),
         (lambda m, x: m.conv(x) * 2, "mul: edgefl has no operation"),
+        (lambda m, x: twice(m.conv(x)), "node 'add': inputs ('conv', 'conv'); expected two different results"),
         (lambda m, x: m.conv(x) + 1, "summand 1; expected the result of an operation"),
         (lambda m, x: m.conv(x) + m.conv.bias, "attribute 'conv.bias': a parameter or buffer used outside its module"),
         (lambda m, x: F.dropout(m.conv(x), 0.5), "function torch.nn.functional.dropout"),
