@@ -7,10 +7,6 @@
 namespace efl {
 namespace {
 
-void raise_unless_ok(efl_status status, const char* op) {
-    if (status != EFL_OK) throw py::value_error(std::string(op) + ": " + efl_status_text(status));
-}
-
 const Op& find(const std::string& name) {
     for (const auto* ops : {&layer_ops, &elementwise_ops, &parameter_ops})
         for (const Op& op : *ops)
@@ -18,11 +14,11 @@ const Op& find(const std::string& name) {
     throw py::value_error("operation '" + name + "'; expected one of edgefl.kernels.ops.OPS");
 }
 
-Call make_call(const Op& op, const py::args& args) {
+Checked make_call(const Op& op, const py::args& args) {
     Args reader(op.name, args);
     Call call = op.make(reader);
     reader.end();
-    return call;
+    return {op.name, std::move(call), reader.ids_read()};
 }
 
 // Calls checked once and run many times without the interpreter. Holds every array it reads or writes.
@@ -30,22 +26,20 @@ class Program {
 public:
     void append(const std::string& name, const py::args& args) {
         if (running_.load()) throw std::runtime_error("append to a program that is running; expected an idle one");
-        const Op& op = find(name);
-        steps_.push_back({op.name, make_call(op, args)});
+        steps_.push_back(make_call(find(name), args));
         kept_.append(args);
     }
 
     size_t size() const { return steps_.size(); }
 
     void run() {
-        const char* failed = nullptr;
-        efl_status status;
+        Failure failure;
         {
-            py::gil_scoped_release released;
             const Running running(running_);
-            status = run_steps(&failed);
+            py::gil_scoped_release released;
+            failure = run_steps();
         }
-        raise_unless_ok(status, failed);
+        if (failure.step) failure.step->raise_unless_ok(failure.status);
     }
 
     void run_batches(const py::args& args) {
@@ -55,23 +49,22 @@ public:
         reader.end();
         reader.expect_dims(batches, 2, 2);
         reader.expect_shape(index, {batches.shape[1]});
-        const char* failed = nullptr;
-        efl_status status = EFL_OK;
+        Failure failure;
         {
-            py::gil_scoped_release released;
             const Running running(running_);
-            for (efl_int64 s = 0; s < batches.shape[0] && status == EFL_OK; ++s) {
+            py::gil_scoped_release released;
+            for (efl_int64 s = 0; s < batches.shape[0] && !failure.step; ++s) {
                 std::memcpy(index.data, batches.as<efl_int32>() + s * index.size(), size_t(index.size()) * sizeof(efl_int32));
-                status = run_steps(&failed);
+                failure = run_steps();
             }
         }
-        raise_unless_ok(status, failed);
+        if (failure.step) failure.step->raise_unless_ok(failure.status);
     }
 
 private:
-    struct Step {
-        const char* name;
-        Call call;
+    struct Failure {
+        const Checked* step = nullptr;
+        efl_status status = EFL_OK;
     };
 
     struct Running {
@@ -80,16 +73,14 @@ private:
         std::atomic<int>& count_;
     };
 
-    efl_status run_steps(const char** failed) const {
-        for (const Step& step : steps_)
-            if (efl_status status = step.call()) {
-                *failed = step.name;
-                return status;
-            }
-        return EFL_OK;
+    // The first call that fails, if any.
+    Failure run_steps() const {
+        for (const Checked& step : steps_)
+            if (efl_status status = step.call()) return {&step, status};
+        return {};
     }
 
-    std::vector<Step> steps_;
+    std::vector<Checked> steps_;
     py::list kept_;
     std::atomic<int> running_{0};
 };
@@ -98,13 +89,13 @@ void define_ops(py::module_& m, const std::vector<Op>& ops) {
     for (const Op& op : ops) {
         const Op* const entry = &op;
         m.def(op.name, [entry](const py::args& args) {
-            const Call call = make_call(*entry, args);
+            const Checked checked = make_call(*entry, args);
             efl_status status;
             {
                 py::gil_scoped_release released;
-                status = call();
+                status = checked.call();
             }
-            raise_unless_ok(status, entry->name);
+            checked.raise_unless_ok(status);
         });
     }
 }

@@ -129,9 +129,10 @@ static void halve_plane_backward(const Pool& pool, const float* dy, const uint8_
 
 static efl_status maxpool_forward_f32(const efl_pool2d* p, const float* x, float* y, efl_uint8* codes) {
     const Pool pool(p);
-    const bool halving = is_halving(*p);
+    const auto plane = is_halving(*p) ? halve_plane : maxpool_plane;
     each_plane(*p, 1, all_channels, [&](int64_t i) {
-        (halving ? halve_plane : maxpool_plane)(pool, x + i * pool.in_plane(), y + i * pool.out_plane(), codes ? codes + i * pool.out_plane() : nullptr);
+        const int64_t out = i * pool.out_plane();
+        plane(pool, x + i * pool.in_plane(), y + out, codes ? codes + out : nullptr);
     });
     return EFL_OK;
 }
@@ -139,9 +140,10 @@ static efl_status maxpool_forward_f32(const efl_pool2d* p, const float* x, float
 static efl_status maxpool_backward_f32(const efl_pool2d* p, const float* dy, const efl_uint8* codes, efl_int64 channels,
                                        efl_index channels_needed, float* dx) {
     const Pool pool(p);
-    const bool halving = is_halving(*p);
+    const auto plane = is_halving(*p) ? halve_plane_backward : maxpool_plane_backward;
     each_plane(*p, channels, channels_needed, [&](int64_t i) {
-        (halving ? halve_plane_backward : maxpool_plane_backward)(pool, dy + i * pool.out_plane(), codes + i * pool.out_plane(), dx + i * pool.in_plane());
+        const int64_t out = i * pool.out_plane();
+        plane(pool, dy + out, codes + out, dx + i * pool.in_plane());
     });
     return EFL_OK;
 }

@@ -1,6 +1,6 @@
 // What the pooling kernels share: the window, the output extents and the loop over planes.
 
-// The output extents, and the part of a window that lies inside the plane.
+// A pooling layer's geometry with its output extents.
 struct Pool {
     const efl_pool2d* p;
     int64_t out_h, out_w;
@@ -13,8 +13,9 @@ struct Pool {
     inline int64_t out_plane() const { return out_h * out_w; }
 };
 
+// The window of one output.
 struct Window {
-    int64_t h0, w0;               // its origin, which may lie in the padding
+    int64_t h0, w0;                          // its origin, which may lie in the padding
     int64_t h_begin, h_end, w_begin, w_end;  // its cells inside the plane
 
     inline Window(const efl_pool2d& p, int64_t oh, int64_t ow)

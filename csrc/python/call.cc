@@ -20,7 +20,8 @@ void Args::refuse(const std::string& name, const std::string& value, const std::
 }
 
 py::handle Args::next(const char* name) {
-    if (at_ >= args_.size()) throw py::value_error(std::string(op_) + ": " + std::to_string(args_.size()) + " arguments; expected also " + name);
+    if (at_ >= args_.size())
+        throw py::value_error(std::string(op_) + ": " + std::to_string(args_.size()) + " arguments; expected also " + name);
     return PyTuple_GET_ITEM(args_.ptr(), py::ssize_t(at_++));
 }
 
@@ -42,14 +43,20 @@ View Args::view(const char* name, const py::array& array) const {
     return View{name, Shape(array.shape(), array.shape() + array.ndim()), const_cast<void*>(array.data())};
 }
 
+View Args::ids(const char* name) {
+    const View view = typed<efl_int32>(name, Access::in, "int32");
+    expect_dims(view, 1, 1);
+    ids_.push_back({view.name, view.as<efl_int32>(), view.size()});
+    return view;
+}
+
 efl_index Args::index(const char* name) {
     if (none()) {
         ++at_;
         return {nullptr, 0};
     }
-    const View ids = typed<efl_int32>(name, Access::in, "int32");
-    expect_dims(ids, 1, 1);
-    return {ids.as<efl_int32>(), ids.size()};
+    const View view = ids(name);
+    return {view.as<efl_int32>(), view.size()};
 }
 
 static std::string shown(py::handle value) { return "value " + std::string(py::repr(value)); }
@@ -100,6 +107,17 @@ void Args::expect_size(const View& view, efl_int64 size) const {
 
 void Args::expect_status(efl_status status, const std::string& what) const {
     if (status != EFL_OK) throw py::value_error(std::string(op_) + ": " + what + ": " + efl_status_text(status));
+}
+
+void Checked::raise_unless_ok(efl_status status) const {
+    if (status == EFL_OK) return;
+    std::string message = std::string(op) + ": " + efl_status_text(status);
+    if (status == EFL_BAD_INDEX)
+        for (const Ids& one : ids) {
+            const efl_int64 shown = one.count < 8 ? one.count : 8;
+            message += "; " + one.name + " = " + text(Shape(one.first, one.first + shown)) + (shown < one.count ? "..." : "");
+        }
+    throw py::value_error(message);
 }
 
 }  // namespace efl

@@ -33,6 +33,13 @@ struct View {
     T* as() const { return static_cast<T*>(data); }
 };
 
+// Ids that a call reads when it runs, kept to be shown if it refuses them.
+struct Ids {
+    std::string name;
+    const efl_int32* first;
+    efl_int64 count;
+};
+
 enum class Access { in, out };
 
 // The arguments of one call, taken in order.
@@ -49,11 +56,14 @@ public:
         return view(name, array);
     }
     template <class T>
-    View typed_or_none(const char* name, Access access, const char* dtype) { return none() ? skip(name) : typed<T>(name, access, dtype); }
+    View typed_or_none(const char* name, Access access, const char* dtype) {
+        return none() ? skip(name) : typed<T>(name, access, dtype);
+    }
     py::array any(const char* name, Access access);
     View view(const char* name, const py::array& array) const;
     static std::string dtype_of(const py::array& array) { return std::string(py::str(array.dtype())); }
 
+    View ids(const char* name);  // int32, one dimension
     efl_index index(const char* name);
     float real(const char* name);
     efl_int64 integer(const char* name);
@@ -66,6 +76,7 @@ public:
     void expect_size(const View& view, efl_int64 size) const;       // a View of None passes
     void expect_status(efl_status status, const std::string& what) const;
     void end() const;
+    const std::vector<Ids>& ids_read() const { return ids_; }
 
 private:
     py::handle next(const char* name);
@@ -75,6 +86,16 @@ private:
     const char* op_;
     const py::args& args_;
     size_t at_ = 0;
+    std::vector<Ids> ids_;
+};
+
+// A call that has been checked, and what to say if it still fails: the operation, and the ids where those are the reason.
+struct Checked {
+    const char* op;
+    Call call;
+    std::vector<Ids> ids;
+
+    void raise_unless_ok(efl_status status) const;
 };
 
 struct Op {

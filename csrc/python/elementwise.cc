@@ -9,25 +9,25 @@ namespace {
 Call gather_rows(Args& a) {
     const py::array source = a.any("src", Access::in);
     const bool bytes = py::isinstance<py::array_t<efl_uint8, 0>>(source);
-    if (!bytes && !py::isinstance<py::array_t<float, 0>>(source)) a.refuse("src", "dtype " + Args::dtype_of(source), "uint8 or float32");
-    const View src = a.view("src", source), ids = a.typed<efl_int32>("index", Access::in, "int32");
+    if (!bytes && !py::isinstance<py::array_t<float, 0>>(source))
+        a.refuse("src", "dtype " + Args::dtype_of(source), "uint8 or float32");
+    const View src = a.view("src", source), ids = a.ids("index");
     const float scale = a.real("scale"), shift = a.real("shift");
     const View out = a.f32("out", Access::out);
     a.expect_dims(src, 1, 8);
-    a.expect_dims(ids, 1, 1);
     Shape shape = src.shape;
     shape[0] = ids.size();
     a.expect_shape(out, shape);
     const efl_int64 rows = src.shape[0], width = product(src.shape, 1), count = ids.size();
-    if (bytes) return [=] { return efl_gather_rows_u8(src.as<efl_uint8>(), rows, width, ids.as<efl_int32>(), count, scale, shift, out.out()); };
-    return [=] { return efl_gather_rows_f32(src.in(), rows, width, ids.as<efl_int32>(), count, scale, shift, out.out()); };
+    const efl_int32* const index = ids.as<efl_int32>();
+    if (bytes) return [=] { return efl_gather_rows_u8(src.as<efl_uint8>(), rows, width, index, count, scale, shift, out.out()); };
+    return [=] { return efl_gather_rows_f32(src.in(), rows, width, index, count, scale, shift, out.out()); };
 }
 
 Call gather_labels(Args& a) {
-    const View src = a.typed<efl_int32>("src", Access::in, "int32"), ids = a.typed<efl_int32>("index", Access::in, "int32"),
+    const View src = a.typed<efl_int32>("src", Access::in, "int32"), ids = a.ids("index"),
                out = a.typed<efl_int32>("out", Access::out, "int32");
     a.expect_dims(src, 1, 1);
-    a.expect_dims(ids, 1, 1);
     a.expect_shape(out, ids.shape);
     return [=] { return efl_gather_labels(src.as<efl_int32>(), src.size(), ids.as<efl_int32>(), ids.size(), out.as<efl_int32>()); };
 }
@@ -126,7 +126,7 @@ Call avgpool_backward(Args& a) {
 }
 
 Call softmax_xent(Args& a) {
-    const View logits = a.f32("logits"), labels = a.typed<efl_int32>("labels", Access::in, "int32"),
+    const View logits = a.f32("logits"), labels = a.ids("labels"),
                dlogits = a.f32_or_none("dlogits", Access::out), loss = a.typed<double>("loss", Access::out, "float64"),
                correct = a.typed<efl_int64>("correct", Access::out, "int64");
     a.expect_dims(logits, 2, 2);

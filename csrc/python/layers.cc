@@ -28,7 +28,8 @@ void read_window(Args& a, efl_conv2d* c) {
     a.pair("padding", &c->pad_h, &c->pad_w);
     a.pair("dilation", &c->dil_h, &c->dil_w);
     c->groups = a.integer("groups");
-    const Shape numbers{c->height, c->width, c->kernel_h, c->kernel_w, c->stride_h, c->stride_w, c->pad_h, c->pad_w, c->dil_h, c->dil_w, c->groups};
+    const Shape numbers{c->height, c->width, c->kernel_h, c->kernel_w, c->stride_h, c->stride_w,
+                        c->pad_h,  c->pad_w, c->dil_h,    c->dil_w,    c->groups};
     a.expect_status(geometry(*c), "(height, width, kernel 2, stride 2, padding 2, dilation 2, groups) = " + text(numbers));
 }
 
@@ -62,14 +63,11 @@ Call conv2d_grad_input(Args& a) {
 Call conv2d_grad_weight(Args& a) {
     const View x = a.f32("x"), dy = a.f32("dy"), dw = a.f32("dw", Access::out);
     four(a, {&x, &dy, &dw});
-    efl_conv2d c = extents_of(x, x.shape[1], dw, dy.shape[1]);
-    efl_conv2d window = c;
-    window.in_channels = window.out_channels = 0;  // groups are checked below, once in_channels is known
-    read_window(a, &window);
+    efl_conv2d c = extents_of(x, 0, dw, 0);  // in_channels is the last argument: groups are checked then
+    read_window(a, &c);
     const efl_index outs = a.index("outs"), ins = a.index("ins");
-    window.in_channels = a.integer("in_channels");
-    window.out_channels = c.out_channels;
-    c = window;
+    c.in_channels = a.integer("in_channels");
+    c.out_channels = dy.shape[1];
     a.expect_status(geometry(c), "(in_channels, out_channels, groups) = " + text({c.in_channels, c.out_channels, c.groups}));
     a.expect_shape(dy, output_shape(c));
     const efl_int64 columns = c.groups == 1 ? count(ins, x.shape[1]) : c.in_channels / c.groups;
@@ -118,6 +116,12 @@ Call channel_sum(Args& a) {
     return [=] { return efl_channel_sum_f32(dy.in(), dy.shape[0], dy.shape[1], dy.inner(), outs, out.out()); };
 }
 
+efl_int64 read_groups(Args& a, efl_int64 channels) {
+    const efl_int64 groups = a.integer("groups");
+    if (groups < 1 || channels % groups) a.refuse("groups", "value " + std::to_string(groups), "a divisor of " + std::to_string(channels));
+    return groups;
+}
+
 void per_channel(const Args& a, efl_int64 channels, std::initializer_list<const View*> views) {
     for (const View* view : views) a.expect_shape(*view, {channels});
 }
@@ -128,6 +132,7 @@ Call batchnorm_forward(Args& a) {
                inv_std = a.f32("inv_std", Access::out);
     const float eps = a.real("eps"), momentum = a.real("momentum");
     a.expect_dims(x, 2, 8);
+    if (x.shape[0] * x.inner() < 2) a.refuse("x", "shape " + text(x.shape), "at least 2 values per channel");
     per_channel(a, x.shape[1], {&w, &bias, &mean, &var, &inv_std});
     a.expect_shape(y, x.shape);
     a.expect_shape(xhat, x.shape);
@@ -167,9 +172,9 @@ Call batchnorm_backward(Args& a) {
 Call groupnorm_forward(Args& a) {
     const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"), y = a.f32("y", Access::out),
                xhat = a.f32_or_none("xhat", Access::out), inv_std = a.f32("inv_std", Access::out);
-    const efl_int64 groups = a.integer("groups");
-    const float eps = a.real("eps");
     a.expect_dims(x, 2, 8);
+    const efl_int64 groups = read_groups(a, x.shape[1]);
+    const float eps = a.real("eps");
     per_channel(a, x.shape[1], {&w, &bias});
     a.expect_shape(y, x.shape);
     a.expect_shape(xhat, x.shape);
@@ -183,9 +188,9 @@ Call groupnorm_forward(Args& a) {
 Call groupnorm_backward(Args& a) {
     const View dy = a.f32("dy"), xhat = a.f32("xhat"), w = a.f32("weight"), inv_std = a.f32("inv_std"), dx = a.f32("dx", Access::out),
                dw = a.f32("dweight", Access::out), db = a.f32("dbias", Access::out);
-    const efl_int64 groups = a.integer("groups");
-    const efl_index needed = a.index("groups_needed"), outs = a.index("outs");
     a.expect_dims(dy, 2, 8);
+    const efl_int64 groups = read_groups(a, dy.shape[1]);
+    const efl_index needed = a.index("groups_needed"), outs = a.index("outs");
     per_channel(a, dy.shape[1], {&w});
     per_channel(a, count(outs, dy.shape[1]), {&dw, &db});
     a.expect_shape(inv_std, {dy.shape[0], groups});

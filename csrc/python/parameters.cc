@@ -15,6 +15,7 @@ Call sum_squares(Args& a) {
 Call clip_scale(Args& a) {
     const View total = a.typed<double>("total", Access::in, "float64");
     const float max_norm = a.real("max_norm");
+    if (!(max_norm >= 0)) a.refuse("max_norm", "value " + std::to_string(max_norm), "a number >= 0");
     const View scale = a.f32("scale", Access::out);
     a.expect_shape(total, {1});
     a.expect_shape(scale, {1});
