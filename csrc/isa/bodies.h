@@ -15,6 +15,8 @@
 #include "../kernels/sgd.inl.h"
 #include "../kernels/carve.inl.h"
 #include "../kernels/product.inl.h"
+#include "../kernels/dot.inl.h"
+#include "../kernels/linear.inl.h"
 #include "../kernels/planes.inl.h"
 #include "../kernels/correlate.inl.h"
 #include "../kernels/conv.inl.h"

@@ -38,38 +38,3 @@ static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x,
     }
     return EFL_OK;
 }
-
-static efl_status linear_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 in_features,
-                                     efl_int64 out_features, float* y) {
-    for (int64_t b = 0; b < batch; ++b)
-        for (int64_t o = 0; o < out_features; ++o) {
-            float total = bias ? bias[o] : 0;
-            for (int64_t i = 0; i < in_features; ++i) total += x[b * in_features + i] * weight[o * in_features + i];
-            y[b * out_features + o] = total;
-        }
-    return EFL_OK;
-}
-
-static efl_status linear_grad_input_f32(const float* dy, const float* weight, efl_int64 batch, efl_int64 in_features,
-                                        efl_int64 out_features, efl_index outs, efl_index ins, float* dx) {
-    for (int64_t b = 0; b < batch; ++b)
-        for (int64_t n = 0; n < count_of(ins, in_features); ++n) {
-            float total = 0;
-            for (int64_t m = 0; m < count_of(outs, out_features); ++m)
-                total += dy[b * out_features + id_of(outs, m)] * weight[id_of(outs, m) * in_features + id_of(ins, n)];
-            dx[b * in_features + id_of(ins, n)] = total;
-        }
-    return EFL_OK;
-}
-
-static efl_status linear_grad_weight_f32(const float* x, const float* dy, efl_int64 batch, efl_int64 x_features, efl_int64 out_features,
-                                         efl_index outs, efl_index ins, float* dw) {
-    const int64_t n_ins = count_of(ins, x_features);
-    for (int64_t j = 0; j < count_of(outs, out_features); ++j)
-        for (int64_t i = 0; i < n_ins; ++i) {
-            float total = 0;
-            for (int64_t b = 0; b < batch; ++b) total += dy[b * out_features + id_of(outs, j)] * x[b * x_features + id_of(ins, i)];
-            dw[j * n_ins + i] = total;
-        }
-    return EFL_OK;
-}

@@ -1,0 +1,138 @@
+// Linear layers. Forward is a table of inner products: both operands are contiguous along the sum and nothing is packed.
+// The gradients are outer products: dy is packed in panels, and the other matrix is read a few columns at a time.
+
+constexpr int64_t FORWARD_CHUNK = 24576;  // floats of x kept in L2 while the weights pass by
+
+// y for the outputs [first, last). Inputs of `rows` examples at a time stay in L2.
+static void linear_outputs(const float* x, const float* weight, const float* bias, int64_t batch, int64_t in, int64_t out, int64_t first,
+                           int64_t last, const int64_t* off, float* y) {
+    const int64_t words = in / W, tail = in % W, fit = FORWARD_CHUNK / (in > 0 ? in : 1);
+    const Parts lefts(last - first, MAX_LEFT), chunks(batch, fit < 12 ? 12 : fit);
+    vf lanes[MAX_LEFT * MAX_RIGHT];
+    float totals[MAX_LEFT * MAX_RIGHT];
+    for (int64_t c = 0; c < chunks.count; ++c)
+        for (int64_t l = 0; l < lefts.count; ++l) {
+            const int64_t o = first + lefts.first(l), left = lefts.size(l);
+            const Parts rights(chunks.size(c), rights_of(int(left)));
+            for (int64_t r = 0; r < rights.count; ++r) {
+                const int64_t b = chunks.first(c) + rights.first(r), right = rights.size(r);
+                Dots d{weight + o * in, in, {}, off, words, tail, lanes, false};
+                for (int64_t k = 0; k < right; ++k) d.right[k] = x + (b + k) * in;
+                dot_products(d, left, right);
+                sum_lanes(lanes, left * right, totals);
+                for (int64_t k = 0; k < right; ++k)
+                    for (int64_t m = 0; m < left; ++m) y[(b + k) * out + o + m] = totals[m * right + k] + (bias ? bias[o + m] : 0);
+            }
+        }
+}
+
+static efl_status linear_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 in_features,
+                                     efl_int64 out_features, float* y) {
+    if (batch == 0 || out_features == 0) return EFL_OK;
+    int64_t* off;
+    if (!place([&](Carve& carve) { off = carve.take<int64_t>(in_features / W); })) return EFL_NO_MEMORY;
+    for (int64_t i = 0; i < in_features / W; ++i) off[i] = i * W;
+    const Parts quads(out_features, MAX_LEFT);
+    const Parts blocks(quads.count, (quads.count + blocks_of(quads.count, batch * in_features * out_features) - 1) /
+                                        blocks_of(quads.count, batch * in_features * out_features));
+    parallel(blocks.count, [&](int64_t i) {
+        const int64_t first = quads.first(blocks.first(i)), end = blocks.first(i) + blocks.size(i);
+        linear_outputs(x, weight, bias, batch, in_features, out_features, first, end < quads.count ? quads.first(end) : out_features, off, y);
+    });
+    return EFL_OK;
+}
+
+constexpr int64_t TILE = 4 * W;                        // columns packed at a time
+constexpr int64_t TILE_TERMS = W == 16 ? 128 : 192;  // rows packed at a time: a tile stays in L1
+
+// c[m, columns] = sum over t of a[m, t] * b[rows[t], columns[n]]: both linear gradients.
+struct ColumnProduct {
+    const float* a;  // a[m, t] at a[m_step * m + t_step * t] after the two selections
+    int64_t m_step, t_step;
+    efl_index m_ids, t_ids;
+    int64_t count, terms;  // rows of the result; terms of the sum
+    const float* b;
+    int64_t b_pitch, b_columns;
+    bool b_rows_selected;  // row t of b is t_ids[t]; otherwise row t
+    efl_index columns;
+    float* c;
+    int64_t c_pitch;
+    bool compact;  // column n of the result lands at n; otherwise at columns[n]
+};
+
+static void pack_rows(const ColumnProduct& p, float* packed) {
+    const Parts panels(p.count, MAX_ROWS);
+    for (int64_t i = 0; i < panels.count; ++i)
+        for (int64_t t = 0; t < p.terms; ++t)
+            for (int64_t m = 0; m < panels.size(i); ++m)
+                *packed++ = p.a[p.m_step * id_of(p.m_ids, panels.first(i) + m) + p.t_step * id_of(p.t_ids, t)];
+}
+
+static void pack_columns(const ColumnProduct& p, int64_t first, int64_t width, int64_t t0, int64_t terms, float* tile) {
+    for (int64_t t = 0; t < terms; ++t, tile += TILE) {
+        const float* row = p.b + (p.b_rows_selected ? id_of(p.t_ids, t0 + t) : t0 + t) * p.b_pitch;
+        if (p.columns.ids) for (int64_t n = 0; n < width; ++n) tile[n] = row[p.columns.ids[first + n]];
+        else copy_floats(tile, row + first, width);
+    }
+}
+
+// Columns [first, first + width) of the result, through a packed tile and, where columns are apart, a tile of results.
+static void column_tile(const ColumnProduct& p, const float* packed, const float* start, const int64_t* off, int64_t first, int64_t width,
+                        const int64_t* row, float* tile, float* results) {
+    const bool apart = p.columns.ids && !p.compact;
+    const Parts panels(p.count, MAX_ROWS), passes(p.terms > 0 ? p.terms : 1, TILE_TERMS);
+    Word words[TILE / W];
+    for (int64_t v = 0; v * W < width; ++v) words[v] = Word{v * W, v * W, least(W, width - v * W)};
+    for (int64_t k = 0; k < passes.count; ++k) {
+        const int64_t t0 = passes.first(k), terms = p.terms > 0 ? passes.size(k) : 0;
+        pack_columns(p, first, width, t0, terms, tile);
+        for (int64_t i = 0; i < panels.count; ++i)
+            outer_product(Product{packed + panels.first(i) * p.terms + t0 * panels.size(i), tile, off, terms, k ? nullptr : start,
+                                  apart ? results : p.c + first, row + panels.first(i), words}, panels.size(i), (width + W - 1) / W);
+    }
+    if (!apart) return;
+    for (int64_t m = 0; m < p.count; ++m)
+        for (int64_t n = 0; n < width; ++n) p.c[m * p.c_pitch + p.columns.ids[first + n]] = results[m * TILE + n];
+}
+
+static efl_status column_product(const ColumnProduct& p) {
+    const int64_t columns = count_of(p.columns, p.b_columns);
+    if (p.count == 0 || columns == 0) return EFL_OK;
+    const bool apart = p.columns.ids && !p.compact;
+    const Parts tiles(columns, TILE);
+    const int64_t wanted = blocks_of(tiles.count, p.count * p.terms * columns);
+    const Parts blocks(tiles.count, (tiles.count + wanted - 1) / wanted);
+    const int64_t tile_size = TILE_TERMS * TILE, results_size = apart ? p.count * TILE : 0;
+    float *packed, *start, *tile, *results;
+    int64_t *row, *off;
+    if (!place([&](Carve& carve) {
+            packed = carve.take<float>(p.count * p.terms);
+            start = carve.take<float>(MAX_ROWS);
+            row = carve.take<int64_t>(p.count);
+            off = carve.take<int64_t>(TILE_TERMS);
+            tile = carve.take<float>(blocks.count * tile_size);
+            results = carve.take<float>(blocks.count * results_size);
+        })) return EFL_NO_MEMORY;
+    zero_floats(start, MAX_ROWS);
+    for (int64_t m = 0; m < p.count; ++m) row[m] = m * (apart ? TILE : p.c_pitch);
+    for (int64_t t = 0; t < TILE_TERMS; ++t) off[t] = t * TILE;
+    pack_rows(p, packed);
+    parallel(blocks.count, [&](int64_t block) {
+        for (int64_t i = blocks.first(block); i < blocks.first(block) + blocks.size(block); ++i)
+            column_tile(p, packed, start, off, i * TILE, least(TILE, columns - i * TILE), row, tile + block * tile_size,
+                        results + block * results_size);
+    });
+    return EFL_OK;
+}
+
+static efl_status linear_grad_input_f32(const float* dy, const float* weight, efl_int64 batch, efl_int64 in_features,
+                                        efl_int64 out_features, efl_index outs, efl_index ins, float* dx) {
+    return column_product(ColumnProduct{dy, out_features, 1, efl_index{nullptr, 0}, outs, batch, count_of(outs, out_features), weight,
+                                        in_features, in_features, true, ins, dx, in_features, false});
+}
+
+static efl_status linear_grad_weight_f32(const float* x, const float* dy, efl_int64 batch, efl_int64 x_features, efl_int64 out_features,
+                                         efl_index outs, efl_index ins, float* dw) {
+    return column_product(ColumnProduct{dy, 1, out_features, outs, efl_index{nullptr, 0}, count_of(outs, out_features), batch, x,
+                                        x_features, x_features, false, ins, dw, count_of(ins, x_features), true});
+}
