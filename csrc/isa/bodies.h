@@ -20,7 +20,7 @@
 #include "../kernels/planes.inl.h"
 #include "../kernels/correlate.inl.h"
 #include "../kernels/conv.inl.h"
-#include "../kernels/plain.inl.h"
+#include "../kernels/conv_grad_weight.inl.h"
 
 void install(Table& table);
 void install(Table& table) {

@@ -41,3 +41,10 @@ static inline void copy_floats(float* to, const float* from, int64_t n) {
 }
 
 static inline void zero_floats(float* to, int64_t n) { std::memset(to, 0, sizeof(float) * size_t(n)); }
+
+// task(i) for i in [0, count), on the caller where the work is small.
+template <class Task>
+static void each_block(int64_t count, int64_t macs, const Task& task) {
+    if (macs >= POOL_MACS) return parallel(count, [&](int64_t i) { task(i); });
+    for (int64_t i = 0; i < count; ++i) task(i);
+}

@@ -8,8 +8,7 @@ constexpr int MAX_RIGHT = 6;
 constexpr int rights_of(int left) { return ACCUMULATORS / left > MAX_RIGHT ? MAX_RIGHT : ACCUMULATORS / left; }
 
 struct Dots {
-    const float* left;
-    int64_t left_pitch;             // between rows of left
+    const float* left[MAX_LEFT];    // rows of left
     const float* right[MAX_RIGHT];  // rows of right
     const int64_t* off;             // [words], where each word of a right row starts; a left row's words are consecutive
     int64_t words;
@@ -27,7 +26,7 @@ static void dots(const Dots& d) {
     for (int k = 0; k < RIGHT; ++k) right[k] = d.right[k];
     EFL_UNROLL
     for (int m = 0; m < LEFT; ++m) {
-        left[m] = d.left + m * d.left_pitch;
+        left[m] = d.left[m];
         EFL_UNROLL
         for (int k = 0; k < RIGHT; ++k) acc[m][k] = d.add ? d.sums[m * RIGHT + k] : zero();
     }

@@ -16,7 +16,8 @@ static void linear_outputs(const float* x, const float* weight, const float* bia
             const Parts rights(chunks.size(c), rights_of(int(left)));
             for (int64_t r = 0; r < rights.count; ++r) {
                 const int64_t b = chunks.first(c) + rights.first(r), right = rights.size(r);
-                Dots d{weight + o * in, in, {}, off, words, tail, lanes, false};
+                Dots d{{}, {}, off, words, tail, lanes, false};
+                for (int64_t m = 0; m < left; ++m) d.left[m] = weight + (o + m) * in;
                 for (int64_t k = 0; k < right; ++k) d.right[k] = x + (b + k) * in;
                 dot_products(d, left, right);
                 sum_lanes(lanes, left * right, totals);

@@ -1,0 +1,169 @@
+// Weight gradient of a convolution, lanes over pixels: inner products of dy planes with shifted padded planes of x.
+//
+// A weight's sum stays spread over the lanes of one word while the images pass, and is summed across lanes at the end. Images
+// are cut into a few chunks, a number that depends on the shape alone; their partial sums are added in order.
+// Cost follows |outs| * |ins|: planes of other channels are neither copied nor read. A zero of dy's padding multiplies a
+// pixel of the row's end, so an infinite pixel spoils more of dw than its own taps.
+
+// One group's active channels: outs[out, out + outs), and the planes of x that meet them.
+struct WeightGroup {
+    int64_t out, outs, in, ins, sums;
+};
+
+struct WeightGradient {
+    const efl_conv2d& conv;
+    Geometry geometry;
+    Planes planes;
+    const float* x;
+    int64_t x_channels;
+    const float* dy;
+    efl_index outs, ins;
+    float* dw;
+
+    int64_t taps() const { return conv.kernel_h * conv.kernel_w; }
+    int64_t ins_per_group() const { return conv.groups == 1 ? count_of(ins, x_channels) : geometry.in_group; }
+    int64_t positions() const { return geometry.out_h * geometry.out_w; }
+    const float* x_plane(int64_t image, int64_t i) const {
+        const int64_t plane = conv.groups == 1 ? id_of(ins, i) : i;
+        return x + (image * x_channels + plane) * conv.height * conv.width;
+    }
+    const float* dy_plane(int64_t image, int64_t j) const { return dy + (image * conv.out_channels + id_of(outs, j)) * positions(); }
+};
+
+// Calls visit(group) for every group with an active output, in order.
+template <class Visit>
+static void each_weight_group(const WeightGradient& w, Visit&& visit) {
+    const int64_t count = count_of(w.outs, w.conv.out_channels), ins = w.ins_per_group();
+    WeightGroup g{0, 0, 0, ins, 0};
+    for (int64_t compact = 0; g.out < count; ++compact) {
+        const int64_t group = id_of(w.outs, g.out) / w.geometry.out_group;
+        g.in = w.x_channels == w.conv.in_channels ? group * w.geometry.in_group : compact;
+        if (w.conv.groups == 1) g.in = 0;
+        for (g.outs = 0; g.out + g.outs < count && id_of(w.outs, g.out + g.outs) / w.geometry.out_group == group;) ++g.outs;
+        visit(g);
+        g.out += g.outs;
+        g.sums += g.outs * ins * w.taps();
+    }
+}
+
+// What all chunks share, and the memory of each, in the caller's scratch.
+struct WeightPlan {
+    int64_t total = 0, outs = 0, ins;  // weights of dw; most outputs and inputs of a group
+    int64_t chunks, row, words;        // row: floats between rows of dy as the kernel reads it
+    bool direct;                       // dy has no gaps: read it in place
+    int64_t *off, *term;
+    float *planes, *dy, *partial;
+    vf* sums;
+
+    explicit WeightPlan(const WeightGradient& w) : ins(w.ins_per_group()) {
+        each_weight_group(w, [&](const WeightGroup& g) {
+            total += g.outs * g.ins * w.taps();
+            outs = g.outs > outs ? g.outs : outs;
+        });
+        const Geometry& g = w.geometry;
+        const int64_t padded = (g.out_w + W - 1) / W * W;
+        const bool flat = w.conv.stride_h == 1 && w.planes.pitch < padded;  // let words run across rows
+        direct = g.out_w % W == 0;
+        row = flat ? w.planes.pitch : padded;
+        words = ((g.out_h - 1) * row + g.out_w + W - 1) / W;
+        const int64_t wanted = (w.conv.batch + 7) / 8;
+        chunks = wanted < 4 ? wanted : 4;
+    }
+
+    int64_t planes_size(const WeightGradient& w) const { return ins * w.planes.size() + W; }
+    int64_t dy_size() const { return direct ? 0 : outs * words * W; }
+
+    void lay_out(const WeightGradient& w, Carve& carve) {
+        off = carve.take<int64_t>(words);
+        term = carve.take<int64_t>(ins * w.taps());
+        planes = carve.take<float>(chunks * planes_size(w));
+        dy = carve.take<float>(chunks * dy_size());
+        partial = carve.take<float>(chunks * total);
+        sums = carve.take<vf>(chunks * total);
+    }
+};
+
+static void tabulate(const WeightGradient& w, const WeightPlan& plan) {
+    const int64_t words_per_row = plan.row % W ? 0 : plan.row / W;
+    for (int64_t n = 0; n < plan.words; ++n)
+        plan.off[n] = words_per_row ? n / words_per_row * w.conv.stride_h * w.planes.pitch + n % words_per_row * W : n * W;
+    int64_t* term = plan.term;
+    for (int64_t i = 0; i < plan.ins; ++i)
+        for (int64_t kh = 0; kh < w.conv.kernel_h; ++kh)
+            for (int64_t kw = 0; kw < w.conv.kernel_w; ++kw)
+                *term++ = i * w.planes.size() + w.planes.at(w.planes.rows.shift(kh), w.planes.cols.shift(kw));
+}
+
+// Adds one image to the sums of one group: [block of outputs][block of terms][output][term].
+static void add_image(const WeightGradient& w, const WeightPlan& plan, const WeightGroup& g, int64_t image, bool first, const float* planes,
+                      float* gapped, vf* sums) {
+    const int64_t terms = g.ins * w.taps();
+    const Parts lefts(g.outs, MAX_LEFT);
+    if (!plan.direct)
+        for (int64_t j = 0; j < g.outs; ++j)
+            for (int64_t r = 0; r < w.geometry.out_h; ++r)
+                copy_floats(gapped + j * plan.words * W + r * plan.row, w.dy_plane(image, g.out + j) + r * w.geometry.out_w, w.geometry.out_w);
+    for (int64_t l = 0; l < lefts.count; ++l) {
+        const int64_t left = lefts.size(l);
+        const Parts rights(terms, rights_of(int(left)));
+        for (int64_t r = 0; r < rights.count; sums += left * rights.size(r), ++r) {
+            Dots d{{}, {}, plan.off, plan.words, 0, sums, !first};
+            for (int64_t m = 0; m < left; ++m) {
+                const int64_t j = lefts.first(l) + m;
+                d.left[m] = plan.direct ? w.dy_plane(image, g.out + j) : gapped + j * plan.words * W;
+            }
+            for (int64_t k = 0; k < rights.size(r); ++k) d.right[k] = planes + plan.term[rights.first(r) + k];
+            dot_products(d, left, rights.size(r));
+        }
+    }
+}
+
+// dw of one group = the chunks' partial sums, in order.
+static void add_chunks(const WeightGradient& w, const WeightPlan& plan, const WeightGroup& g) {
+    const int64_t terms = g.ins * w.taps();
+    const Parts lefts(g.outs, MAX_LEFT);
+    const float* from = plan.partial + g.sums;
+    for (int64_t l = 0; l < lefts.count; ++l) {
+        const Parts rights(terms, rights_of(int(lefts.size(l))));
+        for (int64_t r = 0; r < rights.count; ++r)
+            for (int64_t m = 0; m < lefts.size(l); ++m)
+                for (int64_t k = 0; k < rights.size(r); ++k, ++from) {
+                    float total = *from;
+                    for (int64_t c = 1; c < plan.chunks; ++c) total += from[c * plan.total];
+                    w.dw[g.sums + (lefts.first(l) + m) * terms + rights.first(r) + k] = total;
+                }
+    }
+}
+
+static efl_status weight_gradient_over_pixels(const WeightGradient& w) {
+    WeightPlan plan(w);
+    if (!place([&](Carve& carve) { plan.lay_out(w, carve); })) return EFL_NO_MEMORY;
+    tabulate(w, plan);
+    zero_floats(plan.planes, plan.chunks * plan.planes_size(w));
+    zero_floats(plan.dy, plan.chunks * plan.dy_size());
+    const Parts chunks(w.conv.batch, (w.conv.batch + plan.chunks - 1) / plan.chunks);
+    plan.chunks = chunks.count;
+    each_block(chunks.count, plan.total * w.positions() * w.conv.batch, [&](int64_t c) {
+        float* planes = plan.planes + c * plan.planes_size(w);
+        for (int64_t n = 0; n < chunks.size(c); ++n) {
+            const int64_t image = chunks.first(c) + n;
+            each_weight_group(w, [&](const WeightGroup& g) {
+                for (int64_t i = 0; i < g.ins; ++i) w.planes.fill(w.x_plane(image, g.in + i), planes + i * w.planes.size());
+                add_image(w, plan, g, image, n == 0, planes, plan.dy + c * plan.dy_size(), plan.sums + c * plan.total + g.sums);
+            });
+        }
+        sum_lanes(plan.sums + c * plan.total, plan.total, plan.partial + c * plan.total);
+    });
+    each_weight_group(w, [&](const WeightGroup& g) { add_chunks(w, plan, g); });
+    return EFL_OK;
+}
+
+static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy, efl_index outs,
+                                         efl_index ins, float* dw) {
+    const Geometry g(*conv);
+    const WeightGradient w{*conv, g, forward_planes(*conv, g), x, x_channels, dy, outs, ins, dw};
+    const int64_t weights = count_of(outs, conv->out_channels) * w.ins_per_group() * w.taps();
+    if (weights == 0) return EFL_OK;
+    if (conv->batch == 0) zero_floats(dw, weights);
+    return conv->batch == 0 ? EFL_OK : weight_gradient_over_pixels(w);
+}
