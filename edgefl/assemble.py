@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from edgefl import models, partition, rng
+from edgefl.algorithms import Algorithm, FedSPU
 from edgefl.data import DataSet, load
 from edgefl.errors import DataError
 from edgefl.experiment import Experiment
@@ -55,11 +57,24 @@ def deal(data: DataSet, how: str, clients: int, seed: int) -> list[Indices]:
     return form(data.y, clients, stream, alpha)
 
 
+def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> None:
+    """Raises ValueError if a method stops early on carved samples and some client has none."""
+    for name, method in methods.items():
+        if isinstance(method, FedSPU) and method.es and method.es_set == "carve":
+            for client, split in enumerate(federation.clients):
+                if not len(split.validation):
+                    raise ValueError(
+                        f"{name}: client {client} has 0 validation samples beside {len(split.train)} for training; "
+                        f"expected at least 1: a larger validation_share, or es_set=test"
+                    )
+
+
 def _split(experiment: Experiment, client: int, share: Indices) -> Split:
     stream = rng.stream(experiment.seed, rng.SPLIT, client=client)
     train, validation, test = partition.split(share, stream, experiment.train_share, experiment.validation_share)
-    if not len(train):
-        raise DataError(f"client {client} gets 0 training samples of {len(share)}; expected fewer clients or more data")
+    if not len(train) or not len(test):
+        parts = f"{len(train)} training and {len(test)} test samples"
+        raise DataError(f"client {client} gets {parts} of {len(share)}; expected at least one of each: fewer clients")
     return Split(train, validation, test)
 
 

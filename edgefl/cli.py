@@ -10,20 +10,21 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from edgefl import doctor, progress, report
-from edgefl.algorithms import METHODS, FedSPU, parse
-from edgefl.assemble import assemble
+from edgefl.algorithms import METHODS, Algorithm, FedSPU, parse
+from edgefl.assemble import assemble, check_held_out
 from edgefl.errors import DataError, EdgeflError, RunError
-from edgefl.experiment import Experiment, defaults, preset
+from edgefl.experiment import SHARED, Experiment, defaults, preset
 from edgefl.federation import Federation, training_bytes
 from edgefl.models import NAMES
-from edgefl.runs import Journal, open_run, read_experiment
-from edgefl.simulate import simulate
+from edgefl.runs import EXPERIMENT, Journal, open_run, read_experiment
+from edgefl.simulate import Settings, simulate
 from edgefl.spec import ModelSpec
 
 RUNS = "edgefl-runs"
@@ -34,16 +35,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = vars(parser().parse_args(arguments))
     command = options.pop("command")
     try:
-        return _doctor(options) if command == "doctor" else _simulate(options)
-    except (ValueError, DataError, RunError) as error:
-        print(f"edgefl {command}: {error}", file=sys.stderr)
-        return 2
-    except (EdgeflError, OSError, RuntimeError) as error:
-        print(f"edgefl {command}: {error}", file=sys.stderr)
-        return 1
+        if command == "doctor":
+            return _doctor(options)
+        return _simulate(_prepare(options))
+    except _RequestError as error:
+        return _fail(command, error, 2)
+    except (EdgeflError, OSError) as error:
+        return _fail(command, error, 1)
     except KeyboardInterrupt:
-        print(f"edgefl {command}: interrupted; --resume continues from the last checkpoint", file=sys.stderr)
-        return 130
+        return _fail(command, "interrupted; --resume continues from the last checkpoint", 130)
+
+
+class _RequestError(Exception):
+    """What was asked for cannot be done as asked."""
+
+
+def _fail(command: str, why: object, code: int) -> int:
+    print(f"edgefl {command}: {why}", file=sys.stderr)
+    return code
 
 
 def parser() -> argparse.ArgumentParser:
@@ -69,6 +78,7 @@ def _add_what(run: argparse.ArgumentParser) -> None:
     what.add_argument("--model", help=f"one of {', '.join(NAMES)}")
     what.add_argument("--partition", help="iid | dirichlet:ALPHA | dirichlet-classes:ALPHA | group")
     what.add_argument("--clients", type=int)
+    what.add_argument("--pool", action="store_true", help="merge the published test part into the clients' data")
     what.add_argument("--seed", type=int)
     what.add_argument(
         "--preset", choices=("paper", "code"), help="settings of the FedSPU paper, or of its released code"
@@ -112,64 +122,104 @@ def _doctor(options: dict[str, Any]) -> int:
     return 0
 
 
-def _simulate(options: dict[str, Any]) -> int:
-    how = {name: options.pop(name, None) for name in ("run_dir", "resume", "workers", "plot", "data_dir")}
-    as_json = options.pop("json", False)
-    if how["plot"]:
+@dataclass(frozen=True)
+class _Request:
+    """A simulation that can be run as asked."""
+
+    experiment: Experiment
+    algorithms: dict[str, Algorithm]
+    settings: Settings
+    federation: Federation
+    run: Path
+    plot: Path | None
+    as_json: bool
+
+
+def _prepare(options: dict[str, Any]) -> _Request:
+    """Checks everything that was asked before anything is written. Raises _RequestError."""
+    try:
+        return _request(options)
+    except (ValueError, DataError, RunError, OSError) as error:
+        raise _RequestError(error) from error
+
+
+def _request(options: dict[str, Any]) -> _Request:
+    how = {name: options.pop(name, None) for name in ("run_dir", "resume", "workers", "plot", "data_dir", "json")}
+    if how["run_dir"] and how["resume"]:
+        raise ValueError(f"--run-dir {how['run_dir']} with --resume {how['resume']}; expected one of them")
+    if how["plot"] is not None:
         report.require_matplotlib()
     experiment = _experiment(options, how["resume"])
-    experiment.algorithms()  # refuses a wrong hyper-parameter before anything is written
-    workers = how["workers"] if how["workers"] is not None else doctor.processors()
+    algorithms = experiment.algorithms()
+    settings = experiment.settings(doctor.processors() if how["workers"] is None else how["workers"])
     federation = assemble(experiment, how["data_dir"])
+    check_held_out(algorithms, federation)
     run = how["resume"] or how["run_dir"] or _new_directory(experiment)
-    if how["resume"] is None and (run / "run.json").exists():
+    if how["resume"] is None and (run / EXPERIMENT).exists():
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
     open_run(run, experiment.to_json())
-    print(f"run directory: {run}", file=sys.stderr)
-    summaries = _run(experiment, federation, run, workers)
-    if how["plot"]:
-        report.plot(how["plot"], summaries)
-    if as_json:
-        print(json.dumps({"run": str(run), "experiment": experiment.to_json(), **report.to_json(summaries)}))
+    return _Request(experiment, algorithms, settings, federation, run, how["plot"], bool(how["json"]))
+
+
+def _simulate(request: _Request) -> int:
+    print(f"run directory: {request.run}", file=sys.stderr)
+    summaries = _run(request)
+    if request.plot is not None:
+        report.plot(request.plot, summaries)
+    if request.as_json:
+        found = {"run": str(request.run), "experiment": request.experiment.to_json(), **report.to_json(summaries)}
+        print(json.dumps(found))
     else:
-        report.print_tables(Console(), summaries)
+        report.print_tables(_console(), summaries)
     return 0
+
+
+def _console() -> Console:
+    """The terminal, or 100 columns where there is none."""
+    return Console() if sys.stdout.isatty() else Console(width=100)
 
 
 def _experiment(options: dict[str, Any], resume: Path | None) -> Experiment:
     """The experiment that was asked for, or the one of the resumed run if the options given agree with it."""
-    given = _given(options)
     if resume is None:
-        return Experiment(**{**defaults(given.get("data", "digits")), **given})
+        given = _given(options, Experiment())
+        return Experiment(**{**defaults(given.get("data", Experiment.data)), **given})
     stored = Experiment.from_json(read_experiment(resume))
-    wanted = {**vars(stored), **given}
-    for name, value in wanted.items():
+    for name, value in _given(options, stored).items():
         if value != getattr(stored, name):
-            raise RunError(f"{resume} was run with {name}={getattr(stored, name)}; expected {name}={value}")
+            raise RunError(
+                f"{resume} was run with {name}={getattr(stored, name)}, not {value}; expected the same settings"
+            )
     return stored
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    """Options as fields of Experiment."""
+def _given(options: dict[str, Any], base: Experiment) -> dict[str, Any]:
+    """The options that were given, as fields of Experiment; `base` says which methods and data there are otherwise."""
     given = dict(options)
     if "method" in given:
         given["methods"] = tuple(name for text in given.pop("method") for name in text.split(",") if name)
-    methods = list(given.get("methods", Experiment.methods))
+    methods = list(given.get("methods", base.methods))
     for name in methods:
         if name not in METHODS:
             raise ValueError(f"method={name}; expected one of {', '.join(METHODS)}")
     if "preset" in given:
-        given = {**preset(given.pop("preset"), given.get("data", "digits")), **given}
-    chosen = dict(given.pop("options", ()))
+        given = {**preset(given.pop("preset"), given.get("data", base.data)), **given}
+    chosen = dict(given.get("options", base.options))
     for text in given.pop("set", ()):
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise ValueError(f"--set {text}; expected NAME=VALUE")
-        parsed = parse(methods, name, value)
-        given.update({name: parsed}) if name in Experiment.__dataclass_fields__ else chosen.update({name: parsed})
-    if chosen:
-        given["options"] = tuple(sorted(chosen.items()))
+        name, value = _assignment(text)
+        if name in SHARED:
+            given[name] = parse(methods, name, value)
+        else:
+            chosen[name] = parse(methods, name, value)
+    given["options"] = tuple(sorted(chosen.items()))
     return given
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"--set {text}; expected NAME=VALUE")
+    return name, value
 
 
 def _new_directory(experiment: Experiment) -> Path:
@@ -177,16 +227,15 @@ def _new_directory(experiment: Experiment) -> Path:
     return Path(RUNS) / f"{max(numbers, default=0) + 1:03d}-{experiment.data}"
 
 
-def _run(experiment: Experiment, federation: Federation, run: Path, workers: int) -> list[report.Summary]:
-    settings = experiment.settings(workers)
-    tiers = _tiers(experiment, federation)
+def _run(request: _Request) -> list[report.Summary]:
+    tiers = _tiers(request.experiment, request.federation)
     display = progress.watch()
     summaries = []
     try:
-        for name, algorithm in experiment.algorithms().items():
-            journal = Journal(run / name)
-            display.begin(name, settings.rounds, max(journal.committed.round, 0))
-            state = simulate(algorithm, federation, settings, journal, display.line)
+        for name, algorithm in request.algorithms.items():
+            journal = Journal(request.run / name)
+            display.begin(name, request.settings.rounds, max(journal.committed.round, 0))
+            state = simulate(algorithm, request.federation, request.settings, journal, display.line)
             journal.close()
             summaries.append(report.summarise(name, journal.path, tiers, state.values))
     finally:

@@ -36,7 +36,7 @@ class Evaluator:
         self._personal.pop(client, None)
 
     def bundle(self, state: State) -> dict[str, Any]:
-        """The accuracies of this state, as JSON values. Clients without test samples do not count."""
+        """The accuracies of this state, as JSON values. Every client has test samples."""
         result: dict[str, Any] = {}
         if self._algorithm.keeps_model:
             result["personal"] = _summary(self._all(lambda client: self._personal_of(state, client)))
@@ -70,9 +70,9 @@ class Evaluator:
 def _summary(clients: list[Evaluation]) -> dict[str, Any]:
     correct = [found.correct for found in clients]
     examples = [found.examples for found in clients]
-    tested = [c / n for c, n in zip(correct, examples, strict=True) if n]
+    shares = [c / n for c, n in zip(correct, examples, strict=True)]
     return {
-        "accuracy": sum(tested) / len(tested),
+        "accuracy": sum(shares) / len(shares),
         "accuracy_weighted": sum(correct) / sum(examples),
         "correct": correct,
         "examples": examples,

@@ -28,9 +28,9 @@ class Experiment:
     data: str = "digits"
     model: str = ""  # empty: the one that fits the shape of the data
     pool: bool = False  # merge the published test part into the clients' data, as the FedSPU paper does
-    partition: str = "dirichlet:0.3"
+    partition: str = "dirichlet:0.1"
     clients: int = 20
-    rounds: int = 40
+    rounds: int = 60
     per_round: int = 5
     keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
     epochs: int = 5
@@ -40,7 +40,7 @@ class Experiment:
     train_share: float = 0.7
     validation_share: float = 0.1
     values: str = "float32"
-    eval_every: int = 5
+    eval_every: int = 10
     checkpoint_every: int = 10
     options: tuple[tuple[str, Any], ...] = ()  # hyper-parameters of single methods, by name
 
@@ -95,7 +95,7 @@ def defaults(data: str) -> dict[str, Any]:
     """Settings that a data set starts from: the demonstration for the packaged digits, else the paper's federation."""
     if data == "digits":
         return {}
-    paper = {"clients": 100, "per_round": 10, "rounds": 100, "partition": "dirichlet:0.1", "eval_every": 10}
+    paper = {"clients": 100, "per_round": 10, "rounds": 100}
     return {**paper, **PRESETS["paper"].get(family(data), {})}
 
 

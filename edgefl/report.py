@@ -100,13 +100,13 @@ def _tier(p: float, tiers: Tiers, records: list[dict[str, Any]], evaluation: dic
     clients = [client for client, keep in enumerate(tiers.keep) if keep == p]
     mine = [record for record in records if tiers.keep[record["client"]] == p]
     found = evaluation[PERSONAL if PERSONAL in evaluation else GLOBAL]
-    tested = [found["correct"][k] / found["examples"][k] for k in clients if found["examples"][k]]
+    tested = [found["correct"][k] / found["examples"][k] for k in clients]
     rounds = max(len(mine), 1)
     return {
         "keep": p,
         "clients": len(clients),
         "client_rounds": len(mine),
-        "accuracy": sum(tested) / max(len(tested), 1),
+        "accuracy": sum(tested) / len(tested),
         "bytes": sum(record["down"] + record["up"] for record in mine) / rounds,
         "dense_bytes": 2 * 4 * tiers.scalars,
         "seconds": sum(record["seconds"] for record in mine) / rounds,
@@ -175,7 +175,9 @@ def _tiers(summary: Summary, summaries: list[Summary]) -> Table:
 
 
 def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 0))
+    return Table(
+        title=title, title_justify="left", title_style="bold", min_width=72, box=box.SIMPLE_HEAD, padding=(0, 0)
+    )
 
 
 def gains(summaries: list[Summary]) -> list[str]:
@@ -211,13 +213,13 @@ def to_json(summaries: list[Summary]) -> dict[str, Any]:
 
 
 def require_matplotlib() -> None:
-    """Raises RuntimeError if no picture can be drawn."""
+    """Raises ValueError if no picture can be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise RuntimeError("--plot needs matplotlib, which is not installed; expected: pip install 'edgefl[plot]'")
+        raise ValueError("--plot needs matplotlib, which is not installed; expected: pip install 'edgefl[plot]'")
 
 
 def plot(path: Path, summaries: list[Summary]) -> None:
-    """Draws accuracy over rounds and over payload bytes. Raises RuntimeError if matplotlib is not installed."""
+    """Draws accuracy over rounds and over payload bytes. Raises ValueError if matplotlib is not installed."""
     require_matplotlib()
     import matplotlib
 
