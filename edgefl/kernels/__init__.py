@@ -25,13 +25,15 @@ BACKENDS: dict[str, str] = {
 """Names, best first, and their modules."""
 
 ISAS = ("scalar", "avx2", "avx512")
+MAX_THREADS = 1024
 
 
 def backend(name: str | None = None) -> ModuleType:
     """The backend `name`, or the one EDGEFL_KERNELS names, or the best one that can be loaded.
 
     Only an unnamed choice falls back, and warns once with the reason.
-    Raises BackendError if a named backend is unknown or cannot be loaded, or if EDGEFL_ISA is not an instruction set.
+    Raises BackendError if a named backend is unknown or cannot be loaded, or if EDGEFL_ISA or EDGEFL_NUM_THREADS has a
+    value that the native library would have to ignore.
     """
     chosen = name or os.environ.get("EDGEFL_KERNELS")
     return _named(chosen) if chosen else _best()
@@ -63,7 +65,15 @@ def _best() -> ModuleType:
 
 
 def _load(name: str) -> ModuleType:
-    cap = os.environ.get("EDGEFL_ISA")
-    if name == "native" and cap and cap not in ISAS:
-        raise BackendError(f"EDGEFL_ISA={cap}; expected one of {', '.join(ISAS)}")
+    if name == "native":
+        _check_settings()
     return importlib.import_module(BACKENDS[name])
+
+
+def _check_settings() -> None:
+    """The library reads these variables when it is loaded, where it has no way to complain."""
+    cap, threads = os.environ.get("EDGEFL_ISA"), os.environ.get("EDGEFL_NUM_THREADS")
+    if cap and cap not in ISAS:
+        raise BackendError(f"EDGEFL_ISA={cap}; expected one of {', '.join(ISAS)}")
+    if threads and not (threads.isdecimal() and 1 <= int(threads) <= MAX_THREADS):
+        raise BackendError(f"EDGEFL_NUM_THREADS={threads}; expected 1 to {MAX_THREADS}")

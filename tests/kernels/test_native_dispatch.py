@@ -85,3 +85,9 @@ def test_default_falls_back_once_and_says_why():
 def test_threads_come_from_the_environment():
     code = "from edgefl.kernels import native; print(native.threads())"
     assert python(code, EDGEFL_NUM_THREADS="3").stdout.strip() == "3"
+
+
+@pytest.mark.parametrize("threads", ["0", "two", "-1", "1025"])
+def test_a_number_of_threads_that_is_none_is_refused(threads):
+    ran = python("from edgefl.kernels import backend; backend()", EDGEFL_NUM_THREADS=threads)
+    assert f"BackendError: EDGEFL_NUM_THREADS={threads}; expected 1 to 1024" in ran.stderr
