@@ -21,6 +21,7 @@
 #include "../kernels/correlate.inl.h"
 #include "../kernels/conv.inl.h"
 #include "../kernels/conv_grad_weight.inl.h"
+#include "../kernels/conv_grad_channels.inl.h"
 
 void install(Table& table);
 void install(Table& table) {

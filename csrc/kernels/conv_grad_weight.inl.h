@@ -157,13 +157,3 @@ static efl_status weight_gradient_over_pixels(const WeightGradient& w) {
     each_weight_group(w, [&](const WeightGroup& g) { add_chunks(w, plan, g); });
     return EFL_OK;
 }
-
-static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy, efl_index outs,
-                                         efl_index ins, float* dw) {
-    const Geometry g(*conv);
-    const WeightGradient w{*conv, g, forward_planes(*conv, g), x, x_channels, dy, outs, ins, dw};
-    const int64_t weights = count_of(outs, conv->out_channels) * w.ins_per_group() * w.taps();
-    if (weights == 0) return EFL_OK;
-    if (conv->batch == 0) zero_floats(dw, weights);
-    return conv->batch == 0 ? EFL_OK : weight_gradient_over_pixels(w);
-}
