@@ -77,12 +77,13 @@ def batchnorm_backward(
 ) -> None:
     """dx for `channels` (dx may alias dy); dweight and dbias compact for `outs`, which are among `channels`."""
     contracts.batchnorm_backward(dy, xhat, weight, inv_std, dx, dweight, dbias, channels, outs)
-    sent, seen = _planes(dy), _planes(xhat)
+    chosen = slice(None) if channels is None else channels
+    sent, seen = _planes(dy)[:, chosen], _planes(xhat)[:, chosen]
     bias_sum, weight_sum = sent.sum(axis=(0, 2)), (sent * seen).sum(axis=(0, 2))
     count = max(sent.shape[0] * sent.shape[2], 1)
     pulled = sent - (bias_sum[:, None] + seen * weight_sum[:, None]) / count
-    rows, chosen = (slice(None) if ids is None else ids for ids in (outs, channels))
-    dx[:, chosen] = (pulled * (weight * inv_std)[:, None]).reshape(dy.shape)[:, chosen]
+    _planes(dx)[:, chosen] = pulled * (weight * inv_std)[chosen, None]
+    rows = slice(None) if outs is None else outs if channels is None else np.searchsorted(channels, outs)
     dweight[:], dbias[:] = weight_sum[rows], bias_sum[rows]
 
 
@@ -115,12 +116,12 @@ def groupnorm_backward(
     """dx for every channel of `groups_needed` (dx may alias dy); dweight, dbias compact for `outs`, in those groups."""
     contracts.groupnorm_backward(dy, xhat, weight, inv_std, dx, dweight, dbias, groups, groups_needed, outs)
     rows = slice(None) if outs is None else outs
-    weight_sum = _planes(dy * xhat).sum(axis=(0, 2))[rows]
-    bias_sum = _planes(dy).sum(axis=(0, 2))[rows]
+    trained = _planes(dy)[:, rows]
+    weight_sum, bias_sum = (trained * _planes(xhat)[:, rows]).sum(axis=(0, 2)), trained.sum(axis=(0, 2))
     by_group = _members(dy.shape, groups)
-    sent = (_planes(dy) * weight[:, None]).reshape(by_group)
-    seen = xhat.reshape(by_group)
-    pulled = sent - sent.mean(axis=2, keepdims=True) - seen * (sent * seen).mean(axis=2, keepdims=True)
     chosen = slice(None) if groups_needed is None else groups_needed
-    dx.reshape(by_group)[:, chosen] = (pulled * inv_std[:, :, None])[:, chosen]
+    gain = np.broadcast_to(weight[:, None], _planes(dy).shape).reshape(by_group)[:, chosen]
+    sent, seen = dy.reshape(by_group)[:, chosen] * gain, xhat.reshape(by_group)[:, chosen]
+    pulled = sent - sent.mean(axis=2, keepdims=True) - seen * (sent * seen).mean(axis=2, keepdims=True)
+    dx.reshape(by_group)[:, chosen] = pulled * inv_std[:, chosen, None]
     dweight[:], dbias[:] = weight_sum, bias_sum
