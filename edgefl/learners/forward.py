@@ -29,7 +29,7 @@ from edgefl.ops import (
 
 
 def forward(recorder: Recorder, nodes: tuple[Node, ...]) -> Tensor:
-    """Record the batch's gathering and all nodes; return the result of the last one."""
+    """Record the batch's gathering and all nodes; return the result of the last one, or the input if there is none."""
     scope = recorder.scope
     readers = Readers(nodes, scope.blocks if scope.trains else {})
     x = recorder.new((scope.batch, *scope.graph.input_shape))
@@ -37,7 +37,7 @@ def forward(recorder: Recorder, nodes: tuple[Node, ...]) -> Tensor:
     recorder.values[INPUT] = x
     for node in nodes:
         recorder.values[node.name] = _TABLE[type(node.op)](recorder, readers, node)
-    return recorder.values[nodes[-1].name]
+    return recorder.values[nodes[-1].name if nodes else INPUT]
 
 
 def _conv(recorder: Recorder, readers: Readers, node: Node) -> Tensor:

@@ -9,12 +9,11 @@ Modes:  train     forward with batch statistics, exact (or cut) backward, SGD in
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Literal
 
 from edgefl.errors import GraphError
-from edgefl.graph import INPUT, Graph, Node
+from edgefl.graph import Graph, Node
 from edgefl.learners.arena import place
 from edgefl.learners.backward import Gradients, backward
 from edgefl.learners.base import Delta
@@ -50,9 +49,9 @@ def lower(
     """
     blocks = trained_blocks(spec, neurons) if mode in TRAINING else {}
     needs = gradient_needs(graph, blocks, delta)
-    recorder = Recorder(Scope(graph, spec, batch, neurons, blocks, needs, delta, mode in TRAINING))
+    recorder = Recorder(Scope(graph, spec, batch, neurons, blocks, needs, mode in TRAINING))
     nodes = _below_last_linear(graph) if mode == "features" else graph.nodes
-    output = _as_rows(forward(recorder, nodes)) if nodes else _input_only(recorder)
+    output = _as_rows(forward(recorder, nodes))
     gradients: Gradients = {}
     states: tuple[State, ...] = ()
     if mode in ("predict", "features"):
@@ -77,7 +76,7 @@ def trained_blocks(spec: ModelSpec, neurons: NeuronSet | None) -> Mapping[str, A
 
 def _loss(recorder: Recorder, logits: Tensor, mode: Mode, terms: Terms) -> tuple[tuple[State, ...], Gradients]:
     """Record the loss and, in training, all that follows it."""
-    if len(logits.shape) != 2 or math.prod(logits.shape) != recorder.scope.batch * logits.shape[1]:
+    if len(logits.shape) != 2:
         raise GraphError(f"output of shape {logits.shape[1:]}; expected one logit per class")
     labels = recorder.new((recorder.scope.batch,), "int32")
     recorder.call("gather_labels", Slot("y"), Slot("index"), labels)
@@ -100,16 +99,8 @@ def _as_rows(result: Tensor) -> Tensor:
     return result.view(*result.shape[:2]) if result.shape[2:] == (1, 1) else result
 
 
-def _input_only(recorder: Recorder) -> Tensor:
-    """The pass of a graph whose first node is its last Linear: only the gathering."""
-    scope = recorder.scope
-    x = recorder.new((scope.batch, *scope.graph.input_shape))
-    recorder.call("gather_rows", Slot("x"), Slot("index"), Slot("scale"), Slot("shift"), x)
-    return x
-
-
 def _below_last_linear(graph: Graph) -> tuple[Node, ...]:
-    """The nodes that the input of the last Linear layer depends on, that input's node last."""
+    """The nodes that the input of the last Linear layer depends on, that input's node last; none if it is the graph's."""
     linear = [node for node in graph.nodes if isinstance(node.op, Linear)]
     if not linear:
         raise GraphError("features of a graph without a Linear layer; expected one")
@@ -118,7 +109,6 @@ def _below_last_linear(graph: Graph) -> tuple[Node, ...]:
         if node.name in wanted:
             wanted |= set(node.inputs)
             kept.append(node)
-    assert kept or wanted == {INPUT}
     return tuple(reversed(kept))
 
 

@@ -20,7 +20,6 @@ Ids = NDArray[np.int32] | None
 BufferKind = Literal["float", "int32", "byte"]
 StateKind = Literal["velocity", "centre", "linear"]
 SlotName = Literal["x", "y", "scale", "shift", "index", "loss", "correct", "hyper", "total", "total_bits", "clip"]
-SAMPLE_SLOTS = frozenset({"x", "y", "scale", "shift"})
 
 
 class Buffer(NamedTuple):

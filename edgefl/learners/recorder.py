@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from edgefl.graph import Graph, Node
-from edgefl.learners.base import Delta
 from edgefl.learners.channels import NONE, is_empty, owners
 from edgefl.learners.needs import Axes, own_rows
 from edgefl.learners.plan import Buffer, BufferKind, Call, Ids, Param, Tensor
@@ -30,7 +29,6 @@ class Scope(NamedTuple):
     neurons: NeuronSet | None  # None: all active
     blocks: Mapping[str, Axes]  # trained parameters with their active rows and columns
     needs: Mapping[str, Ids]  # gradient_needs of the blocks
-    delta: Delta
     trains: bool  # batch statistics, and values saved for a backward pass
 
 
@@ -131,7 +129,8 @@ class Readers:
                 self._last[self.root(name)] = node.name
             if isinstance(node.op, Conv2d | Linear) and saved_channels(node, blocks) is None:
                 self._saved.add(self.root(node.inputs[0]))
-        self._last[self.root(nodes[-1].name)] = "output"
+        if nodes:
+            self._last[self.root(nodes[-1].name)] = "output"
 
     def root(self, name: str) -> str:
         return self._root.get(name, name)

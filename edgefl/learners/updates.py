@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgefl.learners.backward import Gradients
-from edgefl.learners.plan import Block, Param, Slot, State, StateKind
+from edgefl.learners.plan import Param, Slot, State, StateKind
 from edgefl.learners.recorder import Recorder
+from edgefl.ops import Shape
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,8 @@ def update(recorder: Recorder, passes: Iterable[Gradients], terms: Terms) -> tup
     return tuple(states)
 
 
-def block_shape(block: Block) -> tuple[int, int, int]:
-    """The block as [rows, cols, inner]."""
-    return _three(block.values.shape)
-
-
-def _three(shape: tuple[int, ...]) -> tuple[int, int, int]:
+def rows_cols_inner(shape: Shape) -> tuple[int, int, int]:
+    """A parameter's shape (or a block's) as kernels take it: [rows, cols, inner]."""
     return (shape[0], shape[1] if len(shape) > 1 else 1, math.prod(shape[2:]))
 
 
@@ -63,9 +60,9 @@ def _step(recorder: Recorder, gradients: Gradients, terms: Terms) -> list[State]
     used: list[State] = []
     scale = None if terms.clip is None else Slot("clip")
     for name, block in gradients.items():
-        shape = block_shape(block)
+        shape = rows_cols_inner(block.values.shape)
         states = {kind: State(kind, name, shape) for kind in terms.states()}
-        w = Param(name, _three(recorder.scope.spec.params[name].shape))
+        w = Param(name, rows_cols_inner(recorder.scope.spec.params[name].shape))
         beside = (states.get("velocity"), states.get("centre"), states.get("linear"))
         recorder.call("sgd", w, block.values.view(*shape), Slot("hyper"), block.rows, block.cols, scale, *beside)
         used += states.values()

@@ -81,7 +81,7 @@ def test_results_do_not_depend_on_what_the_arena_held(name: str, mode: Mode) -> 
         learner = GraphLearner(model(graph))
         learner.gradient(data, index, neurons)
         learner.predict(data.x)
-        learner._arena.fill(fill)
+        learner._workspace.arena.fill(fill)
         if mode == "gradient":
             results.append(learner.gradient(data, index, neurons))
         else:
