@@ -100,7 +100,7 @@ def _as_rows(result: Tensor) -> Tensor:
 
 
 def _below_last_linear(graph: Graph) -> tuple[Node, ...]:
-    """The nodes that the input of the last Linear layer depends on, that input's node last; none if it is the graph's."""
+    """The nodes that the input of the last Linear layer depends on, that input's node last; none if it is "input"."""
     linear = [node for node in graph.nodes if isinstance(node.op, Linear)]
     if not linear:
         raise GraphError("features of a graph without a Linear layer; expected one")
