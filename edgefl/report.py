@@ -141,7 +141,7 @@ def _methods(summaries: list[Summary]) -> Table:
     common = any(COMMON in summary.evaluation for summary in summaries)
     table = _table("Mean accuracy on every client's own test samples, and what it cost")
     table.add_column("method")
-    table.add_column("model tested")
+    table.add_column("model")
     columns = ["accuracy", "weighted", "rounds", "payload", "of dense", "time", *(["common test"] if common else [])]
     for column in columns:
         table.add_column(column, justify="right")
@@ -197,10 +197,12 @@ def gains(summaries: list[Summary]) -> list[str]:
 def _early_stopping(plain: Summary, stopped: Summary) -> str:
     saved = percent(1 - stopped.payload_bytes / plain.payload_bytes)
     points = 100 * (stopped.accuracy - plain.accuracy)
-    return (
+    sentence = (
         f"Early stopping: {stopped.rounds} of {plain.rounds} rounds, {stopped.client_rounds} of {plain.client_rounds} "
-        f"client rounds, {saved} of the bytes saved, {points:+.1f} points of accuracy."
+        f"client rounds, {saved} of the bytes saved, {points:+.1f} points of accuracy"
     )
+    scarce = stopped.server["round_lt_C"]
+    return f"{sentence}; too few clients for a full round after round {scarce}." if scarce else f"{sentence}."
 
 
 def percent(share: float) -> str:

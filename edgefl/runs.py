@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -198,11 +197,6 @@ def write_atomically(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
     os.replace(temporary, path)
     _sync(path.parent)
-
-
-def remove(path: Path) -> None:
-    """Removes a run directory."""
-    shutil.rmtree(path)
 
 
 def _read_commit(file: Path) -> Commit:

@@ -92,11 +92,12 @@ class _Simulation:
             state = self.algorithm.start(self.task, self.initial)
             self.journal.commit(0, state)
         state, round, done = self.journal.load_state(), self.journal.committed.round, self.journal.committed.done
+        plans = [] if done else self.algorithm.plan(self.task, state, round + 1)
         while not done:
             round += 1
-            plans = self.algorithm.plan(self.task, state, round)
             state, line = self._round(state, round, plans)
-            done = round == self.settings.rounds or not self.algorithm.plan(self.task, state, round + 1)
+            plans = self.algorithm.plan(self.task, state, round + 1)
+            done = round == self.settings.rounds or not plans
             if done or round % self.settings.eval_every == 0:
                 line["evaluation"] = self.evaluator.bundle(state)
             self.journal.log(line)

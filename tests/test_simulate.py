@@ -178,6 +178,20 @@ def test_evaluation_covers_all_clients_at_the_asked_rounds(federation: Federatio
         assert found["accuracy_weighted"] == pytest.approx(sum(found["correct"]) / sum(sizes))
 
 
+def test_clients_never_selected_hold_the_initial_or_the_current_global_model(
+    federation: Federation, tmp_path: Path
+) -> None:
+    """Alg. 1 line 2, and the released code's aliasing (ALGORITHMS 1.6 e)."""
+    options = {"per_round": 1, "epochs": 1}
+    for first_state in ("init", "current_global"):
+        path = tmp_path / first_state
+        _, lines = run(path, FedSPU(first_state=first_state, **options), federation)
+        idle = set(range(SMALL.clients)) - {record["client"] for line in lines for record in line["clients"]}
+        personal, shared = (lines[-1]["evaluation"][kind]["correct"] for kind in ("personal", "global_local"))
+        assert idle
+        assert all(personal[k] == shared[k] for k in idle) == (first_state == "current_global")
+
+
 def test_cached_evaluations_equal_fresh_ones(federation: Federation, tmp_path: Path) -> None:
     """A run resumed before the last round has no cache, and must find the same accuracies."""
     run(tmp_path / "whole", METHODS["fedspu"], federation)

@@ -130,10 +130,10 @@ def test_full_clients_give_fedavg_bit_for_bit(graph: Graph) -> None:
 
 def test_a_full_client_starts_from_the_servers_model() -> None:
     """Invariant 1.5.3, second half: nothing of an old personal model is left after the merge at p = 1."""
-    graph = plain()
-    task, state = begin(graph, replace(HALF, keep=(1.0,)))
+    graph, algorithm = plain(), replace(HALF, keep=(1.0,))
+    task, state = begin(graph, algorithm)
     local = device(graph, seed=9)
-    put(local.learner.params, HALF.__class__(keep=(1.0,), per_round=1).plan(task, state, 1)[0].payload[MODEL])
+    put(local.learner.params, algorithm.plan(task, state, 1)[0].payload[MODEL])
     assert same_bits(copied(local.learner.params), state.arrays[MODEL])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -46,7 +47,7 @@ def test_a_stale_foreign_or_diverged_reply_is_refused_by_name(change: dict[str, 
     plan, reply = accepted()
     found = refuse(plan, replace(reply, **change))
     assert found is not None
-    assert __import__("re").search(reason, found)
+    assert re.search(reason, found)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
