@@ -203,6 +203,7 @@ static efl_status plane_index(const efl_pool2d& pool, efl_int64 channels, efl_in
 efl_status efl_maxpool_forward_f32(const efl_pool2d* pool, const float* x, float* y, efl_uint8* codes) {
     EFL_CHECK(pointers({pool, x, y}));
     EFL_CHECK(geometry(*pool));
+    EFL_CHECK(codes_fit(*pool));
     return table().maxpool_forward_f32(pool, x, y, codes);
 }
 
@@ -210,6 +211,7 @@ efl_status efl_maxpool_backward_f32(const efl_pool2d* pool, const float* dy, con
                                     efl_index channels_needed, float* dx) {
     EFL_CHECK(pointers({pool, dy, codes, dx}));
     EFL_CHECK(geometry(*pool));
+    EFL_CHECK(codes_fit(*pool));
     EFL_CHECK(plane_index(*pool, channels, channels_needed));
     return table().maxpool_backward_f32(pool, dy, codes, channels, channels_needed, dx);
 }

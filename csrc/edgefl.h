@@ -24,7 +24,7 @@ typedef enum {
     EFL_OK = 0,
     EFL_BAD_SHAPE = 1,    /* an extent is negative, or the geometry gives no output */
     EFL_BAD_INDEX = 2,    /* ids not sorted, not unique, or out of range */
-    EFL_BAD_ARGUMENT = 3, /* a value outside its domain: a null pointer, a pool window over 255 cells, groups that do not divide */
+    EFL_BAD_ARGUMENT = 3, /* a value outside its domain: a null pointer, a max-pool window over 255 cells, groups that do not divide */
     EFL_NO_MEMORY = 4,    /* scratch could not be allocated */
     EFL_BAD_ISA = 5       /* this CPU or this build lacks the instruction set asked for */
 } efl_status;
@@ -42,7 +42,7 @@ typedef struct {
 } efl_conv2d;
 
 /* A pooling window over [planes, height, width]; output extents as for a convolution with dilation 1.
- * The window must not exceed 255 cells; padding at most half the kernel (PyTorch's rule). */
+ * A max-pool window must not exceed 255 cells; padding at most half the kernel (PyTorch's rule). */
 typedef struct {
     efl_int64 planes, height, width;
     efl_int64 kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
@@ -168,7 +168,7 @@ typedef struct {
  * [|rows|, |cols|, inner]: grad, and where not NULL velocity, centre, linear.
  *   g = *scale * grad + weight_decay w + pull (w - centre) + linear ; v = momentum v + g ; w -= lr (momentum ? v : g)
  * scale NULL means 1. velocity may be NULL only if momentum is 0, and is
- * then neither read nor written. (torch.optim.SGD, dampening 0; start with v = 0.) */
+ * then neither read nor written; centre only if pull is 0. (torch.optim.SGD, dampening 0; start with v = 0.) */
 efl_status efl_sgd_f32(float *w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols, const float *grad,
                        const efl_sgd *sgd, const float *scale, float *velocity, const float *centre, const float *linear);
 

@@ -74,11 +74,15 @@ inline efl_status geometry(const efl_conv2d& c) {
 inline efl_status geometry(const efl_pool2d& p) {
     if (efl_status s = extents({p.planes, p.height, p.width, p.pad_h, p.pad_w})) return s;
     if (p.kernel_h < 1 || p.kernel_w < 1 || p.stride_h < 1 || p.stride_w < 1) return EFL_BAD_ARGUMENT;
-    if (p.kernel_h > 255 || p.kernel_w > 255 || p.kernel_h * p.kernel_w > 255) return EFL_BAD_ARGUMENT;
     if (2 * p.pad_h > p.kernel_h || 2 * p.pad_w > p.kernel_w) return EFL_BAD_ARGUMENT;
     const bool fits = windows(p.height, p.kernel_h, p.stride_h, p.pad_h, 1) > 0 &&
                       windows(p.width, p.kernel_w, p.stride_w, p.pad_w, 1) > 0;
     return fits ? EFL_OK : EFL_BAD_SHAPE;
+}
+
+// A max pool numbers the cells of its window by one byte.
+inline efl_status codes_fit(const efl_pool2d& p) {
+    return p.kernel_h > 255 || p.kernel_w > 255 || p.kernel_h * p.kernel_w > 255 ? EFL_BAD_ARGUMENT : EFL_OK;
 }
 
 }  // namespace efl

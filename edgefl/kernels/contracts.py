@@ -260,6 +260,7 @@ def sgd(
     sized("centre", centre, dtype, size)
     sized("linear", linear, dtype, size)
     require(velocity is not None or hyper[1] == 0, "velocity", velocity, f"an array, because momentum={hyper[1]}")
+    require(centre is not None or hyper[3] == 0, "centre", centre, f"an array, because pull={hyper[3]}")
 
 
 # ---- gather and scatter of parameters -------------------------------------------------------------------------------

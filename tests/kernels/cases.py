@@ -277,6 +277,14 @@ def pool_cases() -> Iterator[Case]:
             yield Case("maxpool_backward", tag, lambda rng, s=shape, w=window, k=kind: maxpool_backward(rng, s, w, k))
             make = lambda rng, s=shape, w=window, i=include, k=kind: avgpool_backward(rng, s, w, i, k)  # noqa: E731
             yield Case("avgpool_backward", tag, make)
+    yield from large_window_cases()
+
+
+def large_window_cases() -> Iterator[Case]:
+    """Global average pooling of maps whose cells one byte cannot number."""
+    shape, window = (2, 3, 17, 16), {"kernel": (17, 16), "stride": (1, 1), "padding": (0, 0)}
+    yield Case("avgpool_forward", "global", lambda rng: avgpool_forward(rng, shape, window, True))
+    yield Case("avgpool_backward", "global", lambda rng: avgpool_backward(rng, shape, window, True, "odd"))
 
 
 def pooled(shape: tuple[int, ...], window: Args) -> tuple[int, ...]:

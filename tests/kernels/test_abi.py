@@ -110,10 +110,10 @@ def test_kernel_larger_than_its_plane_is_a_bad_shape(ffi, lib, pointer):
     assert lib.efl_conv2d_forward_f32(conv, pointer(x), pointer(x), ffi.NULL, pointer(x)) == lib.EFL_BAD_SHAPE
 
 
-def test_pool_window_over_255_cells_is_a_bad_argument(ffi, lib, pointer):
+def test_max_pool_window_over_255_cells_is_a_bad_argument(ffi, lib, pointer):
     x = np.zeros(400, np.float32)
     pool = ffi.new("efl_pool2d *", [1, 20, 20, 16, 16, 1, 1, 0, 0, 0])
-    assert lib.efl_avgpool_forward_f32(pool, pointer(x), pointer(x)) == lib.EFL_BAD_ARGUMENT
+    assert lib.efl_maxpool_forward_f32(pool, pointer(x), pointer(x), ffi.NULL) == lib.EFL_BAD_ARGUMENT
 
 
 def test_label_outside_the_classes_is_a_bad_index(ffi, lib, pointer):
