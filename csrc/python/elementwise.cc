@@ -95,9 +95,15 @@ efl_pool2d read_pool(Args& a, const View& x, const View& y) {
     return p;
 }
 
+// A max pool numbers the cells of its window by one byte.
+void countable(const Args& a, const efl_pool2d& p) {
+    if (codes_fit(p) != EFL_OK) a.refuse("kernel", "value " + text({p.kernel_h, p.kernel_w}), "at most 255 cells");
+}
+
 Call maxpool_forward(Args& a) {
     const View x = a.f32("x"), y = a.f32("y", Access::out), codes = a.typed_or_none<efl_uint8>("codes", Access::out, "uint8");
     const efl_pool2d p = read_pool(a, x, y);
+    countable(a, p);
     a.expect_size(codes, y.size());
     return [=] { return efl_maxpool_forward_f32(&p, x.in(), y.out(), codes.as<efl_uint8>()); };
 }
@@ -105,6 +111,7 @@ Call maxpool_forward(Args& a) {
 Call maxpool_backward(Args& a) {
     const View dy = a.f32("dy"), codes = a.typed<efl_uint8>("codes", Access::in, "uint8"), dx = a.f32("dx", Access::out);
     const efl_pool2d p = read_pool(a, dx, dy);
+    countable(a, p);
     const efl_index channels = a.index("channels");
     a.expect_size(codes, dy.size());
     return [=] { return efl_maxpool_backward_f32(&p, dy.in(), codes.as<efl_uint8>(), dx.shape[1], channels, dx.out()); };

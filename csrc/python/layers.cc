@@ -1,4 +1,6 @@
 // Arguments of the layers with parameters: convolution, linear, normalisation.
+#include <stdexcept>
+
 #include "call.h"
 
 namespace efl {
@@ -70,9 +72,16 @@ Call conv2d_grad_weight(Args& a) {
     c.out_channels = dy.shape[1];
     a.expect_status(geometry(c), "(in_channels, out_channels, groups) = " + text({c.in_channels, c.out_channels, c.groups}));
     a.expect_shape(dy, output_shape(c));
+    if (c.groups > 1 && ins.ids) a.refuse("ins", "ids", "None, because groups is " + std::to_string(c.groups));
     const efl_int64 columns = c.groups == 1 ? count(ins, x.shape[1]) : c.in_channels / c.groups;
     a.expect_shape(dw, {count(outs, c.out_channels), columns, c.kernel_h, c.kernel_w});
-    return [=] { return efl_conv2d_grad_weight_f32(&c, x.in(), x.shape[1], dy.in(), outs, ins, dw.out()); };
+    return [=] {
+        const efl_status status = efl_conv2d_grad_weight_f32(&c, x.in(), x.shape[1], dy.in(), outs, ins, dw.out());
+        if (status == EFL_BAD_SHAPE)
+            throw std::invalid_argument("conv2d_grad_weight: x has shape " + text(x.shape) + "; expected " +
+                                        std::to_string(c.in_channels) + " planes, or one for each group of outs");
+        return status;
+    };
 }
 
 Call linear_forward(Args& a) {

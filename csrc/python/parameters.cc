@@ -1,5 +1,6 @@
 // Arguments of the operations on parameters: norms, SGD, gather and scatter.
 #include <cstring>
+#include <stdexcept>
 
 #include "call.h"
 
@@ -26,6 +27,13 @@ efl_int64 block_size(const View& w, efl_index rows, efl_index cols) {
     return (rows.ids ? rows.count : w.shape[0]) * (cols.ids ? cols.count : w.shape[1]) * w.shape[2];
 }
 
+// An array that a coefficient in hyper multiplies; hyper may change between runs.
+void need(const View& view, float coefficient, const char* name) {
+    if (coefficient != 0 && !view.data)
+        throw std::invalid_argument("sgd: " + view.name + " has value None; expected an array, because " + name + " is " +
+                                    std::to_string(coefficient));
+}
+
 // hyper is read at every run, so that a recorded program follows a learning-rate schedule.
 Call sgd(Args& a) {
     const View w = a.f32("w", Access::out), grad = a.f32("grad"), hyper = a.f32("hyper");
@@ -40,6 +48,8 @@ Call sgd(Args& a) {
         efl_sgd values;
         static_assert(sizeof values == 4 * sizeof(float), "hyper holds the four fields of efl_sgd");
         std::memcpy(&values, hyper.data, sizeof values);
+        need(velocity, values.momentum, "momentum");
+        need(centre, values.pull, "pull");
         return efl_sgd_f32(w.out(), w.shape[0], w.shape[1], w.shape[2], rows, cols, grad.in(), &values, scale.in(), velocity.out(),
                            centre.in(), linear.in());
     };

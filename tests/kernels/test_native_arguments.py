@@ -105,7 +105,7 @@ CASES = {
     "momentum without velocity": (
         "sgd",
         (f32(1, 1, 1), f32(1), np.array([0.1, 0.9, 0, 0], np.float32), None, None, None, None, None, None),
-        "sgd: an argument is outside its domain",
+        "sgd: velocity has value None; expected an array, because momentum is 0.9",
     ),
     "groups of a norm": (
         "groupnorm_forward",
