@@ -19,12 +19,15 @@ from . import oracle
 from .graphs import model, samples
 
 CLASSES, STEPS = 10, 5
-LOSS_BOUND, MOVE_BOUND, ROUNDING = 2e-5, 2e-3, 1e-6
 DEEP = ("vgg11", "resnet18")
+LARGE = (*DEEP, "pflego_cifar", "pflego_omniglot")  # too slow for numpy here
+BOUNDS = {name: (1e-3, 5e-2) if name in DEEP else (2e-5, 2e-3) for name in models.NAMES}  # loss, distance
+ROUNDING = 1e-6
 INPUTS = {"digits_cnn": (1, 8, 8), "lenet5": (1, 28, 28), "pflego_mlp": (1, 28, 28), "pflego_omniglot": (1, 28, 28)}
 CASES = [
-    *((name, "native", keep) for name in models.NAMES if name not in DEEP for keep in (1.0, 0.5)),
-    *((name, "reference", 0.5) for name in models.NAMES if name not in (*DEEP, "pflego_cifar")),
+    *((name, "native", 0.5) for name in models.NAMES),
+    *((name, "native", 1.0) for name in models.NAMES if name not in DEEP),
+    *((name, "reference", 0.5) for name in models.NAMES if name not in LARGE),
 ]
 
 
@@ -51,8 +54,9 @@ def test_training_tracks_torch(name: str, backend: str, keep: float) -> None:
     start = {parameter: value.copy() for parameter, value in learner.params.items()}
     neurons = NeuronSet.draw(learner.spec, keep, rng.stream(5, rng.NEURONS))
     found = [learner.fit(data, [batch], sgd, neurons).loss_sum for batch in batches]
-    np.testing.assert_allclose(found, losses, rtol=LOSS_BOUND)
+    loss_bound, move_bound = BOUNDS[name]
+    np.testing.assert_allclose(found, losses, rtol=loss_bound)
     for parameter, value in expected.items():
         distance = np.linalg.norm(learner.params[parameter] - value)
         moved, size = np.linalg.norm(value - start[parameter]), np.linalg.norm(value)
-        assert distance <= MOVE_BOUND * moved + ROUNDING * size, f"{parameter}: {distance=} {moved=} {size=}"
+        assert distance <= move_bound * moved + ROUNDING * size, f"{parameter}: {distance=} {moved=} {size=}"
