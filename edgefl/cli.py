@@ -72,14 +72,16 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_what(run: argparse.ArgumentParser) -> None:
     what = run.add_argument_group("what to run")
-    what.add_argument("--method", action="append", help=f"one or more of {', '.join(METHODS)}, separated by commas")
-    what.add_argument("--data", help="data set; digits comes with the package")
+    what.add_argument("--method", action="append", help=f"of {', '.join(METHODS)}, separated by commas; default: all")
+    what.add_argument("--data", help="data set; default: digits, which comes with the package")
     what.add_argument("--data-dir", help="where the data set's files lie")
-    what.add_argument("--model", help=f"one of {', '.join(NAMES)}")
-    what.add_argument("--partition", help="iid | dirichlet:ALPHA | dirichlet-classes:ALPHA | group")
-    what.add_argument("--clients", type=int)
+    what.add_argument("--model", help=f"of {', '.join(NAMES)}; default: by the shape of the data")
+    what.add_argument(
+        "--partition", help=f"iid | dirichlet:ALPHA | dirichlet-classes:ALPHA | group; {_default('partition')}"
+    )
+    what.add_argument("--clients", type=int, help=_default("clients"))
     what.add_argument("--pool", action="store_true", help="merge the published test part into the clients' data")
-    what.add_argument("--seed", type=int)
+    what.add_argument("--seed", type=int, help=_default("seed"))
     what.add_argument(
         "--preset", choices=("paper", "code"), help="settings of the FedSPU paper, or of its released code"
     )
@@ -87,15 +89,21 @@ def _add_what(run: argparse.ArgumentParser) -> None:
 
 def _add_training(run: argparse.ArgumentParser) -> None:
     training = run.add_argument_group("training")
-    training.add_argument("--rounds", type=int)
-    training.add_argument("--per-round", type=int, help="clients selected in a round")
+    training.add_argument("--rounds", type=int, help=_default("rounds"))
+    training.add_argument("--per-round", type=int, help=f"clients selected in a round; {_default('per_round')}")
     training.add_argument("--keep", type=_shares, help="share of active neurons of each capacity tier, e.g. .2,.6,1")
-    training.add_argument("--epochs", type=int)
-    training.add_argument("--batch", type=int)
-    training.add_argument("--lr", type=float)
-    training.add_argument("--validation-share", type=float, help="of a client's training samples")
+    training.add_argument("--epochs", type=int, help=_default("epochs"))
+    training.add_argument("--batch", type=int, help=_default("batch"))
+    training.add_argument("--lr", type=float, help=_default("lr"))
+    training.add_argument("--validation-share", type=float, metavar="SHARE", help="of a client's training samples")
     training.add_argument("--values", choices=("float32", "float16"), help="number format of the payloads")
     training.add_argument("--set", action="append", metavar="NAME=VALUE", help="any other hyper-parameter of a method")
+
+
+def _default(name: str) -> str:
+    """The default of a setting in words, for the digits and for other data where they differ."""
+    ours, other = getattr(Experiment, name), defaults("").get(name)
+    return f"default: {ours}" if other in (None, ours) else f"default: {ours} for digits, else {other}"
 
 
 def _add_how(run: argparse.ArgumentParser) -> None:
@@ -224,7 +232,7 @@ def _assignment(text: str) -> tuple[str, str]:
 
 def _new_directory(experiment: Experiment) -> Path:
     numbers = [int(path.name.split("-")[0]) for path in Path(RUNS).glob("[0-9][0-9][0-9]-*")]
-    return Path(RUNS) / f"{max(numbers, default=0) + 1:03d}-{experiment.data}"
+    return Path(RUNS) / f"{max(numbers, default=0) + 1:03d}-{Path(experiment.data).stem}"
 
 
 def _run(request: _Request) -> list[report.Summary]:

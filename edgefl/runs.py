@@ -57,6 +57,7 @@ class Journal:
         self.path = path
         (path / "server").mkdir(parents=True, exist_ok=True)
         (path / "clients").mkdir(exist_ok=True)
+        _sync(path.parent)
         self.committed = _read_commit(path / COMMIT)
         self._tags = {int(client): tag for client, tag in self.committed.clients.items()}
         self._unsynced: set[Path] = set()
