@@ -19,6 +19,7 @@
 #include "../kernels/linear.inl.h"
 #include "../kernels/planes.inl.h"
 #include "../kernels/correlate.inl.h"
+#include "../kernels/correlate_small.inl.h"
 #include "../kernels/conv.inl.h"
 #include "../kernels/conv_grad_weight.inl.h"
 #include "../kernels/conv_grad_channels.inl.h"

@@ -118,10 +118,11 @@ static void pack_weights(const Correlation& c, const CorrelationPlan& plan, cons
     const Parts panels(g.targets, MAX_ROWS);
     float* to = plan.packed + g.weights;
     for (int64_t p = 0; p < panels.count; ++p)
-        for (int64_t s = 0; s < g.sources; ++s)
-            for (int64_t t = 0; t < taps; ++t)
-                for (int64_t m = 0; m < panels.size(p); ++m)
-                    *to++ = c.weight_of(id_of(c.sources, g.source + s), id_of(c.targets, g.target + panels.first(p) + m))[plan.tap[t]];
+        for (int64_t s = 0, size = panels.size(p); s < g.sources; ++s, to += taps * size)
+            for (int64_t m = 0; m < size; ++m) {
+                const float* from = c.weight_of(id_of(c.sources, g.source + s), id_of(c.targets, g.target + panels.first(p) + m));
+                for (int64_t t = 0; t < taps; ++t) to[t * size + m] = from[plan.tap[t]];
+            }
     for (int64_t m = 0; m < g.targets; ++m) plan.start[g.target + m] = c.bias ? c.bias[id_of(c.targets, g.target + m)] : 0;
 }
 
@@ -161,9 +162,8 @@ static void correlate_image(const Correlation& c, const CorrelationPlan& plan, i
     });
 }
 
-static efl_status correlate(const Correlation& c) {
+static efl_status correlate_rows(const Correlation& c) {
     CorrelationPlan plan(c);
-    if (plan.words == 0 || plan.targets == 0 || c.batch == 0) return EFL_OK;
     if (!place([&](Carve& carve) { plan.lay_out(c, carve); })) return EFL_NO_MEMORY;
     tabulate_terms(c, plan);
     tabulate_words(c, plan);
