@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,3 +191,10 @@ def check_sgd(per_round: int, epochs: int, batch: int, lr: float) -> None:
     check(epochs >= 1, "epochs", epochs, "epochs >= 1")
     check(batch >= 1, "batch", batch, "batch >= 1")
     check(0 < lr < float("inf"), "lr", lr, "a finite lr > 0")
+
+
+def check_choices(method: Algorithm) -> None:
+    """Raises ValueError for a field declared as a Literal whose value is not among its choices."""
+    for name, kind in get_type_hints(type(method)).items():
+        if get_origin(kind) is Literal:
+            check(getattr(method, name) in get_args(kind), name, getattr(method, name), " or ".join(get_args(kind)))

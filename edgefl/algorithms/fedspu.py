@@ -23,6 +23,7 @@ from edgefl.algorithms.base import (
     Tally,
     Task,
     check,
+    check_choices,
     check_sgd,
     minibatches,
     sample_clients,
@@ -86,13 +87,8 @@ class FedSPU(Algorithm):
         check(len(self.keep) > 0, "keep", self.keep, "at least one tier")
         for p in self.keep:
             check(0 < p <= 1, "keep", p, "0 < keep <= 1")
-        check(self.delta in ("exact", "cut"), "delta", self.delta, "exact or cut")
-        check(self.bn_frozen in ("track", "freeze"), "bn_frozen", self.bn_frozen, "track or freeze")
-        check(self.first_state in ("init", "current_global"), "first_state", self.first_state, "init or current_global")
-        check(self.weight in ("samples", "batches"), "weight", self.weight, "samples or batches")
-        check(self.es_ties in ("continue", "stop"), "es_ties", self.es_ties, "continue or stop")
-        check(self.es_set in ("carve", "test"), "es_set", self.es_set, "carve or test")
         check(0 <= self.lam <= 1, "lam", self.lam, "0 <= lam <= 1")
+        check_choices(self)
 
     def tier(self, client: int, clients: int) -> float:
         """p_k: the clients form len(keep) clusters of equal size in id order (sizes differ by one if they must)."""
