@@ -8,13 +8,18 @@ import sys
 
 from bench import kernels, machine, peak, step
 from bench.rows import print_json, print_table
-from bench.runner import FULL, QUICK
+from bench.runner import PRODUCTS, QUICK, STEPS
+
+
+BUSY = 0.5  # load per core before the measurement
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    effort = QUICK if options.quick else FULL
+    effort = QUICK if options.quick else STEPS if options.what == "step" else PRODUCTS
     facts = machine.facts()
+    if float(facts["load"]) > BUSY * int(facts["cores"]):
+        print(f"load {facts['load']:.1f} on {facts['cores']} cores: wall times will say little", file=sys.stderr)
     if options.what == "peak":
         for rates in peak.measure(options.threads, effort):
             print(json.dumps(rates))

@@ -24,7 +24,8 @@ class Effort:
     turn_s: float
 
 
-FULL = Effort(rounds=15, turn_s=0.04)
+STEPS = Effort(rounds=15, turn_s=0.04)
+PRODUCTS = Effort(rounds=15, turn_s=0.01)
 QUICK = Effort(rounds=3, turn_s=0.002)
 
 
