@@ -10,7 +10,6 @@ from bench import kernels, machine, peak, step
 from bench.rows import print_json, print_table
 from bench.runner import PRODUCTS, QUICK, STEPS
 
-
 BUSY = 0.5  # load per core before the measurement
 
 
