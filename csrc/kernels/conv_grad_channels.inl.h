@@ -139,8 +139,15 @@ static efl_status weight_gradient_over_channels(const WeightGradient& w) {
     return EFL_OK;
 }
 
-// Up to here the word-wide sums of the pixel kernel fit in L2, and it wins (measured on Zen 3: 20x20x9 against 50x50x4).
+// Up to here the word-wide sums of the pixel kernel fit in L2 (measured on Zen 3: 20x20x9 below, 50x50x4 above).
 constexpr int64_t PIXEL_WEIGHTS = 32768 / W;
+
+// Lanes over channels, or over pixels: decided by shape. A map of a few words leaves the pixel kernel loading and storing sums.
+static bool prefers_channels(const WeightGradient& w, int64_t weights) {
+    if (w.conv.groups != 1) return false;
+    const bool few_words = w.positions() < 8 * W && w.ins_per_group() >= W;
+    return weights > PIXEL_WEIGHTS || few_words;
+}
 
 static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy, efl_index outs,
                                          efl_index ins, float* dw) {
@@ -150,5 +157,5 @@ static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x,
     if (weights == 0) return EFL_OK;
     if (conv->batch == 0) zero_floats(dw, weights);
     if (conv->batch == 0) return EFL_OK;
-    return conv->groups == 1 && weights > PIXEL_WEIGHTS ? weight_gradient_over_channels(w) : weight_gradient_over_pixels(w);
+    return prefers_channels(w, weights) ? weight_gradient_over_channels(w) : weight_gradient_over_pixels(w);
 }
