@@ -3,7 +3,7 @@
 
 constexpr int64_t FORWARD_CHUNK = 24576;  // floats of x kept in L2 while the weights pass by
 
-// y for the outputs [first, last). Inputs of `rows` examples at a time stay in L2.
+// y for the outputs [first, last), a chunk of examples at a time.
 static void linear_outputs(const float* x, const float* weight, const float* bias, int64_t batch, int64_t in, int64_t out, int64_t first,
                            int64_t last, const int64_t* off, float* y) {
     const int64_t words = in / W, tail = in % W, fit = FORWARD_CHUNK / (in > 0 ? in : 1);
@@ -34,8 +34,8 @@ static efl_status linear_forward_f32(const float* x, const float* weight, const 
     if (!place([&](Carve& carve) { off = carve.take<int64_t>(in_features / W); })) return EFL_NO_MEMORY;
     for (int64_t i = 0; i < in_features / W; ++i) off[i] = i * W;
     const Parts quads(out_features, MAX_LEFT);
-    const Parts blocks(quads.count, (quads.count + blocks_of(quads.count, batch * in_features * out_features) - 1) /
-                                        blocks_of(quads.count, batch * in_features * out_features));
+    const int64_t wanted = blocks_of(quads.count, batch * in_features * out_features);
+    const Parts blocks(quads.count, (quads.count + wanted - 1) / wanted);
     parallel(blocks.count, [&](int64_t i) {
         const int64_t first = quads.first(blocks.first(i)), end = blocks.first(i) + blocks.size(i);
         linear_outputs(x, weight, bias, batch, in_features, out_features, first, end < quads.count ? quads.first(end) : out_features, off, y);
