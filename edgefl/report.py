@@ -7,6 +7,7 @@ client rounds would cost if every one sent and received the whole model as float
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,7 +134,7 @@ def print_tables(console: Console, summaries: list[Summary]) -> None:
         if summary.method.startswith("fedspu"):
             console.print(_tiers(summary, summaries))
             break
-    for sentence in gains(summaries):
+    for sentence in [*gains(summaries), precision(summaries)]:
         console.print(sentence, soft_wrap=True)
 
 
@@ -194,6 +195,14 @@ def gains(summaries: list[Summary]) -> list[str]:
     return sentences
 
 
+def precision(summaries: list[Summary]) -> str:
+    """How far chance alone moves these accuracies: the largest binomial standard error among the methods."""
+    tested = [s.evaluation[s.kind] for s in summaries]
+    samples = sum(tested[0]["examples"])
+    error = max(math.sqrt(t["accuracy_weighted"] * (1 - t["accuracy_weighted"]) / samples) for t in tested)
+    return f"One seed, {samples} test samples: the standard error of an accuracy is up to {100 * error:.1f} points."
+
+
 def _early_stopping(plain: Summary, stopped: Summary) -> str:
     saved = percent(1 - stopped.payload_bytes / plain.payload_bytes)
     points = 100 * (stopped.accuracy - plain.accuracy)
@@ -211,7 +220,11 @@ def percent(share: float) -> str:
 
 def to_json(summaries: list[Summary]) -> dict[str, Any]:
     """All figures as JSON values."""
-    return {"methods": {summary.method: summary.to_json() for summary in summaries}, "gains": gains(summaries)}
+    return {
+        "methods": {summary.method: summary.to_json() for summary in summaries},
+        "gains": gains(summaries),
+        "precision": precision(summaries),
+    }
 
 
 def require_matplotlib() -> None:

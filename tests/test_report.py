@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from edgefl.report import Summary, Tiers, gains, print_tables, summarise
+from edgefl.report import Summary, Tiers, gains, precision, print_tables, summarise
 
 TIERS = Tiers(scalars=10, keep=[0.5, 1.0], memory_bytes={0.5: 1000, 1.0: 2000})
 
@@ -81,6 +81,11 @@ def test_gains_say_which_model_was_compared(plain: Summary, tmp_path: Path) -> N
     shared["evaluation"]["global_local"] = shared["evaluation"].pop("personal")
     other = summary(tmp_path, [shared], "fedavg")
     assert gains([plain, other]) == ["fedspu: +65.0 points of accuracy against fedavg (its global model)."]
+
+
+def test_the_precision_is_that_of_the_least_certain_method(plain: Summary) -> None:
+    """25 of 30 right: sqrt(5/6 * 1/6 / 30) = 0.068."""
+    assert precision([plain]) == "One seed, 30 test samples: the standard error of an accuracy is up to 6.8 points."
 
 
 def test_tables_fit_eighty_columns(plain: Summary) -> None:
