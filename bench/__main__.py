@@ -1,4 +1,4 @@
-"""python -m bench step | kernels | peak: measure native against PyTorch on this machine."""
+"""python -m bench step | kernels | peak | memory: measure native, against PyTorch where it applies, on this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from bench import kernels, machine, peak, step
+from bench import kernels, machine, memory, peak, step
 from bench.rows import print_json, print_table
 from bench.runner import PRODUCTS, QUICK, STEPS
 
@@ -23,6 +23,10 @@ def main(arguments: list[str] | None = None) -> int:
         for rates in peak.measure(options.threads, effort):
             print(json.dumps(rates))
         return 0
+    if options.what == "memory":
+        for row in memory.measure():
+            print(json.dumps(row))
+        return 0
     measure = step.measure if options.what == "step" else kernels.measure
     show = print_json if options.json else print_table
     show(facts, measure(options.models, options.threads, effort))
@@ -31,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("what", choices=("step", "kernels", "peak"))
+    parser.add_argument("what", choices=("step", "kernels", "peak", "memory"))
     parser.add_argument("--models", type=_cases, default=step.PAPER, help="names separated by commas, or all")
     parser.add_argument("--threads", type=_counts, default=(1, 2), help="numbers of threads, separated by commas")
     parser.add_argument("--json", action="store_true", help="JSON lines: machine facts first, then a line per row")

@@ -49,7 +49,7 @@ def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace `path` by a file of `data`: a temporary file beside it, fsync, rename, fsync of the directory."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")  # a later write replaces what a crash left
     try:
         with open(temporary, "wb") as file:
             file.write(data)

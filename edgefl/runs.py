@@ -5,6 +5,7 @@
     RUN/<method>/server/000010.safetensors          the server's arrays after round 10
     RUN/<method>/clients/0007/000004.safetensors    client 7 after round 4: its model, private values as JSON metadata
     RUN/<method>/metrics.jsonl         one line per round
+    RUN/<method>/lock                  held by the process that runs it, so that a second one is refused
 
 Files are written under the tag of their round and never overwritten. A commit syncs them and the metrics to the disk,
 then replaces commit.json by one rename, then removes what it superseded. Opening a directory removes whatever the last
@@ -13,12 +14,13 @@ commit does not name, so a process killed at any point resumes from its last com
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import safetensors.numpy
@@ -26,11 +28,13 @@ from safetensors import safe_open
 
 from edgefl.algorithms.base import State
 from edgefl.errors import RunError
+from edgefl.files import write_atomically
 from edgefl.graph import Params
 
 COMMIT = "commit.json"
 METRICS = "metrics.jsonl"
 EXPERIMENT = "run.json"
+LOCK = "lock"
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Journal:
         self.path = path
         (path / "server").mkdir(parents=True, exist_ok=True)
         (path / "clients").mkdir(exist_ok=True)
+        self._lock = _locked(path / LOCK)
         _sync(path.parent)
         self.committed = _read_commit(path / COMMIT)
         self._tags = {int(client): tag for client, tag in self.committed.clients.items()}
@@ -66,6 +71,7 @@ class Journal:
 
     def close(self) -> None:
         self._metrics.close()
+        self._lock.close()
 
     def load_state(self) -> State:
         """The server's state as of the last commit. Raises RunError if its file is missing or corrupt."""
@@ -189,15 +195,15 @@ def read_experiment(path: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replaces the file by `data`: a reader, and a crash, see the old bytes or the new ones. Temp, fsync, rename."""
-    temporary = path.with_name(path.name + ".tmp")
-    with open(temporary, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    _sync(path.parent)
+def _locked(file: Path) -> IO[bytes]:
+    """The file, open and locked until it is closed or the process ends. Raises RunError if another process holds it."""
+    opened = open(file, "ab")  # noqa: SIM115 (closed by Journal.close)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        opened.close()
+        raise RunError(f"{file.parent} is in use by another process; expected one process per run") from None
+    return opened
 
 
 def _read_commit(file: Path) -> Commit:

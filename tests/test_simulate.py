@@ -317,3 +317,12 @@ def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
 def test_settings_out_of_range_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Settings(**settings)
+
+
+def test_a_second_process_is_refused_while_a_run_is_open(tmp_path: Path) -> None:
+    """The lock belongs to the open file, so a second Journal here stands for one in another process."""
+    journal = Journal(tmp_path / "run")
+    with pytest.raises(RunError, match="is in use by another process"):
+        Journal(tmp_path / "run")
+    journal.close()
+    Journal(tmp_path / "run").close()
