@@ -1,7 +1,7 @@
 """Models as files: safetensors, with the graph's JSON in the metadata. The world layer: this touches the disk.
 
 A file holds exactly the parameters of its graph as float32 under torch's names, so any safetensors reader can open it;
-the metadata key "edgefl.graph" has Graph.to_json(). Nothing in a file is evaluated.
+the metadata key "edgefl.graph" has the text of graph_json.dumps. Nothing in a file is evaluated.
 Source of the format: huggingface/safetensors, README "Format".
 """
 
@@ -16,7 +16,7 @@ import safetensors.numpy
 
 from edgefl.errors import GraphError
 from edgefl.graph import Graph, Model
-from edgefl.graph_json import Limits
+from edgefl.graph_json import Limits, dumps, loads
 
 GRAPH_KEY = "edgefl.graph"
 FLOAT32 = "F32"  # safetensors' name of the type
@@ -29,7 +29,7 @@ def save(path: str | os.PathLike[str], model: Model) -> None:
     """
     model.graph.check(model.params)
     params = {name: np.ascontiguousarray(value) for name, value in model.params.items()}
-    write_atomically(Path(path), safetensors.numpy.save(params, metadata={GRAPH_KEY: model.graph.to_json()}))
+    write_atomically(Path(path), safetensors.numpy.save(params, metadata={GRAPH_KEY: dumps(model.graph)}))
 
 
 def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
@@ -72,7 +72,7 @@ def _stored_graph(file: safetensors.safe_open, limits: Limits | None) -> Graph:
     metadata = file.metadata() or {}
     if GRAPH_KEY not in metadata:
         raise GraphError(f"metadata keys {sorted(metadata)}; expected {GRAPH_KEY!r}")
-    graph = Graph.from_json(metadata[GRAPH_KEY], limits)
+    graph = loads(metadata[GRAPH_KEY], limits)
     expected, names = graph.parameters(), set(file.keys())
     if names != expected.keys():
         raise GraphError(f"parameters {sorted(names ^ expected.keys())} are only in the file or only in its graph")

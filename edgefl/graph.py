@@ -11,12 +11,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from edgefl.errors import GraphError
 from edgefl.ops import LARGEST_SETTING, BatchNorm2d, GroupNorm, Op, ParamInfo, Shape
+from edgefl.resize import Ids, resized
 
 if TYPE_CHECKING:
     from edgefl.graph_json import Limits
@@ -27,6 +28,17 @@ Params = dict[str, np.ndarray]
 INPUT = "input"
 NODE_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 LONGEST_NAME = 200
+
+
+Blocks = Mapping[str, tuple[Ids | None, Ids | None]]
+"""(rows, cols) of the active block of each parameter, by full name; None is the whole axis."""
+
+
+class Selection(Protocol):
+    """What Graph.sub asks of a set of neurons: selection.NeuronSet is one."""
+
+    def blocks_of(self, graph: Graph) -> Blocks:
+        """The active blocks of every parameter of `graph`."""
 
 
 @dataclass(frozen=True)
@@ -106,24 +118,17 @@ class Graph:
             if value.shape != info.shape or value.dtype != np.float32:
                 raise GraphError(f"{name}: {value.dtype} of shape {value.shape}; expected float32 {info.shape}")
 
-    def to_json(self) -> str:
-        """Canonical JSON text: equal graphs give equal text. graph_json.py documents the form."""
-        from edgefl import graph_json  # graph_json builds Graphs, so it imports this file
+    def sub(self, neurons: Selection) -> Graph:
+        """The smaller graph that has only the active neurons; names stay.
 
-        return graph_json.dumps(self)
-
-    @staticmethod
-    def from_json(text: str | bytes, limits: Limits | None = None) -> Graph:
-        """The graph of a JSON text. Raises GraphError if it is malformed or above `limits` (default: Limits())."""
-        from edgefl import graph_json
-
-        return graph_json.loads(text, limits or graph_json.Limits())
-
-    def sub(self, neurons: NeuronSet) -> Graph:
-        """The smaller graph that has only the active neurons; submodel.py holds the contract."""
-        from edgefl import submodel
-
-        return submodel.sub_graph(self, neurons)
+        Used by the methods that train sub-models (Random Dropout, FjORD); FedSPU itself keeps the full model. Without a
+        norm, or with a BatchNorm in evaluation mode, the smaller model computes what the full one does when the outputs
+        of the inactive neurons are set to zero after their norm and ReLU. A GroupNorm then sees the kept channels only.
+        Raises  GraphError if a GroupNorm or grouped convolution would not keep equally many channels in each group,
+                SelectionError if `neurons` belongs to another model.
+        """
+        blocks = neurons.blocks_of(self)
+        return Graph(self.input_shape, tuple(_smaller(node, blocks) for node in self.nodes))
 
 
 class Model(NamedTuple):
@@ -163,6 +168,16 @@ def _check_node(node: Node, known: set[str], names: set[str]) -> None:
             raise GraphError(f"node {node.name!r}: input {name!r} {why}")
     if len(set(node.inputs)) < len(node.inputs):
         raise GraphError(f"node {node.name!r}: inputs {node.inputs}; expected two different results")
+
+
+def _smaller(node: Node, blocks: Blocks) -> Node:
+    rows, cols = blocks.get(f"{node.name}.weight", (None, None))
+    if rows is None and cols is None:
+        return node
+    try:
+        return Node(node.name, resized(node.op, rows, cols), node.inputs)
+    except GraphError as error:
+        raise GraphError(f"node {node.name!r}: {error}") from None
 
 
 def _is_extent(size: object) -> bool:

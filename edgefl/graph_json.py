@@ -41,8 +41,12 @@ def dumps(graph: Graph) -> str:
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
-def loads(text: str | bytes, limits: Limits) -> Graph:
-    """The graph of `text`. Raises GraphError naming the part that is malformed, contradictory or above a limit."""
+def loads(text: str | bytes, limits: Limits | None = None) -> Graph:
+    """The graph of `text`. `limits` None stands for Limits().
+
+    Raises  GraphError naming the part that is malformed, contradictory or above a limit.
+    """
+    limits = limits or Limits()
     size_bytes = len(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     _limit("graph text", size_bytes, limits.text_bytes, "bytes")
     document = _fields(_parse(text), "graph", ("format", "input_shape", "nodes"))

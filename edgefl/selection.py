@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from edgefl.errors import SelectionError
+from edgefl.graph import Graph
 from edgefl.ops import Kind
+from edgefl.resize import Ids
 from edgefl.rng import Stream, sample_ids
 from edgefl.spec import AxisSpec, ModelSpec
 
-Ids = npt.NDArray[np.int32]
 HASH_BYTES = 8
 
 
@@ -107,6 +107,10 @@ class NeuronSet:
             for name, param in spec.params.items()
             if param.kind in kinds
         }
+
+    def blocks_of(self, graph: Graph) -> dict[str, tuple[Ids | None, Ids | None]]:
+        """`blocks` for the specification of `graph`."""
+        return self.blocks(ModelSpec.of(graph))
 
     def count(self, spec: ModelSpec, kinds: tuple[Kind, ...] = ("learn",)) -> int:
         """Active scalars of these kinds: P_act for "learn", stat_act for "stat"."""

@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
+from edgefl.graph_json import dumps
 from edgefl.ops import Add, Conv2d, Flatten, Kind, Linear, Shape
 
 FINGERPRINT_BYTES = 16
@@ -111,7 +112,7 @@ def _param_axes(
 
 def _fingerprint(graph: Graph, params: Mapping[str, ParamSpec]) -> bytes:
     shapes = json.dumps({name: spec.shape for name, spec in params.items()}, sort_keys=True)
-    return hashlib.blake2b(f"{graph.to_json()}\n{shapes}".encode(), digest_size=FINGERPRINT_BYTES).digest()
+    return hashlib.blake2b(f"{dumps(graph)}\n{shapes}".encode(), digest_size=FINGERPRINT_BYTES).digest()
 
 
 class _Groups:

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 from edgefl import files, models, rng
 from edgefl.errors import GraphError
 from edgefl.graph import Graph, Model
-from edgefl.graph_json import Limits
+from edgefl.graph_json import Limits, dumps
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def model() -> Model:
 
 
 def stored(model: Model) -> dict[str, str]:
-    return {files.GRAPH_KEY: model.graph.to_json()}
+    return {files.GRAPH_KEY: dumps(model.graph)}
 
 
 def test_load_gives_back_the_saved_model(tmp_path, model) -> None:

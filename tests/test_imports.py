@@ -11,6 +11,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it
     "values": [
         "edgefl.rng",
         "edgefl.ops",
+        "edgefl.resize",
         "edgefl.graph",
         "edgefl.graph_json",
         "edgefl.models",
@@ -169,6 +171,20 @@ MODULES = modules()
 def test_module_keeps_to_its_layer(module) -> None:
     path = MODULES[module]
     assert violations(module, path.read_text("utf-8"), path.name == "__init__.py") == []
+
+
+def needed(module: str, path: Path) -> set[str]:
+    """The modules of ours that a module imports, inside functions and for type checking too."""
+    source = path.read_text("utf-8")
+    names = imports(module, source, path.name == "__init__.py")
+    owners = (name if name in MODULES else name.rpartition(".")[0] for name in names if is_in(name, ["edgefl"]))
+    return {owner for owner in owners if owner in MODULES} - {module}
+
+
+def test_no_module_needs_itself_through_others() -> None:
+    graph = {module: needed(module, path) for module, path in MODULES.items()}
+    order = list(TopologicalSorter(graph).static_order())  # CycleError names a circle
+    assert order.index("edgefl.graph") < order.index("edgefl.spec")
 
 
 def test_every_name_in_the_layers_exists() -> None:

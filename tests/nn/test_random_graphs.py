@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from edgefl import rng
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model, Node, Params
+from edgefl.graph_json import dumps, loads
 from edgefl.nn import from_torch, to_torch
 from edgefl.ops import Add, AvgPool2d, BatchNorm2d, Conv2d, Flatten, GlobalAvgPool, Linear, MaxPool2d, Op, ReLU, Shape
 from edgefl.selection import NeuronSet
@@ -102,7 +103,7 @@ def forward(graph: Graph, params: Params) -> torch.Tensor:
 @given(graphs())
 def test_text_and_axes_agree_with_the_graph(graph) -> None:
     assert graph.shapes[graph.nodes[-1].name] == (3,)
-    assert Graph.from_json(graph.to_json()) == graph
+    assert loads(dumps(graph)) == graph
     spec = ModelSpec.of(graph)
     assert spec.params.keys() == graph.parameters().keys()
     for param in spec.params.values():
