@@ -1,7 +1,8 @@
 """Graph: a model's architecture as a frozen value, and Model: a graph with its parameters. No torch, no files.
 
 Parameters carry torch's names, shapes and layouts ("conv1.weight", "bn1.running_mean"); there is no
-num_batches_tracked. The operations are in ops.py, the JSON form in graph_json.py, sub-models in submodel.py.
+num_batches_tracked. The operations are in ops.py, the JSON form in graph_json.py, the parameters
+of a sub-model in submodel.py.
 """
 
 from __future__ import annotations
@@ -20,9 +21,7 @@ from edgefl.ops import LARGEST_SETTING, BatchNorm2d, GroupNorm, Op, ParamInfo, S
 from edgefl.resize import Ids, resized
 
 if TYPE_CHECKING:
-    from edgefl.graph_json import Limits
     from edgefl.rng import Stream
-    from edgefl.selection import NeuronSet
 
 Params = dict[str, np.ndarray]
 INPUT = "input"
