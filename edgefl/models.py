@@ -108,8 +108,8 @@ def _fedspu_speech(model: _Layers) -> None:
 
 def _digits_cnn(model: _Layers) -> None:
     """For the 8x8 digits that come with the package; ours."""
-    model.conv_bn(1, 16, 3, pad=1)
-    model.conv_bn(2, 32, 3, pad=1)
+    model.conv_bn(1, 32, 3, pad=1)
+    model.conv_bn(2, 64, 3, pad=1)
 
 
 def _lenet5(model: _Layers) -> None:
