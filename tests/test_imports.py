@@ -64,7 +64,7 @@ APART = {  # not below each other in spirit, though the order alone would allow 
 PACKAGES = {  # third-party package -> the modules that may import it
     "numpy": ["edgefl"],
     "torch": ["edgefl.nn", "edgefl.learners.torch"],
-    "numba": ["edgefl.kernels.numba_"],
+    "numba": ["edgefl.kernels.loops_conv"],
     "safetensors": ["edgefl.files", "edgefl.runs"],
     "rich": ["edgefl.cli", "edgefl.data.download", "edgefl.progress", "edgefl.report"],
     "matplotlib": ["edgefl.report"],
@@ -236,7 +236,7 @@ def test_violations_are_found(module, source, problem) -> None:
     [
         ("edgefl.nn.trace", "import torch\nfrom torch import fx"),
         ("edgefl.learners.torch", "import torch"),
-        ("edgefl.kernels.numba_", "import numba\nfrom . import native\nfrom .native import conv2d_forward"),
+        ("edgefl.kernels.loops_conv", "import numba\nfrom . import native\nfrom .native import conv2d_forward"),
         ("edgefl.files", "import os, json\nfrom edgefl.graph import Graph\nopen('x')"),
         ("edgefl.update", "from edgefl import kernels\nfrom edgefl.spec import ModelSpec"),
         ("edgefl.simulate", "import time\nfrom edgefl import __version__, codec, rng"),

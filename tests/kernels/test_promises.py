@@ -203,6 +203,18 @@ def test_program_refuses_an_unknown_operation(backend: ModuleType) -> None:
         backend.Program().append("no_such_op", 1)
 
 
+def test_program_refuses_wrong_arguments_when_it_records_or_runs(backend: ModuleType) -> None:
+    program, y = backend.Program(), np.full((1, 2, 4), 7, np.float32)
+
+    def record_and_run() -> None:
+        program.append("relu_forward", np.ones((1, 2, 3), np.float32), y, None)
+        program.run()
+
+    with pytest.raises(ValueError, match="y"):
+        record_and_run()
+    assert (y == 7).all()
+
+
 def test_case_arguments_are_the_same_every_time() -> None:
     case: Case = CASES[0]
     assert all(same_bits(first, second) for first, second in zip(case.args().values(), case.args().values()))

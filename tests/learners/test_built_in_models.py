@@ -28,6 +28,7 @@ CASES = [
     *((name, "native", 0.5) for name in models.NAMES),
     *((name, "native", 1.0) for name in models.NAMES if name not in DEEP),
     *((name, "reference", 0.5) for name in models.NAMES if name not in LARGE),
+    *((name, "numba", 0.5) for name in ("digits_cnn", "fedspu_cifar")),
 ]
 
 
@@ -45,6 +46,8 @@ def _expected(
 
 @pytest.mark.parametrize(("name", "backend", "keep"), CASES)
 def test_training_tracks_torch(name: str, backend: str, keep: float) -> None:
+    if backend == "numba":
+        pytest.importorskip("numba", reason="numba is an optional package")
     graph, sgd = models.build(name, INPUTS.get(name, (3, 32, 32)), CLASSES), SGD(0.001 if name in DEEP else 0.01)
     size = 2 if name in DEEP else 4
     data = samples(graph, size * STEPS, classes=CLASSES)
