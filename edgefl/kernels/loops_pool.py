@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .checks import Array
-from .loops_conv import compiled, gather_taps, scatter_taps
+from .loops_conv import ROW, compiled, gather_taps, scatter_taps
 
 
 @compiled
@@ -20,23 +20,26 @@ def keep_larger(seen: Array, code: np.uint8, best: Array, winner: Array) -> None
 
 @compiled
 def maxpool_forward(x: Array, y: Array, codes: Array, rows: Array, cols: Array, geometry: Array) -> None:
-    """y [P, h w] and codes of planes x [P, ...]; the first of equals wins, a NaN always wins.
+    """y [P, h w] and codes of planes x [P, 1, ...]; the first of equals wins, a NaN always wins.
 
     Cells outside are -inf and no code: a window of nothing else keeps the code of its first cell inside.
     """
     height, width, cells = rows.max(), cols.max(), len(rows) * len(cols)
-    taps = np.full((cells, height, width), -np.inf, x.dtype)
+    planes = max(ROW // (height * width), 1)
+    taps = np.full((cells, planes, height, width), -np.inf, x.dtype)
     first_code = np.zeros((height, width), np.uint8)
     for k in range(cells - 1, -1, -1):
         (top, bottom), (left, right) = rows[k // len(cols)], cols[k % len(cols)]
         first_code[top:bottom, left:right] = k
-    for plane in range(len(y)):
-        best, winner = y[plane], codes[plane]
+    for start in range(0, len(x), planes):
+        some = x[start : start + planes]
+        gather_taps(some, np.zeros(1, np.int64), rows, cols, geometry, taps)
+        for p in range(len(some)):
+            codes[start + p] = first_code.reshape(-1)
+        best, winner = y[start : start + planes].reshape(-1), codes[start : start + planes].reshape(-1)
         best[:] = -np.inf
-        winner[:] = first_code.reshape(-1)
-        gather_taps(x, np.array([plane]), rows, cols, geometry, taps)
         for k in range(cells):
-            keep_larger(taps[k].reshape(-1), np.uint8(k), best, winner)
+            keep_larger(taps[k].reshape(-1)[: len(best)], np.uint8(k), best, winner)
 
 
 @compiled
@@ -56,12 +59,12 @@ def maxpool_backward(dy: Array, codes: Array, dx: Array, kernel_w: int, geometry
 
 @compiled
 def avgpool_forward(x: Array, y: Array, rows: Array, cols: Array, geometry: Array, cells: Array) -> None:
-    """y [P, h w] = window sum / cells [h, w] of planes x."""
-    taps = np.zeros((len(rows) * len(cols), *cells.shape), x.dtype)
+    """y [P, h w] = window sum / cells [h, w] of planes x [P, 1, ...]."""
+    taps = np.zeros((len(rows) * len(cols), 1, *cells.shape), x.dtype)
     for plane in range(len(y)):
         total = y[plane]
         total[:] = 0
-        gather_taps(x, np.array([plane]), rows, cols, geometry, taps)
+        gather_taps(x[plane : plane + 1], np.zeros(1, np.int64), rows, cols, geometry, taps)
         for k in range(len(taps)):
             seen = taps[k].reshape(-1)
             for p in range(len(seen)):
@@ -74,9 +77,9 @@ def avgpool_backward(
     dy: Array, dx: Array, rows: Array, cols: Array, geometry: Array, cells: Array, channels: Array
 ) -> None:
     """dx[:, channels] = dy / cells summed over the windows that hold a cell."""
-    taps = np.empty((len(rows) * len(cols), *cells.shape), dy.dtype)
+    taps = np.empty((len(rows) * len(cols), 1, *cells.shape), dy.dtype)
     for b in range(len(dy)):
         for channel in channels:
             taps[:] = dy[b, channel] / cells
             dx[b, channel] = 0
-            scatter_taps(taps, rows, cols, geometry, dx[b, channel])
+            scatter_taps(taps, rows, cols, geometry, dx[b : b + 1], channel)

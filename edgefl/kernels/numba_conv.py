@@ -21,8 +21,8 @@ def _planes(x: Array) -> Array:
 
 
 def _maps(x: Array) -> Array:
-    """[B, C, h, w] as [B C, h, w]."""
-    return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
+    """[B, C, h, w] as [B C, 1, h, w]."""
+    return x.reshape(x.shape[0] * x.shape[1], 1, *x.shape[2:])
 
 
 def _spans(window: Window, axis: int) -> Array:
