@@ -1,4 +1,4 @@
-"""python -m bench step | kernels | peak | memory: measure native, against PyTorch where it applies, on this machine."""
+"""python -m bench step | kernels | peak | memory | codec: figures of this machine, against PyTorch where it applies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from bench import kernels, machine, memory, peak, step
+from bench import codec, kernels, machine, memory, peak, step
 from bench.rows import print_json, print_table
 from bench.runner import PRODUCTS, QUICK, STEPS
 
@@ -19,12 +19,13 @@ def main(arguments: list[str] | None = None) -> int:
     facts = machine.facts()
     if float(facts["load"]) > BUSY * int(facts["cores"]):
         print(f"load {facts['load']:.1f} on {facts['cores']} cores: wall times will say little", file=sys.stderr)
-    if options.what == "peak":
-        for rates in peak.measure(options.threads, effort):
-            print(json.dumps(rates))
-        return 0
-    if options.what == "memory":
-        for row in memory.measure():
+    plain = {
+        "peak": lambda: peak.measure(options.threads, effort),
+        "memory": memory.measure,
+        "codec": lambda: codec.measure(effort),
+    }
+    if options.what in plain:
+        for row in plain[options.what]():
             print(json.dumps(row))
         return 0
     measure = step.measure if options.what == "step" else kernels.measure
@@ -35,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("what", choices=("step", "kernels", "peak", "memory"))
+    parser.add_argument("what", choices=("step", "kernels", "peak", "memory", "codec"))
     parser.add_argument("--models", type=_cases, default=step.PAPER, help="names separated by commas, or all")
     parser.add_argument("--threads", type=_counts, default=(1, 2), help="numbers of threads, separated by commas")
     parser.add_argument("--json", action="store_true", help="JSON lines: machine facts first, then a line per row")

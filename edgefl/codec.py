@@ -195,7 +195,7 @@ def _write_values(blocks: Mapping[str, Block], values: str) -> Iterator[bytes | 
             continue
         with np.errstate(over="ignore", invalid="ignore"):
             short = block.values.reshape(-1).astype("<f2")
-        wrong = np.flatnonzero((short.view("<u2") & 0x7C00) == 0x7C00)  # isfinite, eight times as fast
+        wrong = np.flatnonzero((short.view("<u2") & 0x7C00) == 0x7C00)  # an exponent of ones: not finite
         if wrong.size:
             value = block.values.reshape(-1)[wrong[0]]
             raise CodecError(

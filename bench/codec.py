@@ -1,0 +1,47 @@
+"""Time to encode and decode one million values, beside a plain copy of the same bytes. Decoding float32 copies nothing."""
+
+from __future__ import annotations
+
+import time
+
+from bench.runner import Contender, Effort, interleave
+from edgefl.codec import decode, encode
+from edgefl.graph import Graph, Node
+from edgefl.ops import Linear
+from edgefl.rng import INIT, stream
+from edgefl.spec import ModelSpec
+from edgefl.update import take
+
+SIDE = 1000  # of a square Linear layer
+FORMATS = ("float32", "float16")
+
+
+def measure(effort: Effort) -> list[dict[str, str | float]]:
+    """A row per operation: CPU milliseconds (median) and GB/s of float32 values."""
+    timings = interleave(_contenders(), effort, time.process_time)
+    size = 4 * SIDE * SIDE
+    return [
+        {"operation": name, "ms": timing.median_s * 1e3, "gb_per_s": size / timing.median_s / 1e9}
+        for name, timing in timings.items()
+    ]
+
+
+def _contenders() -> dict[str, Contender]:
+    graph = Graph((SIDE,), (Node("fc", Linear(SIDE, SIDE, bias=False), ("input",)),))
+    spec = ModelSpec.of(graph)
+    params = graph.init(stream(0, INIT))
+    update, weight = take(params, spec), params["fc.weight"]
+
+    def repeated(work: object, *args: object, **options: object) -> Contender:
+        def run(repeats: int) -> None:
+            for _ in range(repeats):
+                work(*args, **options)  # type: ignore[operator]
+
+        return run
+
+    runs = {"copy": repeated(weight.tobytes)}
+    for values in FORMATS:
+        data = encode(update, spec, values=values)
+        runs[f"encode {values}"] = repeated(encode, update, spec, values=values)
+        runs[f"decode {values}"] = repeated(decode, data, spec, limit=len(data))
+    return runs
