@@ -1,4 +1,4 @@
-"""Time to encode and decode one million values, beside a plain copy of the same bytes. Decoding float32 copies nothing."""
+"""Time to encode and decode one million values, beside a plain copy of the bytes. Decoding float32 copies nothing."""
 
 from __future__ import annotations
 
