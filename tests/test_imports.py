@@ -34,7 +34,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it
         "edgefl.submodel",
         "edgefl.update",
     ],
-    "bytes": ["edgefl.codec", "edgefl.codec_format", "edgefl.codec_ids", "edgefl.codec_read"],
+    "bytes": ["edgefl.codec", "edgefl.codec_format", "edgefl.codec_ids", "edgefl.codec_read", "edgefl.wire"],
     "learning": ["edgefl.learners", "edgefl.nn"],
     "methods": ["edgefl.algorithms"],
     "world": [
@@ -66,6 +66,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "torch": ["edgefl.nn", "edgefl.learners.torch"],
     "numba": ["edgefl.kernels.loops_conv"],
     "safetensors": ["edgefl.files", "edgefl.runs"],
+    "msgspec": ["edgefl.wire"],
     "rich": ["edgefl.cli", "edgefl.data.download", "edgefl.progress", "edgefl.report"],
     "matplotlib": ["edgefl.report"],
 }

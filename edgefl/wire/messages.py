@@ -1,0 +1,203 @@
+"""The messages of the protocol, and each of them as bytes: msgpack of a typed array. Not their framing (frames.py), nor
+who may say what when (connection.py).
+
+msgspec checks every field while it decodes, in C and with no code of ours; an unknown field, a wrong type or a number
+out of its range is an error that names the place. Nothing is evaluated, and nothing larger than the frame is allocated.
+Payloads are the bytes of codec.py, one per named update, and stay bytes here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+PROTOCOL = 1
+
+Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
+Round = Annotated[int, Meta(ge=0, lt=1 << 31)]
+Client = Annotated[int, Meta(ge=0, lt=1 << 31)]
+Nonce = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Proof = Annotated[bytes, Meta(max_length=32)]  # empty where the run has no keys
+Name = Annotated[str, Meta(max_length=64)]
+Text = Annotated[str, Meta(max_length=1000)]
+Plain = bool | int | float | str | None
+Payload = Annotated[dict[Name, bytes], Meta(max_length=16)]
+
+
+class Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Base of all messages. Fields travel in the order of their declaration."""
+
+
+class Hello(Message, frozen=True):
+    """Device: who it is. `run` is empty until it has enrolled; `client` None asks for a free id (runs without keys)."""
+
+    protocol: Annotated[int, Meta(ge=0, lt=1 << 16)]
+    run: Name
+    client: Client | None
+    nonce: Nonce
+    software: Name
+
+
+class Challenge(Message, frozen=True):
+    """Server: its run and nonce. `proof` shows that it knows the device's key; empty where the run has no keys."""
+
+    run: Name
+    nonce: Nonce
+    proof: Proof
+
+
+class Enrol(Message, frozen=True):
+    """Device: that it knows its key, and what it can do and has.
+
+    capacity  the largest share of active neurons it is willing to train; kept by the server from the first time on
+    model     digest of the initial model it already holds, or empty
+    pending   the round of a reply that was not acknowledged, 0 if there is none
+    """
+
+    proof: Proof
+    capacity: Annotated[float, Meta(gt=0, le=1)]
+    model: Annotated[bytes, Meta(max_length=32)]
+    pending: Round
+
+
+class Welcome(Message, frozen=True):
+    """Server: the run, as the device needs it. `options` are the hyper-parameters of the method by name.
+
+    shares       of the device's samples: for training, and of those for validation
+    model_bytes  size of the initial model (wire/model.py), which ModelRequest asks for
+    """
+
+    client: Client
+    clients: Client
+    seed: Count
+    method: Name
+    options: dict[Name, Plain | list[Plain]]
+    values: Literal["float32", "float16"]
+    shares: tuple[float, float]
+    model_bytes: Count
+    model_digest: Digest
+
+
+class ModelRequest(Message, frozen=True):
+    """Device: the initial model from this byte on; it resumes a download that broke off."""
+
+    offset: Count
+
+
+class ModelChunk(Message, frozen=True):
+    """Server: some bytes of the initial model. Chunks follow one another up to the last byte."""
+
+    offset: Count
+    data: Annotated[bytes, Meta(min_length=1, max_length=1 << 15)]
+
+
+class Train(Message, frozen=True):
+    """Server: take part in this round.
+
+    selection  the active neurons (codec.encode_neurons) where the payload does not carry them itself, or empty
+    settings   what else the method tells this client
+    deadline_s seconds from now after which the round closes without the reply; None: never
+    """
+
+    round: Round
+    selection: bytes
+    payload: Payload
+    settings: dict[Name, Plain]
+    deadline_s: float | None
+
+
+class Trained(Message, frozen=True):
+    """Device: what came of a round. `examples` is n_k, `steps` the gradient steps, `seconds` those of the training."""
+
+    round: Round
+    payload: Payload
+    selection_hash: Annotated[bytes, Meta(max_length=8)]
+    examples: Count
+    steps: Count
+    status: Literal["on", "stopped"]
+    metrics: Annotated[dict[Name, float], Meta(max_length=64)]
+    seconds: float
+
+
+class Verdict(Message, frozen=True):
+    """Server: a reply has been dealt with, durably. The device keeps it until then.
+
+    accepted  folded into the round when it closes; the device keeps its newly trained model
+    late      the round was closed: not folded; the device keeps its newly trained model
+    refused   not folded, for this reason; the device goes back to its model before the round
+    """
+
+    round: Round
+    outcome: Literal["accepted", "late", "refused"]
+    reason: Text
+
+
+class Evaluate(Message, frozen=True):
+    """Server: evaluate after this round. The payload is the global model, or empty where the method has none."""
+
+    round: Round
+    personal: bool
+    payload: Payload
+
+
+class Scores(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Of one model on the device's own test samples."""
+
+    loss_sum: float
+    correct: Count
+    examples: Count
+
+
+class Evaluated(Message, frozen=True):
+    """Device: the scores of its own model and of the global one, where they were asked for."""
+
+    round: Round
+    personal: Scores | None
+    global_model: Scores | None
+
+
+class Finished(Message, frozen=True):
+    """Server: the run is over; nothing more will come."""
+
+    reason: Text
+
+
+class Refused(Message, frozen=True):
+    """Either side: why it closes the connection now."""
+
+    reason: Text
+
+
+TYPES: dict[int, type[Message]] = {  # the frame's type byte; a number is never used again for something else
+    1: Hello,
+    2: Challenge,
+    3: Enrol,
+    4: Welcome,
+    5: ModelRequest,
+    6: ModelChunk,
+    7: Train,
+    8: Trained,
+    9: Verdict,
+    10: Evaluate,
+    11: Evaluated,
+    12: Finished,
+    13: Refused,
+}
+NUMBERS = {kind: number for number, kind in TYPES.items()}
+
+_encoder = msgspec.msgpack.Encoder()
+_decoders: dict[int, msgspec.msgpack.Decoder[Any]] = {n: msgspec.msgpack.Decoder(kind) for n, kind in TYPES.items()}
+
+
+def encode(message: Message) -> bytes:
+    """The message as msgpack."""
+    return _encoder.encode(message)
+
+
+def decode(number: int, data: bytes | memoryview) -> Message:
+    """The message of that type. Raises KeyError for an unknown number, msgspec.DecodeError for bad bytes."""
+    message: Message = _decoders[number].decode(data)
+    return message
