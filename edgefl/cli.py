@@ -1,4 +1,4 @@
-"""The command line: `edgefl simulate` and `edgefl doctor`. Options in, exit code out; the work is done elsewhere.
+"""The command line: `edgefl simulate` and the table of the other commands. Options in, exit code out.
 
 Exit codes: 0 done, 1 the run failed, 2 the request was wrong. Results go to stdout, progress and errors to stderr.
 """
@@ -16,9 +16,12 @@ from typing import Any
 
 from rich.console import Console
 
-from edgefl import doctor, progress, report
+from edgefl import progress, report
 from edgefl.algorithms import METHODS, Algorithm, FedSPU, parse
 from edgefl.assemble import assemble, check_held_out
+from edgefl.commands import doctor
+from edgefl.commands.base import Command, RequestError
+from edgefl.doctor import processors
 from edgefl.errors import DataError, EdgeflError, RunError
 from edgefl.experiment import SHARED, Experiment, defaults, preset
 from edgefl.federation import Federation, training_bytes
@@ -28,6 +31,8 @@ from edgefl.simulate import Settings, simulate
 from edgefl.spec import ModelSpec
 
 RUNS = "edgefl-runs"
+RESUMABLE = "; --resume continues from the last checkpoint"
+COMMANDS: dict[str, Command] = {"doctor": doctor.COMMAND}  # beside `simulate`, which is in this file
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,19 +40,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = vars(parser().parse_args(arguments))
     command = options.pop("command")
     try:
-        if command == "doctor":
-            return _doctor(options)
+        if command in COMMANDS:
+            return COMMANDS[command].run(options)
         return _simulate(_prepare(options))
-    except _RequestError as error:
+    except RequestError as error:
         return _fail(command, error, 2)
     except (EdgeflError, OSError) as error:
         return _fail(command, error, 1)
     except KeyboardInterrupt:
-        return _fail(command, "interrupted; --resume continues from the last checkpoint", 130)
-
-
-class _RequestError(Exception):
-    """What was asked for cannot be done as asked."""
+        return _fail(command, f"interrupted{RESUMABLE if command == 'simulate' else ''}", 130)
 
 
 def _fail(command: str, why: object, code: int) -> int:
@@ -59,8 +60,8 @@ def parser() -> argparse.ArgumentParser:
     """The options. An option that is not given is absent from the result, so that a resumed run can tell."""
     top = argparse.ArgumentParser(prog="edgefl", description="Personalised federated learning on devices.")
     commands = top.add_subparsers(dest="command", required=True)
-    check = commands.add_parser("doctor", help="show backend, instruction set, threads, versions and data directories")
-    check.add_argument("--json", action="store_true", help="print one JSON object")
+    for name, other in COMMANDS.items():
+        other.add_arguments(commands.add_parser(name, help=other.help))
     run = commands.add_parser(
         "simulate", help="run federated methods without a network", argument_default=argparse.SUPPRESS
     )
@@ -124,12 +125,6 @@ def _shares(text: str) -> tuple[float, ...]:
         raise argparse.ArgumentTypeError(f"{text!r}; expected numbers separated by commas") from None
 
 
-def _doctor(options: dict[str, Any]) -> int:
-    found = doctor.examine()
-    print(json.dumps(found, indent=1) if options["json"] else doctor.describe(found))
-    return 0
-
-
 @dataclass(frozen=True)
 class _Request:
     """A simulation that can be run as asked."""
@@ -144,11 +139,11 @@ class _Request:
 
 
 def _prepare(options: dict[str, Any]) -> _Request:
-    """Checks everything that was asked before anything is written. Raises _RequestError."""
+    """Checks everything that was asked before anything is written. Raises RequestError."""
     try:
         return _request(options)
     except (ValueError, DataError, RunError, OSError) as error:
-        raise _RequestError(error) from error
+        raise RequestError(error) from error
 
 
 def _request(options: dict[str, Any]) -> _Request:
@@ -159,7 +154,7 @@ def _request(options: dict[str, Any]) -> _Request:
         report.require_matplotlib()
     experiment = _experiment(options, how["resume"])
     algorithms = experiment.algorithms()
-    settings = experiment.settings(doctor.processors() if how["workers"] is None else how["workers"])
+    settings = experiment.settings(processors() if how["workers"] is None else how["workers"])
     federation = assemble(experiment, how["data_dir"])
     check_held_out(algorithms, federation)
     run = how["resume"] or how["run_dir"] or _new_directory(experiment)

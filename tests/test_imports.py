@@ -41,6 +41,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it
         "edgefl.__main__",
         "edgefl.assemble",
         "edgefl.cli",
+        "edgefl.commands",
         "edgefl.data",
         "edgefl.doctor",
         "edgefl.evaluation",
