@@ -31,3 +31,7 @@ class TrainingError(EdgeflError):
 
 class RunError(EdgeflError):
     """A run directory that is corrupt, or belongs to another run."""
+
+
+class RequestError(EdgeflError):
+    """Something that cannot be done as it was asked for on the command line."""

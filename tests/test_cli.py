@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from edgefl import cli
+from edgefl import cli, experiment
 
 ROOT = Path(__file__).resolve().parent.parent
 SHORT = ["--clients", "6", "--rounds", "2", "--per-round", "3", "--epochs", "1", "--eval-every", "1"]
@@ -144,9 +144,9 @@ def test_doctor_reports_a_backend_that_cannot_be_loaded(tmp_path: Path) -> None:
 
 
 def test_presets_are_the_papers_and_the_codes_settings() -> None:
-    paper = cli.preset("paper", "emnist_byclass_official_test.npz")
+    paper = experiment.preset("paper", "emnist_byclass_official_test.npz")
     assert (paper["lr"], paper["batch"], paper["rounds"], paper["validation_share"]) == (2e-4, 16, 500, 0)
     assert dict(paper["options"]) == {"es_set": "test"}
-    code = cli.preset("code", "cifar10")
+    code = experiment.preset("code", "cifar10")
     assert (code["lr"], code["batch"]) == (5e-3, 128)
     assert dict(code["options"])["first_state"] == "current_global"

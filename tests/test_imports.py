@@ -68,7 +68,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "numba": ["edgefl.kernels.loops_conv"],
     "safetensors": ["edgefl.files", "edgefl.runs"],
     "msgspec": ["edgefl.wire"],
-    "rich": ["edgefl.cli", "edgefl.data.download", "edgefl.progress", "edgefl.report"],
+    "rich": ["edgefl.commands", "edgefl.data.download", "edgefl.progress", "edgefl.report"],
     "matplotlib": ["edgefl.report"],
 }
 

@@ -1,1 +1,1 @@
-"""The sub-commands of `edgefl`, one file each; cli.py has the table of them and turns their errors into exit codes."""
+"""The commands of `edgefl`, one file each: add_arguments(parser) and run(options). cli.py names them."""

@@ -1,0 +1,116 @@
+"""The options that describe an experiment, shared by the commands that need one, and the experiment they stand for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edgefl.algorithms import METHODS, parse
+from edgefl.errors import RunError
+from edgefl.experiment import SHARED, Experiment, defaults, preset
+from edgefl.models import NAMES
+from edgefl.runs import read_experiment
+
+RUNS = "edgefl-runs"
+
+
+def add_experiment(parser: argparse.ArgumentParser) -> None:
+    """The options. One that is not given is absent from the result, so that a resumed run can tell."""
+    _add_what(parser.add_argument_group("what to run", argument_default=argparse.SUPPRESS))
+    _add_training(parser.add_argument_group("training", argument_default=argparse.SUPPRESS))
+
+
+def _add_what(what: argparse._ArgumentGroup) -> None:
+    what.add_argument("--method", action="append", help=f"of {', '.join(METHODS)}, separated by commas; default: all")
+    what.add_argument("--data", help="data set; default: digits, which comes with the package")
+    what.add_argument("--model", help=f"of {', '.join(NAMES)}; default: by the shape of the data")
+    what.add_argument(
+        "--partition", help=f"iid | dirichlet:ALPHA | dirichlet-classes:ALPHA | group; {_default('partition')}"
+    )
+    what.add_argument("--clients", type=int, help=_default("clients"))
+    what.add_argument("--pool", action="store_true", help="merge the published test part into the clients' data")
+    what.add_argument("--seed", type=int, help=_default("seed"))
+    what.add_argument(
+        "--preset", choices=("paper", "code"), help="settings of the FedSPU paper, or of its released code"
+    )
+
+
+def _add_training(training: argparse._ArgumentGroup) -> None:
+    training.add_argument("--rounds", type=int, help=_default("rounds"))
+    training.add_argument("--per-round", type=int, help=f"clients selected in a round; {_default('per_round')}")
+    training.add_argument("--keep", type=_shares, help="share of active neurons of each capacity tier, e.g. .2,.6,1")
+    training.add_argument("--epochs", type=int, help=_default("epochs"))
+    training.add_argument("--batch", type=int, help=_default("batch"))
+    training.add_argument("--lr", type=float, help=_default("lr"))
+    training.add_argument("--validation-share", type=float, metavar="SHARE", help="of a client's training samples")
+    training.add_argument("--values", choices=("float32", "float16"), help="number format of the payloads")
+    training.add_argument("--set", action="append", metavar="NAME=VALUE", help="any other hyper-parameter of a method")
+    training.add_argument("--eval-every", type=int, metavar="ROUNDS")
+
+
+def _default(name: str) -> str:
+    """The default of a setting in words, for the digits and for other data where they differ."""
+    ours, other = getattr(Experiment, name), defaults("").get(name)
+    return f"default: {ours}" if other in (None, ours) else f"default: {ours} for digits, else {other}"
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}; expected numbers separated by commas") from None
+
+
+def experiment_of(options: Mapping[str, Any], resume: Path | None) -> Experiment:
+    """The experiment that was asked for, or the one of the resumed run if the options given agree with it.
+
+    options  what `add_experiment` parsed and nothing else
+    Raises   ValueError naming a value that is out of range, RunError naming a setting that the run does not have.
+    """
+    if resume is None:
+        given = _given(options, Experiment())
+        return Experiment(**{**defaults(given.get("data", Experiment.data)), **given})
+    stored = Experiment.from_json(read_experiment(resume))
+    for name, value in _given(options, stored).items():
+        if value != getattr(stored, name):
+            raise RunError(
+                f"{resume} was run with {name}={getattr(stored, name)}, not {value}; expected the same settings"
+            )
+    return stored
+
+
+def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
+    """The options that were given, as fields of Experiment; `base` says which methods and data there are otherwise."""
+    given = dict(options)
+    if "method" in given:
+        given["methods"] = tuple(name for text in given.pop("method") for name in text.split(",") if name)
+    methods = list(given.get("methods", base.methods))
+    for name in methods:
+        if name not in METHODS:
+            raise ValueError(f"method={name}; expected one of {', '.join(METHODS)}")
+    if "preset" in given:
+        given = {**preset(given.pop("preset"), given.get("data", base.data)), **given}
+    chosen = dict(given.get("options", base.options))
+    for text in given.pop("set", ()):
+        name, value = _assignment(text)
+        if name in SHARED:
+            given[name] = parse(methods, name, value)
+        else:
+            chosen[name] = parse(methods, name, value)
+    given["options"] = tuple(sorted(chosen.items()))
+    return given
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"--set {text}; expected NAME=VALUE")
+    return name, value
+
+
+def new_directory(experiment: Experiment) -> Path:
+    """A directory of a run that does not exist yet: the next number and the data's name under edgefl-runs."""
+    numbers = [int(path.name.split("-")[0]) for path in Path(RUNS).glob("[0-9][0-9][0-9]-*")]
+    return Path(RUNS) / f"{max(numbers, default=0) + 1:03d}-{Path(experiment.data).stem}"

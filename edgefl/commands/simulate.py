@@ -1,0 +1,121 @@
+"""`edgefl simulate`: run federated methods without a network, with live progress and a table of what was gained."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from edgefl import doctor, progress, report
+from edgefl.algorithms import Algorithm, FedSPU
+from edgefl.assemble import assemble, check_held_out
+from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory
+from edgefl.errors import DataError, RequestError, RunError
+from edgefl.experiment import Experiment
+from edgefl.federation import Federation, training_bytes
+from edgefl.runs import EXPERIMENT, Journal, open_run
+from edgefl.simulate import Settings, simulate
+from edgefl.spec import ModelSpec
+
+INTERRUPTED = "interrupted; --resume continues from the last checkpoint"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the experiment, and how it is run."""
+    add_experiment(parser)
+    how = parser.add_argument_group("how to run it")
+    how.add_argument("--data-dir", help="where the data set's files lie")
+    how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
+    how.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this directory")
+    how.add_argument("--checkpoint-every", type=int, metavar="ROUNDS", default=argparse.SUPPRESS)
+    how.add_argument("--workers", type=int, help="clients trained at the same time; default: the number of processors")
+    how.add_argument("--plot", type=Path, metavar="FILE", help="draw accuracy over rounds and bytes (needs matplotlib)")
+    how.add_argument("--json", action="store_true", help="print the result as one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Checks the request, runs every method, prints the report."""
+    request = _prepare(vars(options))
+    print(f"run directory: {request.run}", file=sys.stderr)
+    summaries = _run(request)
+    if request.plot is not None:
+        report.plot(request.plot, summaries)
+    if request.as_json:
+        found = {"run": str(request.run), "experiment": request.experiment.to_json(), **report.to_json(summaries)}
+        print(json.dumps(found))
+    else:
+        report.print_tables(_console(), summaries)
+    return 0
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A simulation that can be run as asked."""
+
+    experiment: Experiment
+    algorithms: dict[str, Algorithm]
+    settings: Settings
+    federation: Federation
+    run: Path
+    plot: Path | None
+    as_json: bool
+
+
+def _prepare(options: dict[str, Any]) -> _Request:
+    """Checks everything that was asked before anything is written. Raises RequestError."""
+    try:
+        return _request(options)
+    except (ValueError, DataError, RunError, OSError) as error:
+        raise RequestError(str(error)) from error
+
+
+def _request(options: dict[str, Any]) -> _Request:
+    how = {name: options.pop(name, None) for name in ("run_dir", "resume", "workers", "plot", "data_dir", "json")}
+    if how["run_dir"] and how["resume"]:
+        raise ValueError(f"--run-dir {how['run_dir']} with --resume {how['resume']}; expected one of them")
+    if how["plot"] is not None:
+        report.require_matplotlib()
+    experiment = experiment_of(options, how["resume"])
+    algorithms = experiment.algorithms()
+    settings = experiment.settings(doctor.processors() if how["workers"] is None else how["workers"])
+    federation = assemble(experiment, how["data_dir"])
+    check_held_out(algorithms, federation)
+    run = how["resume"] or how["run_dir"] or new_directory(experiment)
+    if how["resume"] is None and (run / EXPERIMENT).exists():
+        raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
+    open_run(run, experiment.to_json())
+    return _Request(experiment, algorithms, settings, federation, run, how["plot"], bool(how["json"]))
+
+
+def _console() -> Console:
+    """The terminal, or 100 columns where there is none."""
+    return Console() if sys.stdout.isatty() else Console(width=100)
+
+
+def _run(request: _Request) -> list[report.Summary]:
+    tiers = _tiers(request.experiment, request.federation)
+    display = progress.watch()
+    summaries = []
+    try:
+        for name, algorithm in request.algorithms.items():
+            journal = Journal(request.run / name)
+            display.begin(name, request.settings.rounds, max(journal.committed.round, 0))
+            state = simulate(algorithm, request.federation, request.settings, journal, display.line)
+            journal.close()
+            summaries.append(report.summarise(name, journal.path, tiers, state.values))
+    finally:
+        display.end()
+    return summaries
+
+
+def _tiers(experiment: Experiment, federation: Federation) -> report.Tiers:
+    spec, method = ModelSpec.of(federation.graph), FedSPU(keep=experiment.keep)
+    keep = [method.tier(client, experiment.clients) for client in range(experiment.clients)]
+    memory = {p: training_bytes(federation.graph, experiment.batch, p, experiment.seed) for p in set(keep)}
+    return report.Tiers(sum(math.prod(param.shape) for param in spec.params.values()), keep, memory)
