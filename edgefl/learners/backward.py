@@ -76,6 +76,7 @@ def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> It
     for node in reversed(nodes):
         dy = signals.take(node.name)
         if dy is not None:
+            recorder.node = node.name
             yield _TABLE[type(node.op)](recorder, signals, node, dy)
 
 

@@ -36,6 +36,7 @@ def forward(recorder: Recorder, nodes: tuple[Node, ...]) -> Tensor:
     recorder.call("gather_rows", Slot("x"), Slot("index"), Slot("scale"), Slot("shift"), x)
     recorder.values[INPUT] = x
     for node in nodes:
+        recorder.node = node.name
         recorder.values[node.name] = _TABLE[type(node.op)](recorder, readers, node)
     return recorder.values[nodes[-1].name if nodes else INPUT]
 

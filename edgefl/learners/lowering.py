@@ -19,7 +19,7 @@ from edgefl.learners.backward import Gradients, backward
 from edgefl.learners.base import Delta
 from edgefl.learners.forward import forward
 from edgefl.learners.needs import Axes, gradient_needs
-from edgefl.learners.plan import Ids, Plan, Slot, State, Tensor
+from edgefl.learners.plan import LOSS, Ids, Plan, Slot, State, Tensor
 from edgefl.learners.recorder import Recorder, Scope
 from edgefl.learners.updates import Terms, update
 from edgefl.ops import Linear
@@ -78,6 +78,7 @@ def _loss(recorder: Recorder, logits: Tensor, mode: Mode, terms: Terms) -> tuple
     """Record the loss and, in training, all that follows it."""
     if len(logits.shape) != 2:
         raise GraphError(f"output of shape {logits.shape[1:]}; expected one logit per class")
+    recorder.node = LOSS
     labels = recorder.new((recorder.scope.batch,), "int32")
     recorder.call("gather_labels", Slot("y"), Slot("index"), labels)
     dlogits = logits if mode in TRAINING else None

@@ -19,6 +19,7 @@ from edgefl.ops import Shape
 Ids = NDArray[np.int32] | None
 BufferKind = Literal["float", "int32", "byte"]
 StateKind = Literal["velocity", "centre", "linear"]
+LOSS = "loss"  # Call.node of the loss and all that belongs to it
 SlotName = Literal["x", "y", "scale", "shift", "index", "loss", "correct", "hyper", "total", "total_bits", "clip"]
 
 
@@ -62,8 +63,11 @@ class Slot(NamedTuple):
 
 
 class Call(NamedTuple):
+    """A kernel and its arguments; `node` is the node of the graph it is made for, or "input" or "loss"."""
+
     op: str
     args: tuple[Any, ...]
+    node: str
 
 
 class Block(NamedTuple):

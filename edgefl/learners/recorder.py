@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from edgefl.graph import Graph, Node
+from edgefl.graph import INPUT, Graph, Node
 from edgefl.learners.channels import NONE, is_empty, owners
 from edgefl.learners.needs import Axes, own_rows
 from edgefl.learners.plan import Buffer, BufferKind, Call, Ids, Param, Tensor
@@ -43,12 +43,14 @@ class SavedInput(NamedTuple):
 class Recorder:
     """Records calls and buffers; see the module's docstring.
 
+    node    what calls are made for until it changes: a node's name, "input" or "loss"
     values  result -> the tensor that holds it
     inputs  layer -> its saved input
     extras  (node, what) -> other saved tensors: ReLU bits, pooling codes, normalised values
     """
 
     scope: Scope
+    node: str = INPUT
     calls: list[Call] = field(default_factory=list)
     values: dict[str, Tensor] = field(default_factory=dict)
     inputs: dict[str, SavedInput] = field(default_factory=dict)
@@ -73,7 +75,7 @@ class Recorder:
             if isinstance(arg, Tensor):
                 self._first.setdefault(arg.buffer, position)
                 self._last[arg.buffer] = position
-        self.calls.append(Call(op, args))
+        self.calls.append(Call(op, args, self.node))
 
     def keep(self, tensor: Tensor) -> None:
         """Let the tensor's values live to the end of the pass."""
