@@ -14,6 +14,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from edgefl.durable import write_atomically
 from edgefl.errors import GraphError
 from edgefl.graph import Graph, Model
 from edgefl.graph_json import Limits, dumps, loads
@@ -45,26 +46,6 @@ def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
             return Model(graph, {name: file.get_tensor(name) for name in graph.parameters()})
     except (safetensors.SafetensorError, GraphError) as error:
         raise GraphError(f"{os.fspath(path)}: {error}") from None
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace `path` by a file of `data`: a temporary file beside it, fsync, rename, fsync of the directory."""
-    temporary = path.with_name(f".{path.name}.tmp")  # a later write replaces what a crash left
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    if os.name == "posix":  # elsewhere a directory cannot be opened; the rename itself is as durable as it gets
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
 
 
 def _stored_graph(file: safetensors.safe_open, limits: Limits | None) -> Graph:

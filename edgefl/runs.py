@@ -14,21 +14,19 @@ commit does not name, so a process killed at any point resumes from its last com
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import safetensors.numpy
-from safetensors import safe_open
 
 from edgefl.algorithms.base import State
+from edgefl.durable import load_arrays, lock, sync, write_atomically
 from edgefl.errors import RunError
-from edgefl.files import write_atomically
 from edgefl.graph import Params
 
 COMMIT = "commit.json"
@@ -61,8 +59,8 @@ class Journal:
         self.path = path
         (path / "server").mkdir(parents=True, exist_ok=True)
         (path / "clients").mkdir(exist_ok=True)
-        self._lock = _locked(path / LOCK)
-        _sync(path.parent)
+        self._lock = lock(path / LOCK)
+        sync(path.parent)
         self.committed = _read_commit(path / COMMIT)
         self._tags = {int(client): tag for client, tag in self.committed.clients.items()}
         self._unsynced: set[Path] = set()
@@ -76,7 +74,7 @@ class Journal:
     def load_state(self) -> State:
         """The server's state as of the last commit. Raises RunError if its file is missing or corrupt."""
         arrays: dict[str, Params] = {}
-        for name, array in _load(self._server_file(self.committed.round))[0].items():
+        for name, array in load_arrays(self._server_file(self.committed.round))[0].items():
             group, _, parameter = name.partition("/")
             arrays.setdefault(group, {})[parameter] = array
         return State(arrays, dict(self.committed.values))
@@ -90,7 +88,7 @@ class Journal:
         tag = self._tags.get(client)
         if tag is None:
             return None
-        params, metadata = _load(self._client_file(client, tag))
+        params, metadata = load_arrays(self._client_file(client, tag))
         return params, json.loads(metadata["private"])
 
     def save_local(self, client: int, round: int, params: Mapping[str, np.ndarray], private: dict[str, Any]) -> None:
@@ -118,9 +116,9 @@ class Journal:
         """Makes everything up to and including `round` durable, in one step."""
         self._save_state(round, state)
         for file in self._unsynced:
-            _sync(file)
+            sync(file)
         for folder in {file.parent for file in self._unsynced} | {self.path / "clients", self.path / "server"}:
-            _sync(folder)
+            sync(folder)
         self._metrics.flush()
         os.fsync(self._metrics.fileno())
         clients = {str(client): self._tags[client] for client in sorted(self._tags)}
@@ -134,7 +132,7 @@ class Journal:
         arrays = {f"{group}/{name}": a for group, params in state.arrays.items() for name, a in params.items()}
         file = self._server_file(round)
         file.write_bytes(safetensors.numpy.save(arrays))
-        _sync(file)
+        sync(file)
 
     def _remove_uncommitted(self) -> None:
         """Removes the files that the last commit does not name, and metrics written after it."""
@@ -195,17 +193,6 @@ def read_experiment(path: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def _locked(file: Path) -> IO[bytes]:
-    """The file, open and locked until it is closed or the process ends. Raises RunError if another process holds it."""
-    opened = open(file, "ab")  # noqa: SIM115 (closed by Journal.close)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        opened.close()
-        raise RunError(f"{file.parent} is in use by another process; expected one process per run") from None
-    return opened
-
-
 def _read_commit(file: Path) -> Commit:
     try:
         return Commit(**json.loads(file.read_bytes()))
@@ -213,20 +200,3 @@ def _read_commit(file: Path) -> Commit:
         return NOTHING
     except (ValueError, TypeError) as error:
         raise RunError(f"{file} is not a commit record ({error})") from None
-
-
-def _load(file: Path) -> tuple[Params, dict[str, str]]:
-    try:
-        with safe_open(str(file), "numpy") as opened:
-            names = opened.keys()
-            return {name: opened.get_tensor(name) for name in names}, opened.metadata() or {}
-    except (OSError, safetensors.SafetensorError) as error:
-        raise RunError(f"{file} cannot be read ({error})") from None
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,0 +1,64 @@
+"""Files that survive a crash or a loss of power: written whole or not at all, locked, synced; and arrays read back.
+
+Not what is in them: models (files.py), runs (runs.py), a device's state (device_state.py).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import IO
+
+import safetensors
+
+from edgefl.errors import RunError
+from edgefl.graph import Params
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace `path` by a file of `data`: a temporary file beside it, fsync, rename, fsync of the directory."""
+    temporary = path.with_name(f".{path.name}.tmp")  # a later write replaces what a crash left
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Brings a file's content, or the names in a directory, to the disk."""
+    if path.is_dir() and os.name != "posix":
+        return  # a directory cannot be opened there; the rename itself is as durable as it gets
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def lock(file: Path) -> IO[bytes]:
+    """The file, open and locked until it is closed or the process ends. Raises RunError if another process holds it."""
+    import fcntl  # POSIX only; the rest of this file works elsewhere too
+
+    opened = open(file, "ab")  # noqa: SIM115 (closed by the caller)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        opened.close()
+        raise RunError(f"{file.parent} is in use by another process; expected one process at a time") from None
+    return opened
+
+
+def load_arrays(file: Path) -> tuple[Params, dict[str, str]]:
+    """All arrays of a safetensors file, and its metadata. Raises RunError if it is missing or corrupt."""
+    try:
+        with safetensors.safe_open(str(file), "numpy") as opened:
+            names = opened.keys()
+            return {name: opened.get_tensor(name) for name in names}, opened.metadata() or {}
+    except (OSError, safetensors.SafetensorError) as error:
+        raise RunError(f"{file} cannot be read ({error})") from None
