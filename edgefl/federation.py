@@ -6,7 +6,6 @@ its file into one of the learners, and written back after training.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,10 +17,7 @@ from numpy.typing import NDArray
 from edgefl.algorithms.base import Local
 from edgefl.graph import Graph, Model, Params
 from edgefl.learners import GraphLearner, Learner, Samples
-from edgefl.learners.lowering import lower
-from edgefl.rng import NEURONS, stream
 from edgefl.runs import Journal
-from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec
 
 
@@ -90,13 +86,3 @@ class Devices:
                 split.test,
                 private,
             )
-
-
-def training_bytes(graph: Graph, batch: int, keep: float, seed: int) -> int:
-    """Estimated memory of a training step at that share of active neurons: parameters, arena and id lists.
-
-    Arithmetic on the learner's plan for one draw of neurons. Data, packing scratch and the interpreter are not in it.
-    """
-    spec = ModelSpec.of(graph)
-    plan = lower(graph, spec, batch, NeuronSet.draw(spec, keep, stream(seed, NEURONS)))
-    return plan.arena_bytes + plan.index_bytes() + 4 * sum(math.prod(param.shape) for param in spec.params.values())

@@ -60,7 +60,7 @@ class Summary:
 @dataclass(frozen=True)
 class Tiers:
     """What a report must know of the model and the clients: scalars of the model, statistics included; the capacity
-    tier of every client, by id; and the estimated training memory of every tier."""
+    tier of every client, by id; and the training memory of every tier by the account `exact`."""
 
     scalars: int
     keep: Sequence[float]
@@ -158,7 +158,7 @@ def _methods(summaries: list[Summary]) -> Table:
 
 def _tiers(summary: Summary, summaries: list[Summary]) -> Table:
     others = [s for s in summaries if not s.method.startswith("fedspu")]
-    table = _table(f"Capacity tiers, costs per client round of {summary.method}; memory is an estimate")
+    table = _table(f"Capacity tiers, costs per client round of {summary.method}; memory: account exact")
     columns = ["p", "clients", summary.method, *(s.method for s in others), "payload", "of dense", "time", "memory"]
     for column in columns:
         table.add_column(column, justify="right")

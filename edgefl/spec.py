@@ -74,6 +74,12 @@ def _spec(graph: Graph) -> ModelSpec:
     return ModelSpec(params, groups.sizes(), _fingerprint(graph, params))
 
 
+def result_axes(graph: Graph) -> dict[str, AxisSpec | None]:
+    """The group of axis 0 of every result, "input" included; None is always active."""
+    groups = _Groups()
+    return {name: groups.settled(axis) for name, axis in _follow_axes(graph, groups).items()}
+
+
 def _follow_axes(graph: Graph, groups: _Groups) -> dict[str, AxisSpec | None]:
     """The group of axis 0 of every result, as known where it is made; `groups` collects what later nodes add."""
     axes: dict[str, AxisSpec | None] = {INPUT: None}

@@ -35,7 +35,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it
         "edgefl.update",
     ],
     "bytes": ["edgefl.codec", "edgefl.codec_format", "edgefl.codec_ids", "edgefl.codec_read", "edgefl.wire"],
-    "learning": ["edgefl.learners", "edgefl.nn"],
+    "learning": ["edgefl.learners", "edgefl.memory", "edgefl.nn"],
     "methods": ["edgefl.algorithms"],
     "world": [
         "edgefl.__main__",

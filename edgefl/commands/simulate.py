@@ -18,7 +18,8 @@ from edgefl.assemble import assemble, check_held_out
 from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment import Experiment
-from edgefl.federation import Federation, training_bytes
+from edgefl.federation import Federation
+from edgefl.memory import Training, estimate
 from edgefl.runs import EXPERIMENT, Journal, open_run
 from edgefl.simulate import Settings, simulate
 from edgefl.spec import ModelSpec
@@ -117,5 +118,6 @@ def _run(request: _Request) -> list[report.Summary]:
 def _tiers(experiment: Experiment, federation: Federation) -> report.Tiers:
     spec, method = ModelSpec.of(federation.graph), FedSPU(keep=experiment.keep)
     keep = [method.tier(client, experiment.clients) for client in range(experiment.clients)]
-    memory = {p: training_bytes(federation.graph, experiment.batch, p, experiment.seed) for p in set(keep)}
+    graph, batch = federation.graph, experiment.batch
+    memory = {p: estimate("exact", Training(experiment.model or "", graph, batch, keep=p)).total for p in set(keep)}
     return report.Tiers(sum(math.prod(param.shape) for param in spec.params.values()), keep, memory)

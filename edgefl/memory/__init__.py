@@ -1,0 +1,8 @@
+"""Memory of training, as labelled accounts: arithmetic on graphs and plans. Measuring is the world's, in measure.py."""
+
+from edgefl.memory.accounts import ACCOUNTS, estimate
+from edgefl.memory.fit import Choice, best, fit
+from edgefl.memory.footprint import Footprint
+from edgefl.memory.training import METHODS, Method, Training
+
+__all__ = ["ACCOUNTS", "METHODS", "Choice", "Footprint", "Method", "Training", "best", "estimate", "fit"]

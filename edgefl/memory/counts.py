@@ -1,0 +1,75 @@
+"""What the accounts count: scalars of parameters, of results and of what an exact backward pass reads.
+
+Source: ALGORITHMS 9, the table of layers. A set of active neurons is a NeuronSet, or None for all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from edgefl.graph import Graph, Node
+from edgefl.learners.channels import count
+from edgefl.learners.lowering import trained_blocks
+from edgefl.learners.recorder import saved_channels
+from edgefl.ops import BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, ParamInfo, ReLU
+from edgefl.selection import NeuronSet
+from edgefl.spec import ModelSpec, result_axes
+
+
+def scalars(params: Iterable[ParamInfo], stats: bool = False) -> int:
+    """Learnable scalars, and running statistics too if asked for."""
+    return sum(math.prod(param.shape) for param in params if stats or param.kind == "learn")
+
+
+def trained_scalars(graph: Graph, neurons: NeuronSet | None) -> int:
+    """Scalars that have a gradient: P_act."""
+    return scalars(graph.parameters().values()) if neurons is None else neurons.count(ModelSpec.of(graph))
+
+
+def output_scalars(graph: Graph, neurons: NeuronSet | None) -> int:
+    """Scalars that all modules put out for one example, those of active neurons: A_act, or A_all. Flatten is a view."""
+    axes, total = result_axes(graph), 0
+    for node in graph.nodes:
+        if isinstance(node.op, Flatten):
+            continue
+        axis, (channels, *inner) = axes[node.name], graph.shapes[node.name]
+        if neurons is not None and axis is not None:
+            channels = len(neurons.active[axis.group]) * axis.repeat
+        total += channels * math.prod(inner)
+    return total
+
+
+def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
+    """Bits that an exact backward pass reads of one example's forward pass, by what they are.
+
+    inputs   of convolutions and Linear layers, active channels only; an input of several layers is counted once
+    xhat     normalised values of all channels, for the signal passes through frozen ones; their norms' few statistics
+             are left out, as in ALGORITHMS 9.3
+    signs    one bit per ReLU
+    winners  the winning cell of each max-pool window
+    """
+    blocks, inputs = trained_blocks(ModelSpec.of(graph), neurons), {}
+    bits = {"inputs": 0, "xhat": 0, "signs": 0, "winners": 0}
+    for node in graph.nodes:
+        results = math.prod(graph.shapes[node.name])
+        if isinstance(node.op, Conv2d | Linear):
+            channels, *inner = graph.shapes[node.inputs[0]]
+            inputs[_source(graph, node)] = count(saved_channels(node, blocks), channels) * math.prod(inner)
+        elif isinstance(node.op, BatchNorm2d | GroupNorm):
+            bits["xhat"] += 32 * results
+        elif isinstance(node.op, ReLU):
+            bits["signs"] += results
+        elif isinstance(node.op, MaxPool2d):
+            bits["winners"] += results * (math.prod(node.op.kernel_size) - 1).bit_length()
+    bits["inputs"] = 32 * sum(inputs.values())
+    return bits
+
+
+def _source(graph: Graph, node: Node) -> str:
+    """The result that a node reads, seen through Flatten."""
+    makers = {maker.name: maker for maker in graph.nodes}
+    name = node.inputs[0]
+    while name in makers and isinstance(makers[name].op, Flatten):
+        name = makers[name].inputs[0]
+    return name

@@ -1,0 +1,46 @@
+"""The account `exact`: what the native learner allocates for a way of training, tensor by tensor. Nothing is allocated.
+
+parts  params (parameters, each on a cache line of its own), arena (its peak, over the sizes of batch that occur),
+       states (velocities and the like), indices (id lists of the calls); features and summed gradients of PFLEGO
+Not in it: the kernels' packing memory where it is not in the plan (GraphLearner.memory reports it as scratch), the data
+set, the interpreter and its libraries.
+"""
+
+from __future__ import annotations
+
+import math
+
+from edgefl.learners.arena import aligned
+from edgefl.learners.inventory import ArenaTensor, arena_tensors
+from edgefl.learners.lowering import lower
+from edgefl.memory.counts import trained_scalars
+from edgefl.memory.footprint import Footprint
+from edgefl.memory.training import FLOAT, Pass, Training
+from edgefl.spec import ModelSpec
+
+
+def exact(training: Training) -> Footprint:
+    """The footprint by the learner's plans. Raises GraphError if a sub-model or a head is impossible."""
+    found = {name: _measure(each, training) for name, each in training.passes().items()}
+    phase = max(found, key=lambda name: sum(found[name][0].values()))
+    about = ("exact", training.model, training.batch, training.keep, training.method)
+    return Footprint(*about, found[phase][0], phase, found[phase][1])
+
+
+def _measure(one: Pass, training: Training) -> tuple[dict[str, int], tuple[ArenaTensor, ...]]:
+    """Parts of one pass, and the tensors of its largest plan."""
+    spec = ModelSpec.of(one.graph)
+    plans = [lower(one.graph, spec, size, one.neurons, mode=one.mode, terms=training.terms) for size in one.batches]
+    largest = max(plans, key=lambda plan: plan.arena_bytes)
+    params = [*one.graph.parameters().values(), *one.idle]
+    parts = {
+        "params": sum(aligned(FLOAT * math.prod(param.shape)) for param in params),
+        "arena": largest.arena_bytes,
+        "states": max(plan.state_bytes(FLOAT) for plan in plans),
+        "indices": sum(plan.index_bytes() for plan in plans),
+    }
+    if one.cached:
+        parts["features"] = one.cached
+    if one.summed:
+        parts["summed gradients"] = FLOAT * trained_scalars(one.graph, one.neurons)
+    return parts, arena_tensors(largest)

@@ -1,0 +1,131 @@
+"""What is being accounted for: a model, a batch and a method; and the passes a method's round consists of. Values only.
+
+full    every parameter is trained
+fedspu  the full model is held, the active blocks of a share of its neurons are trained (ALGORITHMS 1)
+drop    the sub-model of a share of the neurons is held and trained (Random Dropout, FjORD)
+pflego  head steps on cached features of all examples, then one joint gradient in chunks of a batch (ALGORITHMS 6)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, NamedTuple, get_args
+
+from edgefl.errors import GraphError
+from edgefl.graph import INPUT, Graph
+from edgefl.learners.lowering import Mode
+from edgefl.learners.updates import Terms
+from edgefl.ops import Linear, ParamInfo
+from edgefl.rng import NEURONS, stream
+from edgefl.selection import NeuronSet
+from edgefl.spec import ModelSpec
+
+Method = Literal["full", "fedspu", "drop", "pflego"]
+METHODS: tuple[Method, ...] = get_args(Method)
+PARTIAL = ("fedspu", "drop")  # methods in which a share of the neurons is trained
+PLAIN = Terms()
+SEED = 1  # of the draw of neurons; the bytes depend on their number, and under GroupNorm on the groups they hit
+FLOAT = 4  # bytes
+
+
+class Pass(NamedTuple):
+    """One kind of step of a round: what the learner is asked to do, and what it holds meanwhile.
+
+    batches  sizes of batch that occur, the largest first
+    mode     as in learners.lowering; "features" computes no gradient
+    idle     parameters that are held and take no part
+    cached   bytes of features that are held from one pass to the next
+    summed   whether gradients of earlier chunks are held
+    """
+
+    graph: Graph
+    neurons: NeuronSet | None
+    batches: tuple[int, ...]
+    mode: Mode = "train"
+    idle: tuple[ParamInfo, ...] = ()
+    cached: int = 0
+    summed: bool = False
+
+
+@dataclass(frozen=True)
+class Training:
+    """A way of training a model.
+
+    model     its name, for reports
+    batch     examples per step; in "pflego": per chunk of the joint gradient
+    keep      share of active neurons; 1 for methods that train all
+    examples  of the data set: its last batch may be smaller. None: a whole and a partial batch ("pflego": one batch)
+    terms     what the update has beside plain SGD
+    Raises    ValueError if a value is out of range, or the method trains all neurons and keep is not 1.
+    """
+
+    model: str
+    graph: Graph
+    batch: int
+    method: Method = "fedspu"
+    keep: float = 1.0
+    examples: int | None = None
+    terms: Terms = PLAIN
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method}; expected one of {', '.join(METHODS)}")
+        if self.batch < 1 or (self.examples is not None and self.examples < 1):
+            raise ValueError(f"batch={self.batch}, examples={self.examples}; expected at least 1")
+        if not 0 < self.keep <= 1 or (self.keep < 1 and self.method not in PARTIAL):
+            raise ValueError(f"keep={self.keep} with method={self.method}; expected 0 < keep <= 1, and 1 for this one")
+
+    def with_batch(self, batch: int) -> Training:
+        return replace(self, batch=batch)
+
+    @cached_property
+    def neurons(self) -> NeuronSet | None:
+        """The trained neurons; None is all."""
+        if self.keep == 1:
+            return None
+        return NeuronSet.draw(ModelSpec.of(self.graph), self.keep, stream(SEED, NEURONS))
+
+    @property
+    def trained(self) -> tuple[Graph, NeuronSet | None]:
+        """The graph that is held, and its trained neurons. Raises GraphError as Graph.sub does."""
+        if self.method == "drop" and self.neurons is not None:
+            return self.graph.sub(self.neurons), None
+        return self.graph, self.neurons
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """The sizes of batch that occur, the largest first."""
+        if self.examples is None:
+            return (self.batch, self.batch - 1) if self.batch > 1 else (1,)
+        whole, rest = divmod(self.examples, self.batch)
+        return tuple(size for size in (self.batch if whole else 0, rest) if size)
+
+    def passes(self) -> dict[str, Pass]:
+        """The passes of a round by name. Raises GraphError if a sub-model or a head is impossible."""
+        return self._pflego() if self.method == "pflego" else {"step": Pass(*self.trained, self.batches)}
+
+    def _pflego(self) -> dict[str, Pass]:
+        graph, head = self.graph, head_of(self.graph)
+        examples = self.examples or self.batch
+        chunks = replace(self, examples=examples).batches
+        cached = FLOAT * examples * head.input_shape[0]
+        trunk = tuple(info for name, info in graph.parameters().items() if name not in head.parameters())
+        return {
+            "features": Pass(graph, None, chunks, "features", cached=cached),
+            "head steps": Pass(head, None, (examples,), idle=trunk, cached=cached),
+            "joint gradient": Pass(graph, None, chunks, "gradient", summed=examples > self.batch),
+        }
+
+
+def head_of(graph: Graph) -> Graph:
+    """The last Linear layer and what follows it, as a graph of its own over the features.
+
+    Raises  GraphError if there is no Linear layer, or a later node reads a result before it.
+    """
+    at = max((i for i, node in enumerate(graph.nodes) if isinstance(node.op, Linear)), default=None)
+    if at is None:
+        raise GraphError("head of a graph without a Linear layer; expected one")
+    last = graph.nodes[at]
+    shape = graph.shapes[last.inputs[0]]
+    return Graph(shape, (replace(last, inputs=(INPUT,)), *graph.nodes[at + 1 :]))
