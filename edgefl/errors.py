@@ -29,6 +29,10 @@ class TrainingError(EdgeflError):
     """A training step that cannot be taken: non-finite loss, an empty data set."""
 
 
+class MemoryLimitError(EdgeflError):
+    """A learner that would need more memory than it may take."""
+
+
 class RunError(EdgeflError):
     """A run directory that is corrupt, or belongs to another run."""
 

@@ -29,19 +29,28 @@ EVALUATION_ARENA_BYTES = 4 << 20
 class GraphLearner:
     """A model that trains and predicts in place, in one arena that grows to the largest pass asked for.
 
-    model    copied; the model's own arrays are not touched
-    backend  "native", "numba" or "reference"; None: kernels.backend chooses
-    dtype    float32, or float64 with the reference backend (then samples must be uint8 or float64)
-    Raises   GraphError if the parameters do not fit the graph; BackendError for float64 on another backend.
+    model        copied; the model's own arrays are not touched
+    backend      "native", "numba" or "reference"; None: kernels.backend chooses
+    dtype        float32, or float64 with the reference backend (then samples must be uint8 or float64)
+    limit_bytes  what `memory` may come to without scratch: a pass that would exceed it is refused with
+                 MemoryLimitError before it allocates, and evaluation takes chunks that fit; None: no limit
+    Raises       GraphError if the parameters do not fit the graph; BackendError for float64 on another backend;
+                 MemoryLimitError if the parameters alone exceed the limit.
     """
 
-    def __init__(self, model: Model, backend: str | None = None, dtype: DTypeLike = np.float32) -> None:
+    def __init__(
+        self,
+        model: Model,
+        backend: str | None = None,
+        dtype: DTypeLike = np.float32,
+        limit_bytes: int | None = None,
+    ) -> None:
         model.graph.check(model.params)
         self._backend, self._dtype = kernels.backend(backend), np.dtype(dtype)
         if self._dtype != np.float32 and not self._backend.__name__.endswith(".reference"):
             raise BackendError(f"dtype={self._dtype} with {self._backend.__name__}; expected float32, or reference")
         self.graph, self.spec = model.graph, ModelSpec.of(model.graph)
-        self._workspace = Workspace(self.graph, self.spec, model.params, self._backend, self._dtype)
+        self._workspace = Workspace(self.graph, self.spec, model.params, self._backend, self._dtype, limit_bytes)
         self._evaluation_batch: int | None = None
 
     @property
@@ -143,7 +152,8 @@ class GraphLearner:
         """An independent learner with equal parameters; it shares no memory with this one."""
         twin = object.__new__(GraphLearner)
         twin.__dict__ |= self.__dict__
-        twin._workspace = Workspace(self.graph, self.spec, self.params, self._backend, self._dtype)
+        limit = self._workspace.limit
+        twin._workspace = Workspace(self.graph, self.spec, self.params, self._backend, self._dtype, limit)
         return twin
 
     def release(self) -> None:
@@ -200,10 +210,12 @@ class GraphLearner:
             yield None if output is None else self._workspace.view(session, len(chunk), output)
 
     def _chunk(self) -> int:
-        """Examples per evaluation pass: a function of the graph alone, so that results do not depend on history."""
+        """Examples per evaluation pass: by graph and limit alone, so that results do not depend on history."""
         if self._evaluation_batch is None:
-            size = EVALUATION_BATCH
-            while size > 1 and lower(self.graph, self.spec, size, mode="evaluate").arena_bytes > EVALUATION_ARENA_BYTES:
+            size, room, work = EVALUATION_BATCH, EVALUATION_ARENA_BYTES, self._workspace
+            if work.limit is not None:
+                room = min(room, work.limit - work.params_bytes)
+            while size > 1 and lower(self.graph, self.spec, size, mode="evaluate").arena_bytes > room:
                 size //= 2
             self._evaluation_batch = size
         return self._evaluation_batch

@@ -6,6 +6,7 @@ largest pass asked for. The last few sets of programs are kept.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph
 from edgefl.learners.arena import aligned
 from edgefl.learners.base import Array, Delta, Samples
@@ -45,13 +47,23 @@ class Session:
 class Workspace:
     """Parameters, arena, counters and settings of one learner, and its sessions.
 
+    limit          bytes that `memory` may come to without the kernels' scratch; None: no limit
     loss, correct  what softmax_xent adds to
     hyper          what sgd reads: lr, momentum, weight decay, pull
     """
 
     def __init__(
-        self, graph: Graph, spec: ModelSpec, params: Mapping[str, Array], backend: ModuleType, dtype: np.dtype[Any]
+        self,
+        graph: Graph,
+        spec: ModelSpec,
+        params: Mapping[str, Array],
+        backend: ModuleType,
+        dtype: np.dtype[Any],
+        limit: int | None = None,
     ) -> None:
+        self.params_bytes = sum(aligned(value.size * dtype.itemsize) for value in params.values())
+        self.limit = limit
+        self._check_limit("a learner", self.params_bytes)
         self.params = _flat_views(params, dtype)
         self.loss, self.correct, self.hyper = np.zeros(1), np.zeros(1, np.int64), np.zeros(4, dtype)
         self.arena = aligned_bytes(0)
@@ -83,11 +95,22 @@ class Workspace:
         self._sessions.popitem()
 
     def prepare(self, session: Session, sizes: Collection[int]) -> None:
-        """Plan and bind the passes of these batch sizes; a larger arena drops every program bound to the old one."""
+        """Plan and bind the passes of these batch sizes; a larger arena drops every program bound to the old one.
+
+        Raises  MemoryLimitError, before anything is allocated, if these passes alone exceed the limit.
+        """
         for size in sizes:
             if size not in session.plans:
                 session.plans[size] = self._lower(session, size)
-        self._reserve(max(session.plans[size].arena_bytes for size in sizes))
+        arena_bytes = max(session.plans[size].arena_bytes for size in sizes)
+        if self.limit is not None and self._needed(max(arena_bytes, self.arena.nbytes)) > self.limit:
+            self._keep_only(session, sizes)
+            try:
+                self._check_limit(f"{session.mode} in batches of {max(sizes)}", self._needed(arena_bytes))
+            except MemoryLimitError:
+                self.drop_latest()
+                raise
+        self._reserve(arena_bytes)
         for size in sizes:
             if size not in session.programs:
                 index = np.zeros(size, np.int32)
@@ -118,12 +141,34 @@ class Workspace:
         sessions = list(self._sessions.values())
         scratch = getattr(self._backend, "scratch_bytes", None)
         return {
-            "params": sum(aligned(value.nbytes) for value in self.params.values()),
+            "params": self.params_bytes,
             "arena": self.arena.nbytes,
             "states": sum(value.nbytes for session in sessions for value in session.states.values()),
             "indices": sum(plan.index_bytes() for session in sessions for plan in session.plans.values()),
             "scratch": scratch() if scratch else 0,
         }
+
+    def _needed(self, arena_bytes: int) -> int:
+        """Bytes with that arena, once all plans of the kept sessions are bound."""
+        total = self.params_bytes + arena_bytes
+        for session in self._sessions.values():
+            states = {state for plan in session.plans.values() for state in plan.states}
+            total += sum(math.prod(state.shape) for state in states) * self._dtype.itemsize
+            total += sum(plan.index_bytes() for plan in session.plans.values())
+        return total
+
+    def _keep_only(self, session: Session, sizes: Collection[int]) -> None:
+        """Give back everything but the parameters and the plans of these batch sizes of the session asked for last."""
+        key, _ = self._sessions.popitem()
+        self.release()
+        session.plans = {size: session.plans[size] for size in sizes}
+        session.programs.clear()
+        session.states.clear()
+        self._sessions[key] = session
+
+    def _check_limit(self, what: str, needed: int) -> None:
+        if self.limit is not None and needed > self.limit:
+            raise MemoryLimitError(f"{what} needs {needed} bytes; limit_bytes={self.limit}")
 
     def _lower(self, session: Session, batch: int) -> Plan:
         return lower(

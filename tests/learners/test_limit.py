@@ -1,0 +1,79 @@
+"""A learner with a memory limit: what fits runs, what does not is refused by name before anything is allocated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgefl import rng
+from edgefl.errors import MemoryLimitError
+from edgefl.learners import SGD, GraphLearner
+from edgefl.learners.updates import Terms
+from edgefl.memory import Training, estimate
+from edgefl.selection import NeuronSet
+
+from .graphs import GRAPHS, model, samples
+
+GRAPH = GRAPHS["plain"]
+SIZE = 8
+DATA = samples(GRAPH, 64)
+BATCHES = [np.arange(start, start + SIZE, dtype=np.int32) for start in range(0, 64, SIZE)]
+NEEDED = estimate("exact", Training("plain", GRAPH, SIZE, examples=SIZE)).total
+
+
+def without_scratch(learner: GraphLearner) -> int:
+    held = learner.memory()
+    return sum(held.values()) - held["scratch"]
+
+
+def test_a_step_runs_within_exactly_what_it_needs() -> None:
+    limited, free = GraphLearner(model(GRAPH), limit_bytes=NEEDED), GraphLearner(model(GRAPH))
+    assert limited.fit(DATA, BATCHES, SGD(0.1)) == free.fit(DATA, BATCHES, SGD(0.1))
+    assert without_scratch(limited) == NEEDED
+
+
+def test_a_byte_less_is_refused_before_allocation() -> None:
+    learner = GraphLearner(model(GRAPH), limit_bytes=NEEDED - 1)
+    before = {name: value.copy() for name, value in learner.params.items()}
+    with pytest.raises(
+        MemoryLimitError, match=f"train in batches of 8 needs {NEEDED} bytes; limit_bytes={NEEDED - 1}$"
+    ):
+        learner.fit(DATA, BATCHES, SGD(0.1))
+    assert learner.memory()["arena"] == learner.memory()["indices"] == 0
+    for name, value in before.items():
+        np.testing.assert_array_equal(learner.params[name], value)
+    learner.fit(DATA, [batch[: SIZE // 2] for batch in BATCHES], SGD(0.1))
+
+
+def test_parameters_beyond_the_limit_are_refused() -> None:
+    with pytest.raises(MemoryLimitError, match=r"a learner needs [0-9]+ bytes; limit_bytes=100$"):
+        GraphLearner(model(GRAPH), limit_bytes=100)
+
+
+def test_old_passes_make_room_for_new_ones() -> None:
+    momentum = Training("plain", GRAPH, SIZE, keep=0.5, examples=SIZE, terms=Terms(momentum=True))
+    limit = max(NEEDED, estimate("exact", momentum).total) + 64  # the id lists differ a little from draw to draw
+    learner = GraphLearner(model(GRAPH), limit_bytes=limit)
+    for seed in range(8):
+        neurons = NeuronSet.draw(learner.spec, 0.5, rng.stream(seed, rng.NEURONS))
+        learner.fit(DATA, BATCHES[:1], SGD(0.1, momentum=0.5), neurons)
+        assert without_scratch(learner) <= limit
+    learner.fit(DATA, BATCHES[:1], SGD(0.1))
+    assert without_scratch(learner) <= limit
+
+
+def test_evaluation_takes_chunks_that_fit() -> None:
+    limited, free = GraphLearner(model(GRAPH), limit_bytes=NEEDED), GraphLearner(model(GRAPH))
+    limited.fit(DATA, BATCHES[:2], SGD(0.1))
+    free.fit(DATA, BATCHES[:2], SGD(0.1))
+    found, expected = limited.evaluate(DATA), free.evaluate(DATA)
+    assert found.correct == expected.correct
+    assert found.loss_sum == pytest.approx(expected.loss_sum, rel=1e-6)
+    assert without_scratch(limited) <= NEEDED
+    assert without_scratch(free) > NEEDED
+
+
+def test_a_clone_has_the_same_limit() -> None:
+    twin = GraphLearner(model(GRAPH), limit_bytes=NEEDED - 1).clone()
+    with pytest.raises(MemoryLimitError):
+        twin.fit(DATA, BATCHES, SGD(0.1))
