@@ -38,10 +38,10 @@ def estimate(account: str, training: Training) -> Footprint:
 
 
 def _of_passes(account: str, parts_of: Callable[[Pass], Parts]) -> Callable[[Training], Footprint]:
-    """An account of the largest training pass. Passes without a gradient are smaller than those with one."""
+    """An account of the method's largest pass."""
 
     def footprint(training: Training) -> Footprint:
-        found = {name: parts_of(each) for name, each in training.passes().items() if each.mode != "features"}
+        found = {name: parts_of(each) for name, each in training.passes().items()}
         phase = max(found, key=lambda name: sum(found[name].values()))
         about = (account, training.model, training.batch, training.keep, training.method)
         return Footprint(*about, found[phase], phase)

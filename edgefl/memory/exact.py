@@ -1,7 +1,8 @@
 """The account `exact`: what the native learner allocates for a way of training, tensor by tensor. Nothing is allocated.
 
 parts  params (parameters, each on a cache line of its own), arena (its peak, over the sizes of batch that occur),
-       states (velocities and the like), indices (id lists of the calls); features and summed gradients of PFLEGO
+       states (velocities and the like), indices (id lists of the calls); features and summed gradients of PFLEGO,
+       whose learner gives back the arena of one pass before the next
 Not in it: the kernels' packing memory where it is not in the plan (GraphLearner.memory reports it as scratch), the data
 set, the interpreter and its libraries.
 """

@@ -1,9 +1,11 @@
-"""What is being accounted for: a model, a batch and a method; and the passes a method's round consists of. Values only.
+"""What is being accounted for: a model, a batch and a method; and the training passes of its round. Values only.
 
 full    every parameter is trained
 fedspu  the full model is held, the active blocks of a share of its neurons are trained (ALGORITHMS 1)
 drop    the sub-model of a share of the neurons is held and trained (Random Dropout, FjORD)
 pflego  head steps on cached features of all examples, then one joint gradient in chunks of a batch (ALGORITHMS 6)
+
+Passes without a gradient (evaluation, features) take chunks that fit beside the parameters, and are in no account.
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ class Pass(NamedTuple):
     """One kind of step of a round: what the learner is asked to do, and what it holds meanwhile.
 
     batches  sizes of batch that occur, the largest first
-    mode     as in learners.lowering; "features" computes no gradient
+    mode     as in learners.lowering
     idle     parameters that are held and take no part
-    cached   bytes of features that are held from one pass to the next
+    cached   bytes of features that are held beside the learner, which gathers its batches from them
     summed   whether gradients of earlier chunks are held
     """
 
@@ -112,7 +114,6 @@ class Training:
         cached = FLOAT * examples * head.input_shape[0]
         trunk = tuple(info for name, info in graph.parameters().items() if name not in head.parameters())
         return {
-            "features": Pass(graph, None, chunks, "features", cached=cached),
             "head steps": Pass(head, None, (examples,), idle=trunk, cached=cached),
             "joint gradient": Pass(graph, None, chunks, "gradient", summed=examples > self.batch),
         }

@@ -1,0 +1,111 @@
+"""The account `exact` against learners: the bytes it names are those they hold, and a limit of that many is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from edgefl import models, rng
+from edgefl.errors import MemoryLimitError
+from edgefl.graph import Graph, Model
+from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.memory import Training, best, estimate, fit
+from edgefl.memory.training import head_of
+
+KEEPS = (0.2, 0.4, 0.6, 0.8, 1.0)
+INPUTS = {"digits_cnn": (1, 8, 8), "lenet5": (1, 28, 28), "pflego_mlp": (1, 28, 28), "pflego_omniglot": (1, 28, 28)}
+
+
+def model(graph: Graph) -> Model:
+    return Model(graph, graph.init(rng.stream(1, rng.INIT)))
+
+
+def data(graph: Graph, examples: int) -> Samples:
+    return Samples(np.zeros((examples, *graph.input_shape), np.uint8), np.zeros(examples, np.int32))
+
+
+def train(learner: GraphLearner, training: Training, examples: int) -> None:
+    """One epoch in the batches of `training`, the last of which may be smaller."""
+    order = np.arange(examples, dtype=np.int32)
+    batches = [order[start : start + training.batch] for start in range(0, examples, training.batch)]
+    learner.fit(data(learner.graph, examples), batches, SGD(0.0), training.trained[1])
+
+
+def held(learner: GraphLearner) -> dict[str, int]:
+    return {name: size for name, size in learner.memory().items() if name != "scratch"}
+
+
+@pytest.mark.parametrize("name", models.NAMES)
+def test_exact_is_what_the_learner_holds(name: str) -> None:
+    graph = models.build(name, INPUTS.get(name, (3, 32, 32)), 10)
+    learner = GraphLearner(model(graph))
+    for keep in KEEPS:
+        training = Training(name, graph, 2, keep=keep, examples=3)
+        train(learner, training, 3)
+        assert held(learner) == estimate("exact", training).parts
+        learner.release()
+
+
+def test_a_sub_model_is_accounted_as_the_smaller_learner_it_is() -> None:
+    graph = models.build("fedspu_emnist", (1, 28, 28), 62)
+    training = Training("emnist", graph, 16, "drop", 0.4, examples=16)
+    learner = GraphLearner(model(training.trained[0]))
+    train(learner, training, 16)
+    assert held(learner) == estimate("exact", training).parts
+
+
+def test_pflego_is_accounted_pass_by_pass() -> None:
+    graph = models.build("pflego_mlp", (1, 28, 28), 10)
+    joint = estimate("exact", Training("mlp", graph, 8, "pflego", examples=16))
+    learner = GraphLearner(model(graph))
+    learner.gradient(data(graph, 8), np.arange(8, dtype=np.int32))
+    assert joint.phase == "joint gradient"
+    assert {name: size for name, size in joint.parts.items() if name != "summed gradients"} == held(learner)
+    steps = estimate("exact", Training("mlp", graph, 1, "pflego", examples=2000))
+    head = head_of(graph)
+    pupil = GraphLearner(model(head))
+    features = Samples(np.zeros((2000, 200), np.float32), np.zeros(2000, np.int32))
+    pupil.fit(features, [np.arange(2000, dtype=np.int32)], SGD(0.0))
+    assert steps.phase == "head steps"
+    assert steps.parts["arena"] == pupil.memory()["arena"]
+    assert steps.parts["features"] == features.x.nbytes
+
+
+@pytest.mark.parametrize(("name", "limit", "batch"), [("fedspu_emnist", 3_000_000, 16), ("fedspu_cifar", 1_200_000, 3)])
+def test_what_fit_chooses_runs_and_the_next_larger_choice_is_refused(name: str, limit: int, batch: int) -> None:
+    graph = models.build(name, (3, 32, 32), 10)
+    choices = fit(Training(name, graph, batch), limit, KEEPS)
+    chosen = best(choices, batch)
+    assert chosen is not None
+    learner = GraphLearner(model(graph), limit_bytes=limit)
+    examples = 3 * chosen.batch - 1
+    train(learner, Training(name, graph, chosen.batch, keep=chosen.keep), examples)
+    learner.evaluate(data(graph, examples))
+    assert sum(held(learner).values()) <= limit
+    for keep, size in _larger(choices, chosen.keep, batch):
+        with pytest.raises(MemoryLimitError, match=f"limit_bytes={limit}"):
+            train(learner, Training(name, graph, size, keep=keep), 2 * size - 1)
+
+
+def _larger(choices: Sequence[tuple[float, int, object]], keep: float, batch: int) -> list[tuple[float, int]]:
+    """One example more at each share, and the batch asked for at the larger shares."""
+    return [(p, size + 1) for p, size, _ in choices] + [(p, batch) for p, _, _ in choices if p > keep]
+
+
+def test_nothing_fits_where_the_parameters_do_not() -> None:
+    graph = models.build("fedspu_emnist", (1, 28, 28), 62)
+    choices = fit(Training("emnist", graph, 16), 100_000, KEEPS)
+    assert [choice.batch for choice in choices] == [0] * len(KEEPS)
+    assert best(choices, 16) is None
+    assert all(choice.footprint.total > 100_000 for choice in choices)
+
+
+def test_a_batch_that_fits_nowhere_gives_the_largest_share_with_any_batch() -> None:
+    graph = models.build("fedspu_cifar", (3, 32, 32), 10)
+    choices = fit(Training("cifar", graph, 1), 1_000_000, KEEPS)
+    assert [choice.keep for choice in choices] == sorted(KEEPS, reverse=True)
+    chosen = best(choices, 4096)
+    assert chosen is not None
+    assert chosen == next(choice for choice in choices if choice.batch)
