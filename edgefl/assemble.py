@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from edgefl import models, partition, rng
 from edgefl.algorithms import Algorithm, FedSPU
 from edgefl.data import DataSet, load
-from edgefl.errors import DataError
 from edgefl.experiment import Experiment
-from edgefl.federation import Federation, Split
+from edgefl.federation import Federation, split
 from edgefl.learners import Samples
 from edgefl.partition import Indices
 
@@ -35,7 +34,8 @@ def assemble(experiment: Experiment, data_dir: str | os.PathLike[str] | None = N
     common = None
     if data.x_test is not None and data.y_test is not None:
         common = Samples(data.x_test, data.y_test, data.scale, data.shift)
-    clients = tuple(_split(experiment, client, share) for client, share in enumerate(shares))
+    parts = experiment.train_share, experiment.validation_share
+    clients = tuple(split(share, experiment.seed, client, *parts) for client, share in enumerate(shares))
     return Federation(graph, Samples(data.x, data.y, data.scale, data.shift), clients, experiment.seed, common)
 
 
@@ -67,15 +67,6 @@ def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> 
                         f"{name}: client {client} has 0 validation samples beside {len(split.train)} for training; "
                         f"expected at least 1: a larger validation_share, or es_set=test"
                     )
-
-
-def _split(experiment: Experiment, client: int, share: Indices) -> Split:
-    stream = rng.stream(experiment.seed, rng.SPLIT, client=client)
-    train, validation, test = partition.split(share, stream, experiment.train_share, experiment.validation_share)
-    if not len(train) or not len(test):
-        parts = f"{len(train)} training and {len(test)} test samples"
-        raise DataError(f"client {client} gets {parts} of {len(share)}; expected at least one of each: fewer clients")
-    return Split(train, validation, test)
 
 
 def _model(experiment: Experiment, data: DataSet) -> str:

@@ -15,6 +15,8 @@ from edgefl.errors import EdgeflError, RequestError
 
 COMMANDS = {  # name -> what it does; the module of that name in edgefl/commands/
     "simulate": "run federated methods without a network",
+    "deal": "write every client's samples to a file of its own",
+    "keys": "make device keys, and certificates",
     "doctor": "show backend, instruction set, threads, versions and data directories",
 }
 

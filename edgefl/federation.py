@@ -14,9 +14,12 @@ from queue import SimpleQueue
 import numpy as np
 from numpy.typing import NDArray
 
+from edgefl import partition, rng
 from edgefl.algorithms.base import Local
+from edgefl.errors import DataError
 from edgefl.graph import Graph, Model, Params
 from edgefl.learners import GraphLearner, Learner, Samples
+from edgefl.partition import Indices
 from edgefl.runs import Journal
 from edgefl.spec import ModelSpec
 
@@ -39,6 +42,19 @@ class Federation:
     clients: tuple[Split, ...]
     seed: int
     common: Samples | None = None
+
+
+def split(share: Indices, seed: int, client: int, train_share: float, validation_share: float) -> Split:
+    """A client's parts of its own samples; a function of the seed and the client alone.
+
+    Raises  DataError if the client gets no training or no test samples.
+    """
+    stream = rng.stream(seed, rng.SPLIT, client=client)
+    train, validation, test = partition.split(share, stream, train_share, validation_share)
+    if not len(train) or not len(test):
+        parts = f"{len(train)} training and {len(test)} test samples"
+        raise DataError(f"client {client} gets {parts} of {len(share)}; expected at least one of each: fewer clients")
+    return Split(train, validation, test)
 
 
 class Devices:

@@ -40,6 +40,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it
     "world": [
         "edgefl.__main__",
         "edgefl.assemble",
+        "edgefl.certificates",
         "edgefl.cli",
         "edgefl.commands",
         "edgefl.data",
@@ -49,11 +50,14 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it
         "edgefl.experiment",
         "edgefl.federation",
         "edgefl.files",
+        "edgefl.keys",
         "edgefl.partition",
         "edgefl.progress",
         "edgefl.report",
         "edgefl.runs",
+        "edgefl.shares",
         "edgefl.simulate",
+        "edgefl.tls",
     ],
 }
 ORDER = list(LAYERS)
@@ -67,6 +71,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "numpy": ["edgefl"],
     "torch": ["edgefl.nn", "edgefl.learners.torch"],
     "numba": ["edgefl.kernels.loops_conv"],
+    "cryptography": ["edgefl.certificates"],
     "safetensors": ["edgefl.durable", "edgefl.files", "edgefl.runs"],
     "msgspec": ["edgefl.wire"],
     "rich": ["edgefl.commands", "edgefl.data.download", "edgefl.progress", "edgefl.report"],

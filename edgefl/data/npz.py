@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -36,6 +37,13 @@ def read_npz(path: Path, group: str | None = None) -> DataSet:
     """
     with damage_named(str(path)), zipfile.ZipFile(path) as archive:
         return _Reader(path, archive).data_set(group)
+
+
+def read_integers(path: Path, keys: Sequence[str]) -> dict[str, Array]:
+    """Those of the named arrays that the file has, as int32 [n]. Raises DataError like read_npz."""
+    with damage_named(str(path)), zipfile.ZipFile(path) as archive:
+        reader = _Reader(path, archive)
+        return {key: reader.integers(key) for key in keys if key in reader.keys}
 
 
 class _Reader:

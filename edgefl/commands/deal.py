@@ -1,0 +1,36 @@
+"""`edgefl deal`: gives every client of an experiment its samples as a file of its own, for its device."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from edgefl.assemble import assemble
+from edgefl.commands.experiment_options import add_experiment, experiment_of
+from edgefl.errors import DataError, RequestError
+from edgefl.shares import share_file, write_share
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the experiment, and where the files go."""
+    add_experiment(parser)
+    parser.add_argument("--data-dir", help="where the data set's files lie")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a file device-0000.npz per client")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Writes the files. Raises RequestError before anything is written if the data cannot be dealt as asked."""
+    given = dict(vars(options))
+    out, data_dir = given.pop("out"), given.pop("data_dir")
+    try:
+        experiment = experiment_of(given, None)
+        federation = assemble(experiment, data_dir)
+    except (ValueError, DataError, OSError) as error:
+        raise RequestError(str(error)) from error
+    out.mkdir(parents=True, exist_ok=True)
+    for client in range(experiment.clients):
+        write_share(share_file(out, client), federation, client)
+    print(
+        f"{len(federation.data)} samples dealt to {experiment.clients} files in {out}, {share_file(out, 0).name} first"
+    )
+    return 0
