@@ -56,6 +56,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it
         "edgefl.report",
         "edgefl.runs",
         "edgefl.shares",
+        "edgefl.server",
         "edgefl.simulate",
         "edgefl.tls",
     ],

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 PROTOCOL = 1
+CHUNK_BYTES = 1 << 15  # of the initial model in one message
 
 Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
 Round = Annotated[int, Meta(ge=0, lt=1 << 31)]
@@ -91,7 +92,7 @@ class ModelChunk(Message, frozen=True):
     """Server: some bytes of the initial model. Chunks follow one another up to the last byte."""
 
     offset: Count
-    data: Annotated[bytes, Meta(min_length=1, max_length=1 << 15)]
+    data: Annotated[bytes, Meta(min_length=1, max_length=CHUNK_BYTES)]
 
 
 class Train(Message, frozen=True):

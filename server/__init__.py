@@ -1,0 +1,1 @@
+"""The server of a run; imported as edgefl.server."""

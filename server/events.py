@@ -1,0 +1,155 @@
+"""What the coordinator hears, what it asks for, and what must be durable: frozen values, no behaviour.
+
+A link is the number of one connection, never used twice in a process. Times are seconds of one monotonic clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from edgefl.algorithms.base import State
+from edgefl.wire.messages import Evaluated, Message, Trained
+
+Outcome = Literal["accepted", "late", "refused"]
+
+# Records: what the store saves. Each comes back to the coordinator in a Saved event once it is durable.
+
+
+@dataclass(frozen=True)
+class Enrolment:
+    """A client's first appearance; its capacity never changes afterwards."""
+
+    client: int
+    capacity: float
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A round has begun with these clients."""
+
+    round: int
+    clients: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A reply and what became of it. The payload of `message` is kept only for accepted replies of an open round."""
+
+    round: int
+    client: int
+    outcome: Outcome
+    reason: str
+    message: Trained
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A round is over: the method's state after it and its line of metrics (as simulate writes it, no evaluation)."""
+
+    round: int
+    state: State
+    line: dict[str, Any]
+    done: bool
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The evaluation after a round, as in simulate's metrics."""
+
+    round: int
+    bundle: dict[str, Any]
+
+
+Record = Enrolment | Opened | Judged | Closed | Scored
+
+# Events: what happens to the coordinator.
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A device has proven who it is. `client` None asks for a free id.
+
+    pending  the round of a reply that it has not seen acknowledged, 0 if there is none
+    """
+
+    link: int
+    client: int | None
+    capacity: float
+    pending: int
+
+
+@dataclass(frozen=True)
+class Left:
+    """The connection is gone."""
+
+    link: int
+
+
+@dataclass(frozen=True)
+class Received:
+    """A message of an admitted device."""
+
+    link: int
+    message: Trained | Evaluated
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The record is durable."""
+
+    record: Record
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed; only the `now` of the call matters."""
+
+
+Event = Joined | Left | Received | Saved | Tick
+
+# Actions: what the coordinator asks for, carried out in order.
+
+
+@dataclass(frozen=True)
+class Admit:
+    """The device on this link is enrolled, durably, as this client: welcome it. Only then is anything sent to it."""
+
+    link: int
+    client: int
+
+
+@dataclass(frozen=True)
+class Send:
+    link: int
+    message: Message
+
+
+@dataclass(frozen=True)
+class Close:
+    """Refuse the connection for this reason."""
+
+    link: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Save:
+    """Make the record durable, then report Saved."""
+
+    record: Record
+
+
+@dataclass(frozen=True)
+class WakeAt:
+    """Call with a Tick at this time; replaces an earlier wish. None: no wish."""
+
+    time: float | None
+
+
+@dataclass(frozen=True)
+class Done:
+    """The run is over and every device that is connected has been told."""
+
+
+Action = Admit | Send | Close | Save | WakeAt | Done
