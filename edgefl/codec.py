@@ -60,6 +60,7 @@ from edgefl.codec_format import (
 )
 from edgefl.codec_ids import encode_ids
 from edgefl.codec_read import decode
+from edgefl.codec_sets import write_sets
 from edgefl.errors import CodecError, SelectionError
 from edgefl.update import Axes, Block, Flat, Ids, Update
 
@@ -97,7 +98,7 @@ def encode(update: Update, spec: ModelSpec, *, values: str = "float32", known: N
     sets = Sets(known.active, known.keys) if known is not None else _collect_sets(blocks, spec)
     for name, block in blocks.items():
         _check_axes(name, block, spec, sets)
-    set_table, set_bytes = (b"", b"") if known is not None else _write_sets(sets, spec)
+    set_table, set_bytes = (b"", b"") if known is not None else write_sets(sets, spec)
     block_table, flat_bytes = _write_blocks(blocks, spec)
     flags = FLOAT16 * (values == "float16") | KNOWN * (known is not None)
     header = HEADER.pack(MAGIC, VERSION, flags, len(set_table) // ENTRY.size, spec.fingerprint, len(blocks))
@@ -163,16 +164,6 @@ def _brief(ids: Ids | None) -> str:
     if ids is None:
         return "all neurons"
     return f"{ids.neurons.size} of {ids.size} neurons x {ids.repeat}, {ids.neurons[:5].tolist()}..."
-
-
-def _write_sets(sets: Sets, spec: ModelSpec) -> tuple[bytes, bytes]:
-    number = {group: i for i, group in enumerate(spec.groups)}
-    table, payload = [], []
-    for group, neurons in sets.active.items():
-        coding, data = encode_ids(f"group {group!r}", neurons, spec.groups[group], sets.keys.get(group))
-        table.append(ENTRY.pack(number[group], coding, neurons.size))
-        payload.append(data)
-    return b"".join(table), b"".join(payload)
 
 
 def _write_blocks(blocks: Mapping[str, Block], spec: ModelSpec) -> tuple[bytes, bytes]:

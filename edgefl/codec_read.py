@@ -7,7 +7,6 @@ every check has a named test. The format is in codec.py.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,10 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefl.codec_format import (
-    ALIGNMENT,
     AXES,
     DENSE,
-    ENTRY,
     FLAT,
     FLOAT16,
     HASH_BYTES,
@@ -30,21 +27,13 @@ from edgefl.codec_format import (
     Sets,
 )
 from edgefl.codec_ids import Coding, decode_ids, size_of
+from edgefl.codec_sets import Entry, Reader, read_sets, read_table
 from edgefl.errors import CodecError
 from edgefl.update import Axes, Block, Flat, Update, block_shape
 
 if TYPE_CHECKING:
     from edgefl.selection import NeuronSet
     from edgefl.spec import ModelSpec
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """A row of a table: a group or parameter by name, its coding, and its number of ids or values."""
-
-    name: str
-    coding: int
-    count: int
 
 
 def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | None = None) -> Update:
@@ -58,12 +47,12 @@ def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | None 
     """
     if len(data) > limit:
         raise CodecError(f"payload of {len(data)} bytes; the limit is {limit}")
-    reader = _Reader(bytes(data))
+    reader = Reader(bytes(data))
     is_float16, set_count, block_count = _read_header(reader, spec, known)
-    set_table = _read_table(reader, "id set", "group", set_count, list(spec.groups))
-    block_table = _read_table(reader, "block", "parameter", block_count, list(spec.params))
+    set_table = read_table(reader, "id set", "group", set_count, list(spec.groups))
+    block_table = read_table(reader, "block", "parameter", block_count, list(spec.params))
     _check_values_are_there(reader, block_table, is_float16)
-    sets = Sets(known.active, known.keys) if known is not None else _read_sets(reader, set_table, spec)
+    sets = Sets(known.active, known.keys) if known is not None else read_sets(reader, set_table, spec)
     indices = [_read_index(reader, entry, spec, sets) for entry in block_table]
     _check_sets_are_read(set_table, block_table, spec)
     reader.skip_padding()
@@ -77,27 +66,7 @@ def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | None 
     )
 
 
-class _Reader:
-    """A position in a payload."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def take(self, what: str, size: int) -> memoryview:
-        left = len(self.data) - self.at
-        if size > left:
-            raise CodecError(f"{what}: {left} bytes left; expected {size}")
-        self.at += size
-        return memoryview(self.data)[self.at - size : self.at]
-
-    def skip_padding(self) -> None:
-        padding = self.take("padding", -self.at % ALIGNMENT)
-        if any(padding):
-            raise CodecError(f"padding {padding.hex()}; expected zero bytes")
-
-
-def _read_header(reader: _Reader, spec: ModelSpec, known: NeuronSet | None) -> tuple[bool, int, int]:
+def _read_header(reader: Reader, spec: ModelSpec, known: NeuronSet | None) -> tuple[bool, int, int]:
     """Whether values are float16, the number of id sets and the number of blocks."""
     magic, version, flags, set_count, fingerprint, block_count = HEADER.unpack(reader.take("header", HEADER.size))
     if magic != MAGIC:
@@ -116,7 +85,7 @@ def _read_header(reader: _Reader, spec: ModelSpec, known: NeuronSet | None) -> t
     return bool(flags & FLOAT16), set_count, block_count
 
 
-def _read_selection(reader: _Reader, is_known: bool, known: NeuronSet | None) -> None:
+def _read_selection(reader: Reader, is_known: bool, known: NeuronSet | None) -> None:
     if known is None:
         if is_known:
             raise CodecError("payload without ids; expected one that carries its neuron ids")
@@ -129,20 +98,7 @@ def _read_selection(reader: _Reader, is_known: bool, known: NeuronSet | None) ->
         raise CodecError(f"neuron set {found.hex()}; expected {expected.hex()}")
 
 
-def _read_table(reader: _Reader, what: str, member: str, count: int, names: list[str]) -> list[_Entry]:
-    """Entries with the names of their groups or parameters, whose numbers must increase."""
-    data, entries, last = reader.take(f"table of {count} {what}s", count * ENTRY.size), [], -1
-    for number, coding, size in ENTRY.iter_unpack(data):
-        if number >= len(names):
-            raise CodecError(f"{what} of {member} {number}; expected {member}s below {len(names)}")
-        if number <= last:
-            raise CodecError(f"{what} of {member} {number} after {last}; expected each once and in order")
-        entries.append(_Entry(names[number], coding, size))
-        last = number
-    return entries
-
-
-def _check_values_are_there(reader: _Reader, table: list[_Entry], is_float16: bool) -> None:
+def _check_values_are_there(reader: Reader, table: list[Entry], is_float16: bool) -> None:
     """A payload must send the values it claims before its ids are expanded: they may take more memory than it does."""
     expected = _width(is_float16) * sum(entry.count for entry in table)
     left = len(reader.data) - reader.at
@@ -150,20 +106,7 @@ def _check_values_are_there(reader: _Reader, table: list[_Entry], is_float16: bo
         raise CodecError(f"index and values: {left} bytes left; expected at least {expected}")
 
 
-def _read_sets(reader: _Reader, table: list[_Entry], spec: ModelSpec) -> Sets:
-    active: dict[str, npt.NDArray[np.int32]] = {}
-    keys: dict[str, int | None] = {}
-    for entry in table:
-        n, k, where = spec.groups[entry.name], entry.count, f"group {entry.name!r}"
-        if not 0 < k < n:
-            raise CodecError(f"{where}: {k} active neurons of {n}; expected at least 1, and not all")
-        data = reader.take(f"ids of {where}", size_of(where, entry.coding, n, k, seed_allowed=True))
-        ids, keys[entry.name] = decode_ids(where, entry.coding, data, n, k)
-        active[entry.name] = ids.astype(np.int32)
-    return Sets(active, keys)
-
-
-def _read_index(reader: _Reader, entry: _Entry, spec: ModelSpec, sets: Sets) -> Axes | Flat | None:
+def _read_index(reader: Reader, entry: Entry, spec: ModelSpec, sets: Sets) -> Axes | Flat | None:
     """The index of a block, which gives as many values as its entry says."""
     param, where = spec.params[entry.name], f"block {entry.name!r}"
     index: Axes | Flat | None = None
@@ -181,7 +124,7 @@ def _read_index(reader: _Reader, entry: _Entry, spec: ModelSpec, sets: Sets) -> 
     return index
 
 
-def _read_flat(reader: _Reader, where: str, entry: _Entry, n: int) -> Flat:
+def _read_flat(reader: Reader, where: str, entry: Entry, n: int) -> Flat:
     if entry.count > n:
         raise CodecError(f"{where} of {entry.count} values; expected at most {n}")
     coding = entry.coding - FLAT
@@ -189,7 +132,7 @@ def _read_flat(reader: _Reader, where: str, entry: _Entry, n: int) -> Flat:
     return Flat(decode_ids(where, coding, data, n, entry.count)[0], n)
 
 
-def _check_sets_are_read(set_table: list[_Entry], block_table: list[_Entry], spec: ModelSpec) -> None:
+def _check_sets_are_read(set_table: list[Entry], block_table: list[Entry], spec: ModelSpec) -> None:
     params = (spec.params[entry.name] for entry in block_table if entry.coding == AXES)
     read = {axis.group for param in params for axis in (param.rows, param.cols) if axis is not None}
     for entry in set_table:
@@ -197,7 +140,7 @@ def _check_sets_are_read(set_table: list[_Entry], block_table: list[_Entry], spe
             raise CodecError(f"ids of group {entry.name!r}, which no block reads; expected none")
 
 
-def _read_values(reader: _Reader, table: list[_Entry], is_float16: bool) -> list[npt.NDArray[np.float32]]:
+def _read_values(reader: Reader, table: list[Entry], is_float16: bool) -> list[npt.NDArray[np.float32]]:
     """One flat float32 array per block; views of the payload unless they had to be widened."""
     bounds = np.cumsum([0, *(entry.count for entry in table)])
     data = reader.take("values", _width(is_float16) * int(bounds[-1]))

@@ -34,7 +34,15 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it
         "edgefl.submodel",
         "edgefl.update",
     ],
-    "bytes": ["edgefl.codec", "edgefl.codec_format", "edgefl.codec_ids", "edgefl.codec_read", "edgefl.wire"],
+    "bytes": [
+        "edgefl.codec",
+        "edgefl.codec_format",
+        "edgefl.codec_ids",
+        "edgefl.codec_neurons",
+        "edgefl.codec_read",
+        "edgefl.codec_sets",
+        "edgefl.wire",
+    ],
     "learning": ["edgefl.learners", "edgefl.memory", "edgefl.nn"],
     "methods": ["edgefl.algorithms"],
     "world": [
