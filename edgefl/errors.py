@@ -39,3 +39,19 @@ class RunError(EdgeflError):
 
 class RequestError(EdgeflError):
     """Something that cannot be done as it was asked for on the command line."""
+
+
+class ProtocolError(EdgeflError):
+    """A conversation between server and device that breaks the protocol."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """Bytes or a message from the peer that the protocol does not allow. Tell it why and close."""
+
+
+class LocalProtocolError(ProtocolError):
+    """A message that we must not send: in this state, of these values, or of this size. Nothing was sent."""
+
+
+class AuthError(EdgeflError):
+    """A peer that has not shown that it knows the key it should."""

@@ -2,8 +2,9 @@
 who may say what when (connection.py).
 
 msgspec checks every field while it decodes, in C and with no code of ours; an unknown field, a wrong type or a number
-out of its range is an error that names the place. Nothing is evaluated, and nothing larger than the frame is allocated.
-Payloads are the bytes of codec.py, one per named update, and stay bytes here.
+out of its range is an error that names the place. Nothing is evaluated. Every list and dict has a largest length, which
+is checked before its first item is made, so that a message takes little more memory than its frame. Payloads are the
+bytes of codec.py, one per named update, and stay bytes here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from msgspec import Meta, Struct
 
 PROTOCOL = 1
 CHUNK_BYTES = 1 << 15  # of the initial model in one message
+LONGEST_TEXT = 1000  # characters of a reason
 
 Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
 Round = Annotated[int, Meta(ge=0, lt=1 << 31)]
@@ -23,7 +25,7 @@ Nonce = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Proof = Annotated[bytes, Meta(max_length=32)]  # empty where the run has no keys
 Name = Annotated[str, Meta(max_length=64)]
-Text = Annotated[str, Meta(max_length=1000)]
+Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
 Plain = bool | int | float | str | None
 Payload = Annotated[dict[Name, bytes], Meta(max_length=16)]
 
@@ -75,7 +77,7 @@ class Welcome(Message, frozen=True):
     clients: Client
     seed: Count
     method: Name
-    options: dict[Name, Plain | list[Plain]]
+    options: Annotated[dict[Name, Plain | Annotated[list[Plain], Meta(max_length=1000)]], Meta(max_length=64)]
     values: Literal["float32", "float16"]
     shares: tuple[float, float]
     model_bytes: Count
@@ -106,7 +108,7 @@ class Train(Message, frozen=True):
     round: Round
     selection: bytes
     payload: Payload
-    settings: dict[Name, Plain]
+    settings: Annotated[dict[Name, Plain], Meta(max_length=64)]
     deadline_s: float | None
 
 
@@ -198,7 +200,17 @@ def encode(message: Message) -> bytes:
     return _encoder.encode(message)
 
 
-def decode(number: int, data: bytes | memoryview) -> Message:
+def check(message: Message) -> None:
+    """Raise msgspec.ValidationError, TypeError or another ValueError if the receiver would refuse a field.
+
+    Bytes of payloads have no limit of their own and are not looked at.
+    """
+    if isinstance(message, Train | Trained | Evaluate):
+        message = msgspec.structs.replace(message, payload=dict.fromkeys(message.payload, b""))
+    decode(NUMBERS[type(message)], encode(message))
+
+
+def decode(number: int, data: bytes | bytearray) -> Message:
     """The message of that type. Raises KeyError for an unknown number, msgspec.DecodeError for bad bytes."""
-    message: Message = _decoders[number].decode(data)
+    message: Message = _decoders[number].decode(memoryview(data))
     return message

@@ -1,0 +1,112 @@
+"""Messages cut into frames, and frames found again in a stream of bytes. Not what the bodies mean (messages.py).
+
+    header   2  magic "EF"
+             1  version, 1
+             1  type of the message (messages.TYPES)
+             4  sequence number: 0 for a direction's first frame, one more for each that follows
+             4  length of the body in bytes, at least 1
+             4  CRC-32 of the 9 bytes of type, sequence number and length, then of the body
+    body     the message
+
+All numbers are little-endian and unsigned. A header is checked as soon as it is there, before any of its body is kept.
+The checksum finds accidents; that nobody changes the bytes on their way is the business of TLS.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+from zlib import crc32
+
+from edgefl.errors import LocalProtocolError, RemoteProtocolError
+
+MAGIC, VERSION = b"EF", 1
+HEADER = struct.Struct("<2sBBIII")
+CHECKED = slice(3, 12)  # the part of a header that its checksum covers
+LARGEST = 2**32 - 1  # sequence number, and length of a body
+
+
+class Header(NamedTuple):
+    magic: bytes
+    version: int
+    type: int
+    sequence: int
+    length: int
+    checksum: int
+
+
+def encode(type: int, sequence: int, body: bytes) -> bytes:
+    """The frame of a message. Raises LocalProtocolError if the body is empty, or it or the number is beyond 32 bits."""
+    if not 0 < len(body) <= LARGEST:
+        raise LocalProtocolError(f"frame of {len(body)} bytes; expected 1 to {LARGEST}")
+    if sequence > LARGEST:
+        raise LocalProtocolError(f"frame {sequence} of a connection; expected at most {LARGEST}, then a new connection")
+    head = HEADER.pack(MAGIC, VERSION, type, sequence, len(body), 0)
+    return HEADER.pack(MAGIC, VERSION, type, sequence, len(body), crc32(body, crc32(head[CHECKED]))) + body
+
+
+class Decoder:
+    """One direction of a connection: bytes in, in pieces of any size; whole frames out. O(bytes) for any pieces.
+
+    cap  largest body accepted; it may be changed between two frames
+
+    Between calls it holds no more than the frame that has begun, plus the eighth that a bytearray keeps to grow.
+    """
+
+    def __init__(self, cap: int) -> None:
+        self.cap = cap
+        self._sequence = 0
+        self._head = bytearray()
+        self._header: Header | None = None  # of the frame that has begun, once it is complete
+        self._body = bytearray()
+
+    @property
+    def mid_frame(self) -> bool:
+        """Whether a frame has begun and is not complete: the stream must not end here."""
+        return bool(self._head)
+
+    def receive(self, data: bytes) -> Iterator[tuple[int, bytearray]]:
+        """Type and body of each frame that `data` completes. Lazy: take all of them before the next call.
+
+        Raises  RemoteProtocolError at the first frame that is malformed, not the next one or above the cap; the stream
+                is then of no more use.
+        """
+        rest = memoryview(data)
+        while rest:
+            if self._header is None:
+                rest = _move(rest, self._head, HEADER.size)
+                if len(self._head) < HEADER.size:
+                    return
+                self._header = self._checked(Header(*HEADER.unpack(self._head)))
+            rest = _move(rest, self._body, self._header.length)
+            if len(self._body) == self._header.length:
+                yield self._finish(self._header)
+
+    def _checked(self, header: Header) -> Header:
+        if header.magic != MAGIC:
+            raise RemoteProtocolError(f"frame with magic {header.magic!r}; expected {MAGIC!r}")
+        if header.version != VERSION:
+            raise RemoteProtocolError(f"frame of version {header.version}; expected {VERSION}")
+        if header.sequence != self._sequence:
+            raise RemoteProtocolError(f"frame with sequence number {header.sequence}; expected {self._sequence}")
+        if not header.length:
+            raise RemoteProtocolError("frame of 0 bytes; expected at least 1")
+        if header.length > self.cap:
+            raise RemoteProtocolError(f"frame of {header.length} bytes; the limit is {self.cap}")
+        return header
+
+    def _finish(self, header: Header) -> tuple[int, bytearray]:
+        checksum = crc32(self._body, crc32(self._head[CHECKED]))
+        if checksum != header.checksum:
+            raise RemoteProtocolError(f"frame with checksum {header.checksum:#010x}; expected {checksum:#010x}")
+        body, self._body, self._head, self._header = self._body, bytearray(), bytearray(), None
+        self._sequence += 1
+        return header.type, body
+
+
+def _move(source: memoryview, target: bytearray, size: int) -> memoryview:
+    """Fill `target` up to `size` bytes; what is left of `source`."""
+    count = size - len(target)
+    target += source[:count]
+    return source[count:]
