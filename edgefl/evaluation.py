@@ -14,6 +14,7 @@ from edgefl.algorithms.base import MODEL, Algorithm, State, evaluate
 from edgefl.federation import Devices, Federation
 from edgefl.graph import Params
 from edgefl.learners.base import Evaluation
+from edgefl.metrics import accuracies
 
 
 class Evaluator:
@@ -39,10 +40,10 @@ class Evaluator:
         """The accuracies of this state, as JSON values. Every client has test samples."""
         result: dict[str, Any] = {}
         if self._algorithm.keeps_model:
-            result["personal"] = _summary(self._all(lambda client: self._personal_of(state, client)))
+            result["personal"] = accuracies(self._all(lambda client: self._personal_of(state, client)))
         if MODEL in state.arrays:
             model = state.arrays[MODEL]
-            result["global_local"] = _summary(self._all(lambda client: self._global_of(model, client)))
+            result["global_local"] = accuracies(self._all(lambda client: self._global_of(model, client)))
             if self._federation.common is not None:
                 with self._devices.learner(model) as learner:
                     common = learner.evaluate(self._federation.common)
@@ -65,15 +66,3 @@ class Evaluator:
     def _global_of(self, model: Params, client: int) -> Evaluation:
         with self._devices.learner(model) as learner:
             return learner.evaluate(self._federation.data, self._federation.clients[client].test)
-
-
-def _summary(clients: list[Evaluation]) -> dict[str, Any]:
-    correct = [found.correct for found in clients]
-    examples = [found.examples for found in clients]
-    shares = [c / n for c, n in zip(correct, examples, strict=True)]
-    return {
-        "accuracy": sum(shares) / len(shares),
-        "accuracy_weighted": sum(correct) / sum(examples),
-        "correct": correct,
-        "examples": examples,
-    }

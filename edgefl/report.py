@@ -17,7 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from edgefl.runs import read_metrics
+from edgefl.errors import RunError
 
 PERSONAL, GLOBAL, COMMON = "personal", "global_local", "global_common"
 
@@ -67,11 +67,18 @@ class Tiers:
     memory_bytes: dict[float, int]
 
 
-def summarise(method: str, path: Path, tiers: Tiers, server: dict[str, Any]) -> Summary:
-    """Adds up the metrics of a finished run. `server`: what the method's server recorded beside its arrays."""
-    lines = list(read_metrics(path))
-    records = [record for line in lines for record in line["clients"]]
-    last = lines[-1]["evaluation"]
+def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server: dict[str, Any]) -> Summary:
+    """Adds up the metrics of a run, a line per round, up to its last evaluation. Clients that did not answer in a round
+    count in its bytes alone.
+
+    server  what the method's server recorded beside its arrays
+    Raises  RunError if no round has been evaluated.
+    """
+    records = [record for line in lines for record in line["clients"] if record["status"] != "absent"]
+    evaluations = [line["evaluation"] for line in lines if line.get("evaluation")]
+    if not evaluations:
+        raise RunError(f"{method}: {len(lines)} rounds and no evaluation; expected at least one")
+    last = evaluations[-1]
     return Summary(
         method=method,
         rounds=len(lines),
@@ -101,13 +108,13 @@ def _tier(p: float, tiers: Tiers, records: list[dict[str, Any]], evaluation: dic
     clients = [client for client, keep in enumerate(tiers.keep) if keep == p]
     mine = [record for record in records if tiers.keep[record["client"]] == p]
     found = evaluation[PERSONAL if PERSONAL in evaluation else GLOBAL]
-    tested = [found["correct"][k] / found["examples"][k] for k in clients]
+    tested = [found["correct"][k] / found["examples"][k] for k in clients if found["examples"][k] is not None]
     rounds = max(len(mine), 1)
     return {
         "keep": p,
         "clients": len(clients),
         "client_rounds": len(mine),
-        "accuracy": sum(tested) / len(tested),
+        "accuracy": sum(tested) / len(tested) if tested else math.nan,
         "bytes": sum(record["down"] + record["up"] for record in mine) / rounds,
         "dense_bytes": 2 * 4 * tiers.scalars,
         "seconds": sum(record["seconds"] for record in mine) / rounds,
@@ -115,13 +122,12 @@ def _tier(p: float, tiers: Tiers, records: list[dict[str, Any]], evaluation: dic
     }
 
 
-def _curve(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _curve(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Accuracy and payload bytes so far, at every evaluated round."""
     points, sent = [], 0
     for line in lines:
         sent += sum(line["down"].values()) + sum(line["up"].values())
-        if "evaluation" in line:
-            evaluation = line["evaluation"]
+        if evaluation := line.get("evaluation"):
             accuracy = evaluation[PERSONAL if PERSONAL in evaluation else GLOBAL]["accuracy"]
             points.append({"round": line["round"], "accuracy": accuracy, "payload_bytes": sent})
     return points
@@ -198,7 +204,7 @@ def gains(summaries: list[Summary]) -> list[str]:
 def precision(summaries: list[Summary]) -> str:
     """How far chance alone moves these accuracies: the largest binomial standard error among the methods."""
     tested = [s.evaluation[s.kind] for s in summaries]
-    samples = sum(tested[0]["examples"])
+    samples = sum(examples or 0 for examples in tested[0]["examples"])
     error = max(math.sqrt(t["accuracy_weighted"] * (1 - t["accuracy_weighted"]) / samples) for t in tested)
     return f"One seed, {samples} test samples: the standard error of an accuracy is up to {100 * error:.1f} points."
 

@@ -1,28 +1,27 @@
 """The round loop with no network: the definition of correct for the server.
 
-Every payload passes through encode and decode in both directions; every client's model and private values live in files
-of the run directory. The result depends on the method, the federation and the seed alone: not on the number of workers,
-nor on being killed and resumed. Not the command line (cli.py), not the evaluation (evaluation.py).
+Every payload passes through the messages of the protocol in both directions; every client's model and private values
+live in files of the run directory. The result depends on the method, the federation and the seed alone: not on the
+number of workers, nor on being killed and resumed. Not the command line (cli.py), not the evaluation (evaluation.py).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from edgefl import codec, kernels, rng
-from edgefl.algorithms.base import Algorithm, Plan, Reply, State, Tally, Task, refuse
-from edgefl.codec import Sizes
+from edgefl import kernels, rng
+from edgefl.algorithms.base import Algorithm, Plan, Reply, State, Tally, Task
 from edgefl.evaluation import Evaluator
+from edgefl.exchange import plan_of, read_answer, train_message, trained_message
 from edgefl.federation import Devices, Federation
+from edgefl.metrics import ClientRound, round_line
 from edgefl.runs import Journal
-from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec
-from edgefl.update import Update
 
 
 @dataclass(frozen=True)
@@ -108,72 +107,33 @@ class _Simulation:
 
     def _round(self, state: State, round: int, plans: list[Plan]) -> tuple[State, dict[str, Any]]:
         started = time.perf_counter()
-        outcomes = list(self.pool.map(lambda plan: self._client_round(plan), plans))
+        outcomes = list(self.pool.map(self._client_round, plans))
         tally = Tally(self.spec)
         for plan, outcome in sorted(zip(plans, outcomes, strict=True), key=lambda pair: pair[0].client):
-            if outcome.refusal is None:
+            if outcome.reply is not None:
                 self.algorithm.fold(tally, plan, outcome.reply)
         state = self.algorithm.finish(self.task, state, tally, round)
-        line: dict[str, Any] = {
-            "round": round,
-            "clients": [_record(*pair) for pair in zip(plans, outcomes, strict=True)],
-        }
-        line["down"] = _parts(_sum([outcome.down for outcome in outcomes]))
-        line["up"] = _parts(_sum([outcome.up for outcome in outcomes]))
-        if "running" in state.values:
-            line["running"] = len(state.values["running"])
-        line["seconds"] = time.perf_counter() - started
-        return state, line
+        seconds = time.perf_counter() - started
+        return state, round_line(round, [outcome.record for outcome in outcomes], state, seconds)
 
     def _client_round(self, plan: Plan) -> _Outcome:
         """One client's part of a round: the message down, training, the message up, and its private files."""
-        payload, down = self._send(plan.payload, None)
+        down = train_message(plan, self.spec, self.settings.values)
+        received = plan_of(down, plan.client, self.spec)
         with self.devices.local(plan.client, self.initial) as local:
             started = time.perf_counter()
-            reply = self.algorithm.train(local, replace(plan, payload=payload))
+            reply = self.algorithm.train(local, received)
             seconds = time.perf_counter() - started
-            sent, up = self._send(reply.payload, plan.selection)
-            reply = replace(reply, payload=sent)
-            refusal = refuse(plan, reply)
-            if refusal is None and self.algorithm.keeps_model:
+            up = trained_message(reply, received.selection, self.spec, self.settings.values, seconds)
+            answer = read_answer(up, plan, self.spec)
+            if answer.reply is not None and self.algorithm.keeps_model:
                 self.journal.save_local(plan.client, plan.round, local.learner.params, local.private)
                 self.evaluator.forget(plan.client)
-        return _Outcome(reply, down, up, seconds, refusal)
-
-    def _send(self, payload: Mapping[str, Update], known: NeuronSet | None) -> tuple[dict[str, Update], Sizes]:
-        """What arrives at the other side, and the bytes it took. `known`: the receiver knows the neurons' ids."""
-        arrived, sizes = {}, []
-        for name, update in payload.items():
-            data = codec.encode(update, self.spec, values=self.settings.values, known=known)
-            sizes.append(codec.sizes(data))
-            arrived[name] = codec.decode(data, self.spec, limit=len(data), known=known)
-        return arrived, _sum(sizes)
+        return _Outcome(answer.reply, ClientRound.answered(plan, down, up, answer))
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    reply: Reply
-    down: Sizes
-    up: Sizes
-    seconds: float
-    refusal: str | None
+class _Outcome(NamedTuple):
+    """The reply to fold, if any, and what the metrics say of it."""
 
-
-def _record(plan: Plan, outcome: _Outcome) -> dict[str, Any]:
-    """One client's entry in the metrics line of a round."""
-    record: dict[str, Any] = {"client": plan.client, **plan.settings}
-    record.update(examples=outcome.reply.examples, steps=outcome.reply.steps)
-    if outcome.refusal is None:
-        record.update(status=outcome.reply.status, **outcome.reply.metrics)
-    else:
-        record.update(status="refused", reason=outcome.refusal)
-    record.update(down=outcome.down.total, up=outcome.up.total, seconds=outcome.seconds)
-    return record
-
-
-def _sum(sizes: list[Sizes]) -> Sizes:
-    return Sizes(sum(s.values for s in sizes), sum(s.index for s in sizes), sum(s.header for s in sizes))
-
-
-def _parts(sizes: Sizes) -> dict[str, int]:
-    return {"values": sizes.values, "index": sizes.index, "header": sizes.header}
+    reply: Reply | None
+    record: ClientRound

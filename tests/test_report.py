@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import math
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from edgefl.errors import RunError
 from edgefl.report import Summary, Tiers, gains, precision, print_tables, summarise
 
 TIERS = Tiers(scalars=10, keep=[0.5, 1.0], memory_bytes={0.5: 1000, 1.0: 2000})
@@ -31,15 +31,14 @@ def client(number: int, **changes: Any) -> dict[str, Any]:
     return {"client": number, "status": "on", "down": 35, "up": 35, "seconds": 0.5, **changes}
 
 
-def summary(path: Path, lines: list[dict[str, Any]], method: str = "fedspu") -> Summary:
-    (path / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
-    return summarise(method, path, TIERS, {"round_lt_C": 1})
+def summary(lines: list[dict[str, Any]], method: str = "fedspu") -> Summary:
+    return summarise(method, lines, TIERS, {"round_lt_C": 1})
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> Summary:
+def plain() -> Summary:
     both = [client(0), client(1, status="refused", seconds=1.5)]
-    return summary(tmp_path, [line(1, both), line(2, both, correct=[5, 20])])
+    return summary([line(1, both), line(2, both, correct=[5, 20])])
 
 
 def test_bytes_of_all_rounds_are_added_by_kind(plain: Summary) -> None:
@@ -68,18 +67,18 @@ def test_the_curve_has_the_evaluated_rounds_and_the_bytes_so_far(plain: Summary)
     assert plain.curve == [{"round": 2, "accuracy": 0.75, "payload_bytes": 280}]
 
 
-def test_early_stopping_is_compared_with_the_same_method_without_it(plain: Summary, tmp_path: Path) -> None:
-    stopped = summary(tmp_path, [line(1, [client(0)], correct=[6, 20])], "fedspu-es")
+def test_early_stopping_is_compared_with_the_same_method_without_it(plain: Summary) -> None:
+    stopped = summary([line(1, [client(0)], correct=[6, 20])], "fedspu-es")
     assert gains([plain, stopped])[-1] == (
         "Early stopping: 1 of 2 rounds, 1 of 4 client rounds, 50.0 % of the bytes saved, +5.0 points of accuracy; "
         "too few clients for a full round after round 1."
     )
 
 
-def test_gains_say_which_model_was_compared(plain: Summary, tmp_path: Path) -> None:
+def test_gains_say_which_model_was_compared(plain: Summary) -> None:
     shared = line(1, [client(0)], correct=[1, 2])
     shared["evaluation"]["global_local"] = shared["evaluation"].pop("personal")
-    other = summary(tmp_path, [shared], "fedavg")
+    other = summary([shared], "fedavg")
     assert gains([plain, other]) == ["fedspu: +65.0 points of accuracy against fedavg (its global model)."]
 
 
@@ -93,3 +92,24 @@ def test_tables_fit_eighty_columns(plain: Summary) -> None:
     print_tables(Console(file=out, width=80), [plain])
     assert "75.0 %" in out.getvalue()
     assert "…" not in out.getvalue()
+
+
+def test_a_client_that_did_not_answer_counts_in_the_bytes_alone() -> None:
+    lines = [line(1, [client(0), client(1, status="absent", up=0, seconds=0.0)], correct=[5, 20])]
+    found = summary(lines)
+    assert found.client_rounds == 1
+    assert found.payload_bytes == 140
+    assert found.tiers[1]["client_rounds"] == 0
+
+
+def test_a_client_that_was_not_evaluated_is_left_out_of_its_tier() -> None:
+    last = line(1, [client(0)], correct=[5, 20])
+    last["evaluation"]["personal"].update(correct=[None, 20], examples=[None, 20])
+    half, full = summary([last]).tiers
+    assert math.isnan(half["accuracy"])
+    assert full["accuracy"] == 1.0
+
+
+def test_a_run_without_an_evaluation_cannot_be_summarised() -> None:
+    with pytest.raises(RunError, match="fedspu: 1 rounds and no evaluation; expected at least one"):
+        summary([line(1, [client(0)])])

@@ -29,11 +29,15 @@ Status = Literal["on", "stopped"]
 
 @dataclass(frozen=True)
 class Task:
-    """What server and clients agree on before round 1: the model, how many clients are registered, and the seed."""
+    """What server and clients agree on before round 1: the model, how many clients are registered, and the seed.
+
+    limits  largest share of active neurons that a client is willing to train; those not listed have none
+    """
 
     spec: ModelSpec
     clients: int
     seed: int
+    limits: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass

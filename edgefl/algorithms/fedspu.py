@@ -105,7 +105,7 @@ class FedSPU(Algorithm):
         return [self._plan(task, state, round, client) for client in chosen]
 
     def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
-        p = self.tier(client, task.clients)
+        p = min(self.tier(client, task.clients), task.limits.get(client, 1.0))
         stream = rng.stream(task.seed, rng.NEURONS, client=client, round=round)
         neurons = NeuronSet.draw(task.spec, p, stream)
         whole = neurons.is_full or (self.first_state == "current_global" and client not in state.values["seen"])

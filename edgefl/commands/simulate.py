@@ -20,7 +20,7 @@ from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment import Experiment
 from edgefl.federation import Federation
 from edgefl.memory import Training, estimate
-from edgefl.runs import EXPERIMENT, Journal, open_run
+from edgefl.runs import EXPERIMENT, Journal, open_run, read_metrics
 from edgefl.simulate import Settings, simulate
 from edgefl.spec import ModelSpec
 
@@ -109,7 +109,7 @@ def _run(request: _Request) -> list[report.Summary]:
             display.begin(name, request.settings.rounds, max(journal.committed.round, 0))
             state = simulate(algorithm, request.federation, request.settings, journal, display.line)
             journal.close()
-            summaries.append(report.summarise(name, journal.path, tiers, state.values))
+            summaries.append(report.summarise(name, list(read_metrics(journal.path)), tiers, state.values))
     finally:
         display.end()
     return summaries
