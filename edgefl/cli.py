@@ -17,6 +17,7 @@ COMMANDS = {  # name -> what it does; the module of that name in edgefl/commands
     "simulate": "run federated methods without a network",
     "deal": "write every client's samples to a file of its own",
     "keys": "make device keys, and certificates",
+    "memory": "say what training takes in memory, by several accounts, or what fits",
     "doctor": "show backend, instruction set, threads, versions and data directories",
 }
 

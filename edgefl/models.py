@@ -199,3 +199,16 @@ _BUILDERS: dict[str, Callable[[_Layers], None]] = {
     "digits_cnn": _digits_cnn,
 }
 NAMES = tuple(_BUILDERS)
+
+EXAMPLES: dict[str, tuple[Shape, int]] = {  # input shape and classes of the data that each was published with
+    "fedspu_emnist": ((1, 28, 28), 62),
+    "fedspu_cifar": ((3, 32, 32), 10),
+    "fedspu_speech": ((1, 32, 32), 35),
+    "lenet5": ((1, 28, 28), 26),
+    "vgg11": ((3, 32, 32), 10),
+    "resnet18": ((3, 32, 32), 100),
+    "pflego_mlp": ((1, 28, 28), 10),
+    "pflego_cifar": ((3, 32, 32), 10),
+    "pflego_omniglot": ((1, 28, 28), 55),
+    "digits_cnn": ((1, 8, 8), 10),
+}

@@ -61,6 +61,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it
         "edgefl.files",
         "edgefl.keys",
         "edgefl.metrics",
+        "edgefl.measure",
         "edgefl.partition",
         "edgefl.progress",
         "edgefl.report",
@@ -86,7 +87,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "safetensors": ["edgefl.durable", "edgefl.files", "edgefl.runs"],
     "msgspec": ["edgefl.wire"],
     "rich": ["edgefl.commands", "edgefl.data.download", "edgefl.progress", "edgefl.report"],
-    "matplotlib": ["edgefl.report"],
+    "matplotlib": ["edgefl.commands.memory_picture", "edgefl.report"],
 }
 
 WORLDLY = {  # standard modules with files, clocks, sockets, threads or chance in them: the world's own

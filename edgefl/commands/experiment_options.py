@@ -40,7 +40,7 @@ def _add_what(what: argparse._ArgumentGroup) -> None:
 def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument("--rounds", type=int, help=_default("rounds"))
     training.add_argument("--per-round", type=int, help=f"clients selected in a round; {_default('per_round')}")
-    training.add_argument("--keep", type=_shares, help="share of active neurons of each capacity tier, e.g. .2,.6,1")
+    training.add_argument("--keep", type=shares, help="share of active neurons of each capacity tier, e.g. .2,.6,1")
     training.add_argument("--epochs", type=int, help=_default("epochs"))
     training.add_argument("--batch", type=int, help=_default("batch"))
     training.add_argument("--lr", type=float, help=_default("lr"))
@@ -56,7 +56,8 @@ def _default(name: str) -> str:
     return f"default: {ours}" if other in (None, ours) else f"default: {ours} for digits, else {other}"
 
 
-def _shares(text: str) -> tuple[float, ...]:
+def shares(text: str) -> tuple[float, ...]:
+    """An option's value of numbers separated by commas."""
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:

@@ -3,6 +3,7 @@
 parts  params (parameters, each on a cache line of its own), arena (its peak, over the sizes of batch that occur),
        states (velocities and the like), indices (id lists of the calls); features and summed gradients of PFLEGO,
        whose learner gives back the arena of one pass before the next
+saved  bytes that the largest plan keeps from the forward pass for the backward pass
 Not in it: the kernels' packing memory where it is not in the plan (GraphLearner.memory reports it as scratch), the data
 set, the interpreter and its libraries.
 """
@@ -12,8 +13,9 @@ from __future__ import annotations
 import math
 
 from edgefl.learners.arena import aligned
-from edgefl.learners.inventory import ArenaTensor, arena_tensors
+from edgefl.learners.inventory import arena_tensors, saved_bytes
 from edgefl.learners.lowering import lower
+from edgefl.learners.plan import Plan
 from edgefl.memory.counts import trained_scalars
 from edgefl.memory.footprint import Footprint
 from edgefl.memory.training import FLOAT, Pass, Training
@@ -25,11 +27,12 @@ def exact(training: Training) -> Footprint:
     found = {name: _measure(each, training) for name, each in training.passes().items()}
     phase = max(found, key=lambda name: sum(found[name][0].values()))
     about = ("exact", training.model, training.batch, training.keep, training.method)
-    return Footprint(*about, found[phase][0], phase, found[phase][1])
+    parts, plan = found[phase]
+    return Footprint(*about, parts, phase, saved_bytes(plan), arena_tensors(plan))
 
 
-def _measure(one: Pass, training: Training) -> tuple[dict[str, int], tuple[ArenaTensor, ...]]:
-    """Parts of one pass, and the tensors of its largest plan."""
+def _measure(one: Pass, training: Training) -> tuple[dict[str, int], Plan]:
+    """Parts of one pass, and its largest plan."""
     spec = ModelSpec.of(one.graph)
     plans = [lower(one.graph, spec, size, one.neurons, mode=one.mode, terms=training.terms) for size in one.batches]
     largest = max(plans, key=lambda plan: plan.arena_bytes)
@@ -44,4 +47,4 @@ def _measure(one: Pass, training: Training) -> tuple[dict[str, int], tuple[Arena
         parts["features"] = one.cached
     if one.summed:
         parts["summed gradients"] = FLOAT * trained_scalars(one.graph, one.neurons)
-    return parts, arena_tensors(largest)
+    return parts, largest

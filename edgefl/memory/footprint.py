@@ -20,6 +20,7 @@ class Footprint:
     method   how the model is trained; see memory.training
     parts    bytes by what they are for; they add up to `total`
     phase    the part of the method's round that takes this much, the most of all its phases
+    saved    of `total`: what is kept from the forward pass for the backward pass; None where that is not known
     tensors  the tensors of the arena with their lifetimes, in the account "exact"; they share the part "arena"
     """
 
@@ -30,6 +31,7 @@ class Footprint:
     method: str
     parts: Mapping[str, int]
     phase: str = "step"
+    saved: int | None = None
     tensors: tuple[ArenaTensor, ...] = ()
 
     @property

@@ -1,0 +1,176 @@
+"""`edgefl memory`: what training a model takes in memory by the labelled accounts and meters, or what fits a limit.
+
+The accounts are edgefl.memory's, the meters edgefl.measure's; here is what they are asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgefl import files, report
+from edgefl.commands.experiment_options import shares
+from edgefl.commands.memory_picture import draw
+from edgefl.commands.memory_table import NOTES, OUTSIDE, Row, print_fit, print_rows
+from edgefl.errors import GraphError, MemoryLimitError, RequestError
+from edgefl.graph import Graph
+from edgefl.measure import METERS, NATIVE, measure
+from edgefl.memory import ACCOUNTS, METHODS, Choice, Footprint, Training, best, estimate, fit
+from edgefl.memory.training import PARTIAL
+from edgefl.models import EXAMPLES, build
+
+KEEPS = (0.2, 0.4, 0.6, 0.8, 1.0)
+UNITS = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "b": 1}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options: a model, a way of training, and what to say about it."""
+    parser.add_argument("model", metavar="MODEL|FILE", help=f"of {', '.join(EXAMPLES)}; or a model's .safetensors file")
+    parser.add_argument("--input", type=_extents, metavar="C,H,W", help="shape of an example; default: the paper's")
+    parser.add_argument("--classes", type=int, help="outputs of a built-in model; default: the paper's")
+    parser.add_argument("--batch", type=int, default=16, help="examples per step; default: %(default)s")
+    parser.add_argument(
+        "--keep", type=shares, help="shares of active neurons; default: .2,.4,.6,.8,1 where they matter"
+    )
+    parser.add_argument("--method", choices=METHODS, default="fedspu", help="how it is trained; default: %(default)s")
+    parser.add_argument(
+        "--examples", type=int, help="of the data set; default: batches of two sizes, pflego: one batch"
+    )
+    parser.add_argument("--account", type=_names, default=tuple(ACCOUNTS), help=f"of {', '.join(ACCOUNTS)}")
+    parser.add_argument("--measure", action="store_true", help="train in a process per row and read the meters, too")
+    parser.add_argument("--fit", type=_bytes, metavar="SIZE", help="the largest p and batch that fit, e.g. 24MB")
+    parser.add_argument("--json", action="store_true", help="print one JSON object; it lists the arena's tensors")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the accounts over p (needs matplotlib)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Checks the request, then answers it."""
+    try:
+        training = _training(options)
+        keeps = options.keep or (KEEPS if options.method in PARTIAL else (1.0,))
+        if options.plot is not None:
+            report.require_matplotlib()
+        if options.fit is not None:
+            if options.plot is not None:
+                raise ValueError(f"--plot {options.plot} with --fit; expected one of them")
+            return _fit(training, fit(training, options.fit, keeps), options)
+        rows = _rows(training, keeps, options)
+    except ValueError as error:
+        raise RequestError(str(error)) from error
+    _show(training, rows, options)
+    return 0
+
+
+def _training(options: argparse.Namespace) -> Training:
+    graph, name = _graph(options)
+    return Training(name, graph, options.batch, options.method, examples=options.examples)
+
+
+def _graph(options: argparse.Namespace) -> tuple[Graph, str]:
+    """The model asked for and its name. Raises ValueError if it is neither built in nor a file."""
+    if options.model in EXAMPLES:
+        shape, classes = EXAMPLES[options.model]
+        return build(options.model, options.input or shape, options.classes or classes), options.model
+    if not options.model.endswith(".safetensors"):
+        raise ValueError(f"model {options.model!r}; expected one of {', '.join(EXAMPLES)}, or a .safetensors file")
+    if options.input or options.classes:
+        raise ValueError(f"--input and --classes with {options.model}; expected neither, for the file has its shapes")
+    try:
+        return files.load(options.model).graph, Path(options.model).stem
+    except (GraphError, OSError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _rows(training: Training, keeps: Sequence[float], options: argparse.Namespace) -> list[Row]:
+    """Full training first, against which the others save; then the method at each share."""
+    accounts = list(options.account)
+    if options.measure and "bound" not in accounts:
+        accounts.append("bound")  # never a measurement without the theory beside it
+    full = Training(training.model, training.graph, training.batch, "full", examples=training.examples)
+    ways = [full] if training.method == "full" else [full, *(_at(training, keep) for keep in keeps)]
+    return [_row(way, accounts, options.measure) for way in ways]
+
+
+def _at(training: Training, keep: float) -> Training:
+    return Training(
+        training.model, training.graph, training.batch, training.method, keep, training.examples, training.terms
+    )
+
+
+def _row(training: Training, accounts: Sequence[str], measured: bool) -> Row:
+    found = [estimate(account, training) for account in accounts]
+    if measured:
+        found += measure(training, _meters(training))
+    return Row(training.method, training.keep, {each.account: each for each in found})
+
+
+def _meters(training: Training) -> tuple[str, ...]:
+    """torch only where it is installed, and for full training only: masks do not change what it saves."""
+    with_torch = training.method == "full" and importlib.util.find_spec("torch") is not None
+    return METERS if with_torch else NATIVE
+
+
+def _show(training: Training, rows: Sequence[Row], options: argparse.Namespace) -> None:
+    if options.plot is not None:
+        draw(options.plot, training, rows)
+    if options.json:
+        found = [each.to_json() for row in rows for each in row.footprints.values()]
+        notes = {name: NOTES[name] for name in rows[0].footprints}
+        print(json.dumps({**_about(training), "accounts": notes, "footprints": found}))
+    else:
+        print_rows(training, rows)
+
+
+def _fit(training: Training, choices: Sequence[Choice], options: argparse.Namespace) -> int:
+    chosen = best(choices, training.batch)
+    if chosen is None:
+        least = min((choice.footprint for choice in choices), key=lambda footprint: footprint.total)
+        raise MemoryLimitError(
+            f"nothing fits {options.fit} bytes: by the account exact, one example at p={least.keep:g} takes {least.total}"
+        )
+    measured: list[Footprint] = []
+    if options.measure:
+        measured = measure(_at(training.with_batch(chosen.batch), chosen.keep), NATIVE, options.fit)
+    if options.json:
+        choice = {"keep": chosen.keep, "batch": chosen.batch, "footprint": chosen.footprint.to_json()}
+        table = [{"keep": keep, "batch": batch, "total": found.total} for keep, batch, found in choices]
+        found = {"limit_bytes": options.fit, "account": "exact", "outside": OUTSIDE, "chosen": choice, "choices": table}
+        print(json.dumps({**_about(training), **found, "measured": [each.to_json() for each in measured]}))
+    else:
+        print_fit(training, options.fit, chosen, choices, measured)
+    return 0
+
+
+def _about(training: Training) -> dict[str, object]:
+    graph = training.graph
+    shapes = {"input_shape": list(graph.input_shape), "classes": graph.output_shape[0]}
+    return {"model": training.model, "method": training.method, "batch": training.batch, **shapes}
+
+
+def _extents(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if len(parts) not in (1, 3) or not all(part.isdecimal() and int(part) for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r}; expected C,H,W or the number of features")
+    return tuple(map(int, parts))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    for name in text.split(","):
+        if name not in ACCOUNTS:
+            raise argparse.ArgumentTypeError(f"{name!r}; expected some of {', '.join(ACCOUNTS)}")
+    return tuple(text.split(","))
+
+
+def _bytes(text: str) -> int:
+    unit = next((unit for unit in UNITS if text.lower().endswith(unit)), "")
+    number = text[: len(text) - len(unit)].strip()
+    try:
+        size = float(number) * UNITS.get(unit, 1)
+    except ValueError:
+        size = 0.0
+    if not 1 <= size < 2**63:
+        raise argparse.ArgumentTypeError(f"{text!r}; expected a size such as 24MB (1e6 bytes), 24MiB (2**20) or bytes")
+    return int(size)

@@ -1,0 +1,101 @@
+"""Accounts and meters of memory as tables for a terminal, every number under the name of its account."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from edgefl.memory import Choice, Footprint, Training
+
+NOTES = {  # account or meter -> what its numbers are, in the order of the columns
+    "pfeiffer2023": "outputs of all modules, state dict and all tensors with a gradient, as Pfeiffer et al. 2023 count",
+    "paper": "weights, active gradients, active outputs and the input; at a batch of 1 it gives FedSPU's Figure 5",
+    "bound": "weights, active gradients and what an exact backward pass reads: no buffers that come and go",
+    "exact": "what the native learner allocates: parameters, the peak of its arena, states and id lists",
+    "learner": "measured: what the learner held after training, with the kernels' packing memory",
+    "saved": "of exact: what is kept from the forward pass for the backward pass",
+    "torch": "measured: what eager PyTorch keeps for the backward pass, nothing else; compare with `saved`",
+    "resident": "measured: resident set of the whole process, with interpreter, numpy and 500 examples",
+    "peak": "measured: the largest resident set of that process",
+}
+OUTSIDE = (
+    "interpreter, numpy and edgefl (about 34 MB resident)",
+    "the data set",
+    "the kernels' packing memory",
+)
+
+
+class Row(NamedTuple):
+    """One way of training, by account."""
+
+    method: str
+    keep: float
+    footprints: Mapping[str, Footprint]
+
+
+def size(count: float) -> str:
+    """Bytes for people; kB and MB are 1e3 and 1e6 bytes."""
+    return f"{count / 1e6:.2f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
+
+
+def print_rows(training: Training, rows: Sequence[Row]) -> None:
+    """Accounts side by side; in each cell the share saved against full training by the same account."""
+    columns = [name for name in NOTES if any(name in _cells(row) for row in rows)]
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("training")
+    for name in columns:
+        table.add_column(name, justify="right")
+    full = _cells(rows[0])
+    for row in rows:
+        cells, label = _cells(row), row.method if row.method in ("full", "pflego") else f"{row.method} {row.keep:g}"
+        table.add_row(label, *(_cell(cells.get(name), full.get(name), row is rows[0]) for name in columns))
+    title = f"{training.model}, batch {training.batch}: bytes by account, and the difference from full training in %"
+    _print(title, table, *(f"{name}: {NOTES[name]}" for name in columns))
+
+
+def _cells(row: Row) -> dict[str, int]:
+    """Bytes by column; what `exact` says is saved for the backward pass has a column of its own."""
+    cells = {name: footprint.total for name, footprint in row.footprints.items()}
+    exact = row.footprints.get("exact")
+    return cells if exact is None or exact.saved is None else {**cells, "saved": exact.saved}
+
+
+def _cell(value: int | None, full: int | None, is_full: bool) -> str:
+    if value is None:
+        return ""
+    return size(value) if is_full or not full else f"{size(value)} {100 * (value / full - 1):+.0f}"
+
+
+def print_fit(
+    training: Training, limit_bytes: int, chosen: Choice, choices: Sequence[Choice], measured: Sequence[Footprint]
+) -> None:
+    """The largest batch at each share, the choice, and what comes on top of it."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    for heading in ("p", "batch", "exact"):
+        table.add_column(heading, justify="right")
+    for keep, batch, footprint in choices:
+        table.add_row(f"{keep:g}", str(batch or "none"), size(footprint.total))
+    _print(
+        f"{training.model}, {training.method}: the largest batch in {size(limit_bytes)} by the account exact",
+        table,
+        f"{size(limit_bytes)} hold p = {chosen.keep:g} with a batch of {chosen.batch}: {_parts(chosen.footprint)}.",
+        f"On top of that limit come {'; '.join(OUTSIDE)}.",
+        *(f"{each.account}, {NOTES[each.account]}: {size(each.total)} ({_parts(each)})." for each in measured),
+    )
+
+
+def _parts(footprint: Footprint) -> str:
+    return ", ".join(f"{name} {size(count)}" for name, count in footprint.parts.items() if count)
+
+
+def _print(title: str, table: Table, *sentences: str) -> None:
+    console = Console() if sys.stdout.isatty() else Console(width=140)
+    console.print(title, style="bold", soft_wrap=True, highlight=False)
+    console.print(table)
+    for sentence in sentences:
+        console.print(sentence, soft_wrap=True, highlight=False)
