@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"load {facts['load']:.1f} on {facts['cores']} cores: wall times will say little", file=sys.stderr)
     plain = {
         "peak": lambda: peak.measure(options.threads, effort),
-        "memory": memory.measure,
+        "memory": memory.rows,
         "codec": lambda: codec.measure(effort),
     }
     if options.what in plain:

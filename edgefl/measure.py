@@ -116,7 +116,7 @@ def _pflego(training: Training, limit: int | None) -> tuple[dict[str, int], obje
     data, order = _samples(graph, training), np.arange(examples, dtype=np.int32)
     trunk = GraphLearner(_model(graph), limit_bytes=limit)
     features = np.zeros((examples, head_of(graph).input_shape[0]), np.float32)
-    chunks = [slice(start, start + training.batch) for start in range(0, examples, training.batch)]
+    chunks = [order[start : start + training.batch] for start in range(0, examples, training.batch)]
     for chunk in chunks:
         features[chunk] = trunk.features(data.x[chunk].astype(np.float32))
     trunk.release()
@@ -124,9 +124,9 @@ def _pflego(training: Training, limit: int | None) -> tuple[dict[str, int], obje
     head.fit(Samples(features, data.y[:examples]), [order] * STEPS, SGD(0.01))
     steps = {**head.memory(), "trunk": trunk.memory()["params"], "features": features.nbytes}
     del head, features
-    total = trunk.gradient(data, order[chunks[0]])
+    total = trunk.gradient(data, chunks[0])
     for chunk in chunks[1:]:
-        for name, value in trunk.gradient(data, order[chunk]).items():
+        for name, value in trunk.gradient(data, chunk).items():
             total[name] += value
     summed = {"summed gradients": sum(value.nbytes for value in total.values())} if len(chunks) > 1 else {}
     return max(steps, {**trunk.memory(), **summed}, key=lambda held: sum(held.values())), (trunk, data, total)

@@ -128,9 +128,8 @@ def _fit(training: Training, choices: Sequence[Choice], options: argparse.Namesp
     chosen = best(choices, training.batch)
     if chosen is None:
         least = min((choice.footprint for choice in choices), key=lambda footprint: footprint.total)
-        raise MemoryLimitError(
-            f"nothing fits {options.fit} bytes: by the account exact, one example at p={least.keep:g} takes {least.total}"
-        )
+        smallest = f"one example at p={least.keep:g} takes {least.total}"
+        raise MemoryLimitError(f"nothing fits {options.fit} bytes: by the account exact, {smallest}")
     measured: list[Footprint] = []
     if options.measure:
         measured = measure(_at(training.with_batch(chosen.batch), chosen.keep), NATIVE, options.fit)

@@ -1,4 +1,7 @@
-"""The accounts over p as a picture, after FedSPU's Figure 5: bars for accounts, marks for meters."""
+"""The accounts over p as a picture, after FedSPU's Figure 5: a bar per account, and a mark for what a learner held.
+
+Resident sets are left out: the interpreter alone is several times a small CNN's training.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 from edgefl.commands.memory_table import Row
 from edgefl.memory import ACCOUNTS, Training
 
+MEASURED = "learner"
 WIDTH = 0.8  # of the space of a group of bars
 
 
@@ -23,15 +27,14 @@ def draw(path: Path, training: Training, rows: Sequence[Row]) -> None:
 
     ordered = [*rows[1:], rows[0]]
     accounts = [name for name in ACCOUNTS if name in rows[0].footprints]
-    meters = [name for name in rows[0].footprints if name not in ACCOUNTS and name != "torch"]
     figure, axes = pyplot.subplots(figsize=(8, 4))
     for i, name in enumerate(accounts):
         width = WIDTH / len(accounts)
         places = [group - WIDTH / 2 + (i + 0.5) * width for group in range(len(ordered))]
         axes.bar(places, [row.footprints[name].total / 1e6 for row in ordered], width, label=f"account {name}")
-    for name, mark in zip(meters, "ovs", strict=False):
-        totals = [row.footprints[name].total / 1e6 for row in ordered]
-        axes.plot(range(len(ordered)), totals, mark, color="black", fillstyle="none", label=f"measured {name}")
+    if MEASURED in rows[0].footprints:
+        totals = [row.footprints[MEASURED].total / 1e6 for row in ordered]
+        axes.plot(range(len(ordered)), totals, "o", color="black", fillstyle="none", label=f"measured {MEASURED}")
     axes.set_xticks(range(len(ordered)), [*(f"p = {row.keep:g}" for row in ordered[:-1]), "full"])
     axes.set(ylabel="MB", title=f"{training.model}, batch {training.batch}, {training.method}")
     axes.legend(fontsize="small")
