@@ -15,6 +15,7 @@ from edgefl.errors import EdgeflError, RequestError
 
 COMMANDS = {  # name -> what it does; the module of that name in edgefl/commands/
     "simulate": "run federated methods without a network",
+    "client": "take part in a run as one device",
     "deal": "write every client's samples to a file of its own",
     "keys": "make device keys, and certificates",
     "memory": "say what training takes in memory, by several accounts, or what fits",

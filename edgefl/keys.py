@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edgefl.errors import RequestError
+from edgefl.wire.handshake import KEY_BYTES
 
-KEY_BYTES = 32
 TABLE = "server.keys"
 
 

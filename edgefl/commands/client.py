@@ -1,0 +1,86 @@
+"""`edgefl client`: one device of a run. Nothing that it does not use is loaded, for the sake of small devices."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import secrets
+import sys
+import time
+from pathlib import Path
+
+from edgefl.client import Address, Client, delay_s
+from edgefl.device import Device, Profile, World
+from edgefl.device_model import Data
+from edgefl.device_state import DeviceState
+from edgefl.errors import DataError, RequestError
+from edgefl.keys import read_key
+from edgefl.shares import read_share
+from edgefl.tls import device_context
+
+INTERRUPTED = "interrupted; started again with the same --state it goes on where it was"
+MAX_MODEL_BYTES = 256 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the server is, what the device has, and how they trust each other."""
+    parser.add_argument("--server", required=True, metavar="HOST:PORT")
+    parser.add_argument("--state", type=Path, required=True, metavar="DIR", help="what the device keeps between rounds")
+    parser.add_argument("--data", type=Path, required=True, metavar="FILE.npz", help="its samples (see `edgefl deal`)")
+    parser.add_argument("--id", type=int, metavar="N", help="registered id; default: a free one, in runs without keys")
+    parser.add_argument("--capacity", type=float, default=1.0, metavar="SHARE", help="of neurons it will train")
+    parser.add_argument(
+        "--max-model", type=int, default=MAX_MODEL_BYTES, metavar="BYTES", help="largest model it takes"
+    )
+    trust = parser.add_argument_group("trust", "on another machine than the server's: TLS and a key, or --insecure")
+    trust.add_argument("--key", type=Path, metavar="FILE", help="the device's key (see `edgefl keys`)")
+    trust.add_argument("--tls", action="store_true", help="expect a server with a certificate")
+    trust.add_argument("--tls-ca", type=Path, metavar="FILE", help="who signed it; default: the system's authorities")
+    trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="the device's own certificate")
+    trust.add_argument("--tls-key", type=Path, metavar="FILE", help="and its private key")
+    trust.add_argument("--insecure", action="store_true", help="talk to another machine without TLS or key")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Checks the request, then takes part until the run is over."""
+    server = _server(options)
+    try:
+        data = Data(*read_share(options.data))
+    except (DataError, OSError) as error:
+        raise RequestError(str(error)) from error
+    profile = _profile(options)
+    uses_tls = options.tls or options.tls_ca is not None or options.tls_cert is not None
+    context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if uses_tls else None
+    device = Device(DeviceState(options.state), profile, data, World(_say, _pause, time.perf_counter))
+    reason = Client(server, device, context, secrets.token_bytes, _say, _pause).run()
+    _say(f"the run is over: {reason}")
+    return 0
+
+
+def _server(options: argparse.Namespace) -> Address:
+    server = Address.parse(options.server)
+    uses_tls = options.tls or options.tls_ca is not None or options.tls_cert is not None
+    if not server.is_loopback and not options.insecure and (options.key is None or not uses_tls):
+        raise RequestError(f"--server {server} is another machine; expected --tls and --key FILE, or --insecure")
+    return server
+
+
+def _profile(options: argparse.Namespace) -> Profile:
+    if not 0 < options.capacity <= 1:
+        raise RequestError(f"--capacity {options.capacity}; expected 0 < capacity <= 1")
+    if options.max_model < 1:
+        raise RequestError(f"--max-model {options.max_model}; expected at least 1 byte")
+    if options.key is not None and options.id is None:
+        raise RequestError("--key without --id; expected the id that the key belongs to")
+    if options.id is not None and not 0 <= options.id < 1 << 31:
+        raise RequestError(f"--id {options.id}; expected 0 <= id < 2^31")
+    key = None if options.key is None else read_key(options.key)
+    return Profile(options.id, key, options.capacity, options.max_model)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _pause(failures: int) -> None:
+    time.sleep(delay_s(failures, random.random()))

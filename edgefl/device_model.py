@@ -1,0 +1,145 @@
+"""What a device computes: a round of its method, and evaluations, from messages to values. Not what it keeps on disk
+(device_state.py), nor when it is asked (device.py).
+
+One learner holds whichever model is needed: the device's own, or the global one while that is evaluated. The device's
+own is read from its directory whenever the learner may hold another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from edgefl import algorithms, codec, exchange
+from edgefl.algorithms.base import MODEL, Algorithm, Local, State, evaluate
+from edgefl.device_state import DeviceState
+from edgefl.errors import CodecError, RunError
+from edgefl.federation import Split
+from edgefl.federation import split as split_by_seed
+from edgefl.graph import Model, Params
+from edgefl.graph_json import Limits
+from edgefl.learners import GraphLearner, Samples
+from edgefl.learners.base import Evaluation
+from edgefl.spec import ModelSpec
+from edgefl.wire.messages import Evaluate, Evaluated, Scores, Train, Trained, Welcome
+from edgefl.wire.model import unpack
+
+
+class Data(NamedTuple):
+    """A device's own samples, and how they are split where that was said; otherwise the run says it."""
+
+    samples: Samples
+    split: Split | None
+
+    def parts(self, welcome: Welcome) -> Split:
+        """The split that the run's simulation would make. Raises DataError if the device gets nothing to train on."""
+        everything = np.arange(len(self.samples), dtype=np.int32)
+        return self.split or split_by_seed(everything, welcome.seed, welcome.client, *welcome.shares)
+
+
+class Result(NamedTuple):
+    """A trained round: the reply, and the device's model and private values after it, empty where they are not kept."""
+
+    reply: Trained
+    params: Mapping[str, np.ndarray]
+    private: dict[str, Any]
+
+
+class DeviceModel:
+    """The method and the learner of one device in one run. The initial model must be on its disk.
+
+    Raises  GraphError or CodecError if the initial model is none within the limits, DataError if the data do not fit.
+    """
+
+    def __init__(self, state: DeviceState, welcome: Welcome, data: Data, limits: Limits) -> None:
+        self._state, self._welcome, self._limits = state, welcome, limits
+        self._algorithm = method_of(welcome)
+        initial = self._initial()
+        spec, learner, parts = ModelSpec.of(initial.graph), GraphLearner(initial), data.parts(welcome)
+        self._local = Local(
+            welcome.client, welcome.seed, spec, learner, data.samples, parts.train, parts.validation, parts.test
+        )
+        self._is_own = False  # whether learner and private values are those after the last round, pending or not
+
+    def train(self, message: Train, clock: Callable[[], float]) -> Result:
+        """Takes part in a round. What it returns must be on the disk before the next call."""
+        local = self._own()
+        plan = exchange.plan_of(message, local.client, local.spec)
+        started = clock()
+        reply = self._algorithm.train(local, plan)
+        seconds = clock() - started
+        self._is_own = self._algorithm.keeps_model
+        trained = exchange.trained_message(reply, plan.selection, local.spec, self._welcome.values, seconds)
+        return Result(trained, local.learner.params, local.private) if self._is_own else Result(trained, {}, {})
+
+    def forget(self) -> None:
+        """The last trained round does not count."""
+        self._is_own = False
+
+    def evaluate(self, message: Evaluate) -> Evaluated:
+        """Scores on the device's test samples: of its own model and of the global one, whichever are asked for.
+
+        Raises  CodecError if the global model is not all of a model of this run.
+        """
+        current = self._global(message)
+        personal = self._scores_of_own(current) if message.personal else None
+        if current is None:
+            return Evaluated(message.round, personal, None)
+        self._hold(current, {})
+        self._is_own = False
+        return Evaluated(message.round, personal, _scores(evaluate(self._local)))
+
+    def _global(self, message: Evaluate) -> Params | None:
+        if MODEL not in message.payload:
+            return None
+        data, spec = message.payload[MODEL], self._local.spec
+        blocks = codec.decode(data, spec, limit=len(data)).blocks
+        whole = [name for name, block in blocks.items() if block.index is None]
+        if len(whole) != len(spec.params):
+            raise CodecError(f"global model with {len(whole)} whole parameters; expected {len(spec.params)}")
+        return {name: block.values for name, block in blocks.items()}
+
+    def _scores_of_own(self, current: Params | None) -> Scores:
+        if self._state.round:
+            return _scores(evaluate(self._own()))
+        state = State({} if current is None else {MODEL: current})
+        self._hold(self._algorithm.untrained(state, self._initial().params), {})
+        self._is_own = False
+        return _scores(evaluate(self._local))
+
+    def _own(self) -> Local:
+        """The device as after its last round."""
+        if not self._is_own:
+            saved = self._state.personal() if self._algorithm.keeps_model else None
+            if saved is None:
+                self._hold(self._initial().params, {})
+            else:
+                self._hold(saved.params, saved.private)
+            self._is_own = self._algorithm.keeps_model
+        return self._local
+
+    def _initial(self) -> Model:
+        return unpack(self._state.model(), self._limits)
+
+    def _hold(self, params: Params, private: dict[str, Any]) -> None:
+        for name, value in self._local.learner.params.items():
+            value[...] = params[name]
+        self._local.private = private
+
+
+def method_of(welcome: Welcome) -> Algorithm:
+    """The method of a run. Raises RunError if this version of edgefl has no such method or hyper-parameter."""
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in welcome.options.items()}
+    try:
+        known = algorithms.settings_of(welcome.method)
+        if unknown := sorted(options.keys() - known.keys()):
+            raise ValueError(f"{unknown[0]}; expected one of {', '.join(known)}")
+        return algorithms.build(welcome.method, options)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"method {welcome.method} of the server: {error}; expected one that is known here") from None
+
+
+def _scores(found: Evaluation) -> Scores:
+    return Scores(found.loss_sum, found.correct, found.examples)
