@@ -100,7 +100,8 @@ class Connection:
         """The messages that `data` completes, in order; the state is then the one after the last of them.
 
         Bytes that come after Refused or after an error are counted and dropped.
-        Raises  RemoteProtocolError where the peer breaks the protocol; from then on only Refused can be sent.
+        Raises  RemoteProtocolError if the peer breaks the protocol anywhere in `data`, whose earlier messages are then
+                lost too; from then on only Refused can be sent.
         """
         self.received_bytes += len(data)
         received: list[Message] = []
@@ -138,7 +139,10 @@ class Connection:
 
     def refuse(self, reason: str) -> bytes:
         """The bytes of Refused with as much of the reason as it holds; none if the connection is closed already."""
-        return b"" if self.state == "closed" else self.send(Refused(reason[: messages.LONGEST_TEXT]))
+        if self.state == "closed":
+            return b""
+        text = reason.encode(errors="replace").decode()  # a file name may hold what is not UTF-8
+        return self.send(Refused(text[: messages.LONGEST_TEXT]))
 
     def _advance(self, sender: Role, message: Message, fault: type[ProtocolError]) -> None:
         """Go to the state after a message, or raise `fault`."""

@@ -58,12 +58,13 @@ def unpack(data: bytes, limits: Limits | None = None) -> Model:
     if graph_json.dumps(graph).encode() != text:
         raise CodecError(f"graph text of {length} bytes in another form; expected the one of graph_json.dumps")
     spec = ModelSpec.of(graph)
-    blocks = codec.decode(data[start:], spec, limit=dense_bytes(spec)).blocks
+    payload, size = data[start:], dense_bytes(spec)
+    if len(payload) != size:
+        raise CodecError(f"parameters of {len(payload)} bytes; expected {size}, all of them as float32")
+    blocks = codec.decode(payload, spec, limit=size).blocks
     for name in spec.params:
         if name not in blocks or blocks[name].index is not None:
-            raise CodecError(
-                f"parameter {name!r} is {'restricted' if name in blocks else 'missing'}; expected all of it"
-            )
+            raise CodecError(f"parameter {name!r} is not there in full; expected every value")
     return Model(graph, {name: block.values for name, block in blocks.items()})
 
 
