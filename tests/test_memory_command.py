@@ -65,7 +65,7 @@ def test_fit_says_what_it_chose_by_which_account_and_what_is_outside(capsys: pyt
     code, out, _ = answer(capsys, "fedspu_cifar", "--fit", "2MB")
     assert code == 0
     assert "the largest batch in 2.00 MB by the account exact" in out
-    assert "2.00 MB hold p = " in out
+    assert "is the largest at which a batch of 16 fits" in out
     assert "On top of that limit come interpreter, numpy and edgefl" in out
 
 

@@ -9,6 +9,7 @@ import argparse
 import importlib.util
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from edgefl import files, report
@@ -89,15 +90,9 @@ def _rows(training: Training, keeps: Sequence[float], options: argparse.Namespac
     accounts = list(options.account)
     if options.measure and "bound" not in accounts:
         accounts.append("bound")  # never a measurement without the theory beside it
-    full = Training(training.model, training.graph, training.batch, "full", examples=training.examples)
-    ways = [full] if training.method == "full" else [full, *(_at(training, keep) for keep in keeps)]
+    full = replace(training, method="full")
+    ways = [full] if training.method == "full" else [full, *(replace(training, keep=keep) for keep in keeps)]
     return [_row(way, accounts, options.measure) for way in ways]
-
-
-def _at(training: Training, keep: float) -> Training:
-    return Training(
-        training.model, training.graph, training.batch, training.method, keep, training.examples, training.terms
-    )
 
 
 def _row(training: Training, accounts: Sequence[str], measured: bool) -> Row:
@@ -132,7 +127,7 @@ def _fit(training: Training, choices: Sequence[Choice], options: argparse.Namesp
         raise MemoryLimitError(f"nothing fits {options.fit} bytes: by the account exact, {smallest}")
     measured: list[Footprint] = []
     if options.measure:
-        measured = measure(_at(training.with_batch(chosen.batch), chosen.keep), NATIVE, options.fit)
+        measured = measure(replace(training, batch=chosen.batch, keep=chosen.keep), NATIVE, options.fit)
     if options.json:
         choice = {"keep": chosen.keep, "batch": chosen.batch, "footprint": chosen.footprint.to_json()}
         table = [{"keep": keep, "batch": batch, "total": found.total} for keep, batch, found in choices]

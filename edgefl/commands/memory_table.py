@@ -83,10 +83,16 @@ def print_fit(
     _print(
         f"{training.model}, {training.method}: the largest batch in {size(limit_bytes)} by the account exact",
         table,
-        f"{size(limit_bytes)} hold p = {chosen.keep:g} with a batch of {chosen.batch}: {_parts(chosen.footprint)}.",
+        f"{_why(training.batch, chosen)}: {_parts(chosen.footprint)}.",
         f"On top of that limit come {'; '.join(OUTSIDE)}.",
         *(f"{each.account}, {NOTES[each.account]}: {size(each.total)} ({_parts(each)})." for each in measured),
     )
+
+
+def _why(batch: int, chosen: Choice) -> str:
+    if chosen.batch < batch:
+        return f"A batch of {batch} fits at no p; p = {chosen.keep:g} with a batch of {chosen.batch} does"
+    return f"p = {chosen.keep:g} is the largest at which a batch of {batch} fits, and a batch of {chosen.batch} does"
 
 
 def _parts(footprint: Footprint) -> str:

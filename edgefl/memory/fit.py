@@ -48,7 +48,7 @@ def _largest(training: Training, limit_bytes: int) -> Choice:
     """By bisection: the batch chosen was found to fit, and the next larger one, if any is tried, not to."""
 
     def is_too_large(batch: int) -> bool:
-        return exact(training.with_batch(batch)).total > limit_bytes
+        return exact(replace(training, batch=batch)).total > limit_bytes
 
     batch = bisect_left(range(1, LARGEST_BATCH + 1), True, key=is_too_large)
-    return Choice(training.keep, batch, exact(training.with_batch(max(batch, 1))))
+    return Choice(training.keep, batch, exact(replace(training, batch=max(batch, 1))))

@@ -78,9 +78,6 @@ class Training:
         if not 0 < self.keep <= 1 or (self.keep < 1 and self.method not in PARTIAL):
             raise ValueError(f"keep={self.keep} with method={self.method}; expected 0 < keep <= 1, and 1 for this one")
 
-    def with_batch(self, batch: int) -> Training:
-        return replace(self, batch=batch)
-
     @cached_property
     def neurons(self) -> NeuronSet | None:
         """The trained neurons; None is all."""
