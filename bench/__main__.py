@@ -1,12 +1,13 @@
-"""python -m bench step | kernels | peak | memory | codec: figures of this machine, against PyTorch where it applies."""
+"""python -m bench step | kernels | peak | memory | codec | history: figures of this machine beside those of PyTorch."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from pathlib import Path
 
-from bench import codec, kernels, machine, memory, peak, step
+from bench import codec, history, kernels, machine, memory, peak, step
 from bench.rows import print_json, print_table
 from bench.runner import PRODUCTS, QUICK, STEPS
 
@@ -14,7 +15,13 @@ BUSY = 0.5  # load per core before the measurement
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.record is not None and options.what != "step":
+        parser.error(f"--record with {options.what}; expected it with step only")
+    if options.what == "history":
+        history.draw(options.plot, history.read(history.FILE))
+        return 0
     effort = QUICK if options.quick else STEPS if options.what == "step" else PRODUCTS
     facts = machine.facts()
     if float(facts["load"]) > BUSY * int(facts["cores"]):
@@ -29,18 +36,30 @@ def main(arguments: list[str] | None = None) -> int:
             print(json.dumps(row))
         return 0
     measure = step.measure if options.what == "step" else kernels.measure
+    rows = measure(options.models, options.threads, effort)
+    if options.record is not None:
+        rows = history.recording(options.record, facts, rows)
     show = print_json if options.json else print_table
-    show(facts, measure(options.models, options.threads, effort))
+    show(facts, rows)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("what", choices=("step", "kernels", "peak", "memory", "codec"))
+    parser.add_argument("what", choices=("step", "kernels", "peak", "memory", "codec", "history"))
     parser.add_argument("--models", type=_cases, default=step.PAPER, help="names separated by commas, or all")
     parser.add_argument("--threads", type=_counts, default=(1, 2), help="numbers of threads, separated by commas")
     parser.add_argument("--json", action="store_true", help="JSON lines: machine facts first, then a line per row")
     parser.add_argument("--quick", action="store_true", help="few short turns: shows that it runs, not how fast")
+    parser.add_argument(
+        "--record",
+        nargs="?",
+        type=Path,
+        const=history.FILE,
+        metavar="FILE",
+        help="append the rows of step to a history",
+    )
+    parser.add_argument("--plot", type=Path, default=history.PICTURE, metavar="FILE", help="of history: its picture")
     return parser
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +17,18 @@ Facts = dict[str, str | int | float]
 
 
 def facts() -> Facts:
-    """CPU, instruction sets, versions, commit, and the load before the measurement (other processes slow it down)."""
+    """CPU, instruction sets, builds, versions, commit, date, and the load before (neighbours slow a measurement)."""
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count() or 0,
         "isa": native.isa(),
+        "compiler": native.compiler(),
         "torch_isa": torch.backends.cpu.get_cpu_capability(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "torch": torch.__version__,
         "commit": _commit(),
+        "date": datetime.now(timezone.utc).date().isoformat(),
         "load": os.getloadavg()[0],
     }
 

@@ -7,6 +7,12 @@
 namespace efl {
 namespace {
 
+#ifdef __clang__
+constexpr const char* COMPILER = "clang " __clang_version__;
+#else
+constexpr const char* COMPILER = "gcc " __VERSION__;
+#endif
+
 const Op& find(const std::string& name) {
     for (const auto* ops : {&layer_ops, &elementwise_ops, &parameter_ops})
         for (const Op& op : *ops)
@@ -124,6 +130,7 @@ PYBIND11_MODULE(_core, m) {
         throw py::value_error("set_threads: threads has value " + std::to_string(threads) + "; expected 1 to 1024");
     });
     m.def("scratch_bytes", [] { return efl_scratch_bytes(); });
+    m.def("compiler", [] { return std::string(COMPILER); });
 
     py::class_<Program>(m, "Program")
         .def(py::init<>())
