@@ -8,6 +8,13 @@ struct Geometry {
           in_group(c.in_channels / c.groups), out_group(c.out_channels / c.groups) {}
 };
 
+// One of the three ways, by shape alone.
+static efl_status correlate(const Correlation& c) {
+    if (c.batch == 0 || c.positions() == 0 || count_of(c.targets, c.target_channels) == 0) return EFL_OK;
+    if (prefers_winograd(c)) return correlate_winograd(c);
+    return gathers_positions(c) ? correlate_small(c) : correlate_rows(c);
+}
+
 static Planes forward_planes(const efl_conv2d& c, const Geometry& g) {
     return Planes(forward_axis(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h, c.dil_h),
                   forward_axis(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w, c.dil_w));

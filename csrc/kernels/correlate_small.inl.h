@@ -101,9 +101,3 @@ static efl_status correlate_small(const Correlation& c) {
     });
     return EFL_OK;
 }
-
-// One of the two ways, by shape alone.
-static efl_status correlate(const Correlation& c) {
-    if (c.batch == 0 || c.positions() == 0 || count_of(c.targets, c.target_channels) == 0) return EFL_OK;
-    return gathers_positions(c) ? correlate_small(c) : correlate_rows(c);
-}

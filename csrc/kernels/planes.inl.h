@@ -35,6 +35,14 @@ static Axis transposed_axis(int64_t size, int64_t out, int64_t kernel, int64_t s
     return axis;
 }
 
+// to[j] = from[2 j] for j < n. Reads nothing past from[2 n - 2]; from[-1] only if it is there.
+static inline void copy_alternate(float* to, const float* from, int64_t n, bool has_previous) {
+    int64_t j = 0;
+    if (has_previous) for (; j + W <= n; j += W) store(to + j, odds(load(from + 2 * j - 1), load(from + 2 * j + W - 1)));
+    else for (; j + W < n; j += W) store(to + j, evens(load(from + 2 * j), load(from + 2 * j + W)));
+    for (; j < n; ++j) to[j] = from[2 * j];
+}
+
 // Planes of one image: [channel][column phase][row][pitch]. With step 1 there is one phase; otherwise the columns are dealt
 // out by their remainder, so that neighbouring positions are neighbours in memory.
 struct Planes {
@@ -63,6 +71,7 @@ struct Planes {
                 const float* in = from + (rows.origin + r) * cols.source + start + left * cols.step;
                 float* out = to + (phase * height + r) * pitch + left;
                 if (cols.step == 1) copy_floats(out, in, right - left);
+                else if (cols.step == 2) copy_alternate(out, in, right - left, start + 2 * left > 0);
                 else for (int64_t j = 0; j < right - left; ++j) out[j] = in[j * cols.step];
             }
         }

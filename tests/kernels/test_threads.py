@@ -17,6 +17,7 @@ from .calls import native_isas, run
 from .cases import Args, Rng
 
 LAYER = conv.Geometry(16, 20, 24, (15, 17))
+DEEP = conv.Geometry(2, 260, 259, (6, 7))
 GROUPED = conv.Geometry(16, 24, 48, (15, 17), groups=24)
 IMAGE = (16, 24, 16, 18)
 WINDOW: Args = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0)}
@@ -27,12 +28,15 @@ LARGE: list[tuple[str, Callable[[Rng], Args]]] = [
     ("gather_labels", lambda r: labels(r)),
     ("take_channels", lambda r: take(r)),
     ("conv2d_forward", lambda r: conv.forward(r, LAYER, True)),
+    ("conv2d_forward", lambda r: conv.forward(r, DEEP, True)),
     ("conv2d_forward", lambda r: conv.forward(r, GROUPED, False)),
     ("conv2d_grad_input", lambda r: conv.grad_input(r, LAYER, "all", "all")),
     ("conv2d_grad_input", lambda r: conv.grad_input(r, LAYER, "odd", "but_one")),
+    ("conv2d_grad_input", lambda r: conv.grad_input(r, DEEP, "all", "but_one")),
     ("conv2d_grad_input", lambda r: conv.grad_input(r, GROUPED, "all", "odd")),
     ("conv2d_grad_weight", lambda r: conv.grad_weight(r, LAYER, "all", "all")),
     ("conv2d_grad_weight", lambda r: conv.grad_weight(r, LAYER, "odd", "but_one")),
+    ("conv2d_grad_weight", lambda r: conv.grad_weight(r, DEEP, "all", "but_one")),
     ("conv2d_grad_weight", lambda r: conv.grad_weight(r, GROUPED, "but_one", "all")),
     ("linear_forward", lambda r: c.linear_forward(r, 67, 450, 131, True)),
     ("linear_grad_input", lambda r: c.linear_grad_input(r, 67, 450, 131, "all", "all")),

@@ -1,0 +1,66 @@
+// The three transforms of Winograd's F(2x2, 3x3), lane by lane: each lane is a tile, or a weight, of its own.
+//
+// A tile's 4x4 source cells d and a 3x3 weight g become 16 points each; the 16 sums of their products over the source channels
+// become the tile's 2x2 results:
+//
+//     Y = A^T ((G g G^T) * (B^T d B)) A     B^T = 1  0 -1  0     G =  1    0    0     A^T = 1  1  1  0
+//                                                 0  1  1  0         1/2  1/2  1/2          0  1 -1 -1
+//                                                 0 -1  1  0         1/2 -1/2  1/2
+//                                                 0  1  0 -1          0    0    1
+//
+// Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (arXiv:1509.09308), section 4.1.
+
+constexpr int64_t POINTS = 16;
+
+// d[i] = row i of B^T times the column d.
+static inline void input_points(vf* d, int step) {
+    const vf a = sub(d[0], d[2 * step]), b = add(d[step], d[2 * step]);
+    const vf e = sub(d[2 * step], d[step]), f = sub(d[step], d[3 * step]);
+    d[0] = a, d[step] = b, d[2 * step] = e, d[3 * step] = f;
+}
+
+// A word of tiles: `plane` holds the even columns, `odd` floats further the odd ones.
+static inline void transform_tiles(const float* plane, int64_t plane_pitch, int64_t odd, float* to, int64_t step, int lanes) {
+    vf d[POINTS];
+    EFL_UNROLL
+    for (int r = 0; r < 4; ++r) {
+        const float* from = plane + r * plane_pitch;
+        d[4 * r] = load(from), d[4 * r + 1] = load(from + odd), d[4 * r + 2] = load(from + 1), d[4 * r + 3] = load(from + odd + 1);
+        input_points(d + 4 * r, 1);
+    }
+    EFL_UNROLL
+    for (int q = 0; q < 4; ++q) input_points(d + q, 4);
+    if (lanes == W) {
+        EFL_UNROLL
+        for (int f = 0; f < POINTS; ++f) store(to + f * step, d[f]);
+    } else {
+        EFL_UNROLL
+        for (int f = 0; f < POINTS; ++f) store_n(to + f * step, d[f], lanes);
+    }
+}
+
+// g[i] = row i of G times the column of three.
+static inline void weight_points(const vf* g, int step, vf* to, int to_step) {
+    const vf half = set1(0.5f), ends = mul(half, add(g[0], g[2 * step])), middle = mul(half, g[step]);
+    to[0] = g[0], to[to_step] = add(ends, middle), to[2 * to_step] = sub(ends, middle), to[3 * to_step] = g[2 * step];
+}
+
+// The four results of a word of tiles: even and odd columns of two rows.
+static inline void result_points(const float* from, int64_t step, vf bias, vf* y) {
+    vf upper[4], lower[4];
+    EFL_UNROLL
+    for (int q = 0; q < 4; ++q) {
+        const vf a = load(from + q * step), b = load(from + (4 + q) * step), d = load(from + (8 + q) * step);
+        upper[q] = add(add(a, b), d);
+        lower[q] = sub(sub(b, d), load(from + (12 + q) * step));
+    }
+    y[0] = add(add(add(upper[0], upper[1]), upper[2]), bias);
+    y[1] = add(sub(sub(upper[1], upper[2]), upper[3]), bias);
+    y[2] = add(add(add(lower[0], lower[1]), lower[2]), bias);
+    y[3] = add(sub(sub(lower[1], lower[2]), lower[3]), bias);
+}
+
+static inline void store_zipped(float* to, vf even, vf odd, int64_t count) {
+    store_n(to, zip_low(even, odd), int(least(W, count)));
+    if (count > W) store_n(to + W, zip_high(even, odd), int(least(W, count - W)));
+}
