@@ -45,6 +45,14 @@ def test_the_table_says_what_each_account_is(capsys: pytest.CaptureFixture[str])
     assert "exact" not in out.split("bound:")[0]
 
 
+def test_the_arena_is_listed_tensor_by_tensor(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = answer(capsys, "digits_cnn", "--method", "full", "--account", "exact", "--batch", "4", "--tensors")
+    listed = [line.split() for line in out.splitlines()]
+    assert code == 0
+    assert "full: the arena of " in out
+    assert ["input", "gather_rows", "out", "1.0", "kB"] in [words[:5] for words in listed]
+
+
 def test_a_measurement_never_comes_without_the_bound(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = answer(capsys, "digits_cnn", "--method", "full", "--account", "exact", "--measure", "--json")
     totals = {each["account"]: each["total"] for each in json.loads(out)["footprints"]}
@@ -103,6 +111,7 @@ def test_the_picture_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["fedspu_emnist", "--keep", ".5", "--method", "pflego"], "keep=0.5 with method=pflego"),
         (["fedspu_emnist", "--batch", "0"], "batch=0, examples=None; expected at least 1"),
         (["fedspu_emnist", "--account", "torch"], "'torch'; expected some of pfeiffer2023, paper, bound, exact"),
+        (["fedspu_emnist", "--account", "paper", "--tensors"], "--tensors with --account paper; expected exact"),
         (["fedspu_emnist", "--fit", "24apples"], "'24apples'; expected a size such as 24MB"),
         (["fedspu_emnist", "--fit", "2MB", "--plot", "a.png"], "--plot a.png with --fit; expected one of them"),
         (["vgg11", "--method", "drop"], "a sub-model would keep"),

@@ -15,7 +15,7 @@ from pathlib import Path
 from edgefl import files, report
 from edgefl.commands.experiment_options import shares
 from edgefl.commands.memory_picture import draw
-from edgefl.commands.memory_table import NOTES, OUTSIDE, Row, print_fit, print_rows
+from edgefl.commands.memory_table import NOTES, OUTSIDE, Row, print_fit, print_rows, print_tensors
 from edgefl.errors import GraphError, MemoryLimitError, RequestError
 from edgefl.graph import Graph
 from edgefl.measure import METERS, NATIVE, measure
@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--account", type=_names, default=tuple(ACCOUNTS), help=f"of {', '.join(ACCOUNTS)}")
     parser.add_argument("--measure", action="store_true", help="train in a process per row and read the meters, too")
     parser.add_argument("--fit", type=_bytes, metavar="SIZE", help="the largest p and batch that fit, e.g. 24MB")
+    parser.add_argument("--tensors", action="store_true", help="list the tensors of the arena in the account exact")
     parser.add_argument("--json", action="store_true", help="print one JSON object; it lists the arena's tensors")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the accounts over p (needs matplotlib)")
 
@@ -58,6 +59,8 @@ def run(options: argparse.Namespace) -> int:
             if options.plot is not None:
                 raise ValueError(f"--plot {options.plot} with --fit; expected one of them")
             return _fit(training, fit(training, options.fit, keeps), options)
+        if options.tensors and "exact" not in options.account:
+            raise ValueError(f"--tensors with --account {','.join(options.account)}; expected exact among them")
         rows = _rows(training, keeps, options)
     except ValueError as error:
         raise RequestError(str(error)) from error
@@ -117,6 +120,8 @@ def _show(training: Training, rows: Sequence[Row], options: argparse.Namespace) 
         print(json.dumps({**_about(training), "accounts": notes, "footprints": found}))
     else:
         print_rows(training, rows)
+        if options.tensors:
+            print_tensors(rows)
 
 
 def _fit(training: Training, choices: Sequence[Choice], options: argparse.Namespace) -> int:

@@ -52,10 +52,27 @@ def print_rows(training: Training, rows: Sequence[Row]) -> None:
         table.add_column(name, justify="right")
     full = _cells(rows[0])
     for row in rows:
-        cells, label = _cells(row), row.method if row.method in ("full", "pflego") else f"{row.method} {row.keep:g}"
-        table.add_row(label, *(_cell(cells.get(name), full.get(name), row is rows[0]) for name in columns))
+        cells = _cells(row)
+        table.add_row(_label(row), *(_cell(cells.get(name), full.get(name), row is rows[0]) for name in columns))
     title = f"{training.model}, batch {training.batch}: bytes by account, and the difference from full training in %"
     _print(title, table, *(f"{name}: {NOTES[name]}" for name in columns))
+
+
+def print_tensors(rows: Sequence[Row]) -> None:
+    """The arena's tensors by the account exact, the largest first. Two that never live together may share memory."""
+    for row in rows:
+        exact = row.footprints["exact"]
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+        for heading in ("node", "operation", "argument", "size", "first call", "last call"):
+            table.add_column(heading, justify="left" if heading in ("node", "operation", "argument") else "right")
+        for tensor in sorted(exact.tensors, key=lambda tensor: -tensor.bytes):
+            places = (size(tensor.bytes), str(tensor.first), str(tensor.last))
+            table.add_row(tensor.node, tensor.op, tensor.argument, *places)
+        _print(f"{_label(row)}: the arena of {size(exact.parts['arena'])}, tensor by tensor", table)
+
+
+def _label(row: Row) -> str:
+    return row.method if row.method in ("full", "pflego") else f"{row.method} {row.keep:g}"
 
 
 def _cells(row: Row) -> dict[str, int]:

@@ -7,13 +7,14 @@ from statistics import mean
 import pytest
 
 from edgefl.errors import GraphError
-from edgefl.graph import Graph, Node
+from edgefl.graph import Graph, Model, Node
 from edgefl.learners.updates import Terms
 from edgefl.memory import Training, estimate
 from edgefl.memory.counts import output_scalars, saved_bits, scalars, trained_scalars
 from edgefl.memory.training import head_of
 from edgefl.models import build
 from edgefl.ops import Add, AvgPool2d, Conv2d, Linear
+from edgefl.rng import INIT, stream
 from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec
 
@@ -169,3 +170,19 @@ def test_a_footprint_is_json_with_parts_that_add_up() -> None:
         ("fc", "y", 24),
         ("fc", "dw", 32),
     }
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_pfeiffer_is_what_hooks_on_a_torch_model_count(name: str) -> None:
+    torch = pytest.importorskip("torch", reason="torch is an optional extra")
+    from edgefl.nn import to_torch
+
+    graph, outputs = NETS[name], []
+    module = to_torch(Model(graph, graph.init(stream(1, INIT))))
+    for leaf in module.modules():
+        if not list(leaf.children()) and not isinstance(leaf, torch.nn.Flatten):
+            leaf.register_forward_hook(lambda _, inputs, output: outputs.append(output.numel()))
+    module(torch.zeros(32, *graph.input_shape))
+    state = sum(tensor.numel() for tensor in module.state_dict().values())
+    learned = sum(tensor.numel() for tensor in module.parameters())
+    assert total("pfeiffer2023", name, batch=32) == 4 * (sum(outputs) + state + learned)
