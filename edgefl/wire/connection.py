@@ -34,7 +34,7 @@ from edgefl.wire.messages import (
     Verdict,
     Welcome,
 )
-from edgefl.wire.model import FRAME_ALLOWANCE, cap_for
+from edgefl.wire.model import FRAME_ALLOWANCE, frame_cap
 
 State = Literal["greeting", "challenging", "proving", "deciding", "welcomed", "loading", "ready", "finished", "closed"]
 
@@ -66,8 +66,7 @@ class Connection:
     """One side of a connection.
 
     role   which side this is
-    cap    largest message, in bytes, in either direction until Welcome; from then on `raise_cap` has set it from the
-           size of the model
+    cap    largest message, in bytes, in either direction; Welcome raises it by the size of the model
     state  a State of TABLE
 
     received_bytes, sent_bytes                what went through `receive` and came out of `send`
@@ -91,10 +90,6 @@ class Connection:
     def mid_frame(self) -> bool:
         """Whether the peer has begun a frame and not completed it: its stream must not end here."""
         return self._decoder.mid_frame
-
-    def raise_cap(self, cap: int) -> None:
-        """Accept and send messages of up to `cap` bytes from now on. It never falls. Welcome raises it by itself."""
-        self.cap = self._decoder.cap = max(self.cap, cap)
 
     def receive(self, data: bytes) -> list[Message]:
         """The messages that `data` completes, in order; the state is then the one after the last of them.
@@ -154,7 +149,7 @@ class Connection:
         if wrong := self._agreement.add(message):
             raise fault(f"{_name(message)} with {wrong}")
         if isinstance(message, Welcome):
-            self.raise_cap(cap_for(message.model_bytes))
+            self.cap = self._decoder.cap = max(self.cap, frame_cap(message.model_bytes))
         self.state = WITH_MODEL.get(after, after) if self._agreement.has_model else after
 
 

@@ -86,11 +86,6 @@ def dense_bytes(spec: ModelSpec) -> int:
     return head + -head % 4 + 4 * scalars
 
 
-def frame_cap(spec: ModelSpec) -> int:
-    """Largest message about this model, in bytes: a few dense float32 payloads and the rest of a message."""
-    return cap_for(dense_bytes(spec))
-
-
-def cap_for(model_bytes: int) -> int:
-    """The same where only the size of the packed model is known, which is a little more than that of a payload."""
+def frame_cap(model_bytes: int) -> int:
+    """Largest message about a model that is so large when packed: a few dense float32 payloads, and what is around."""
     return FRAME_ALLOWANCE + DENSE_PAYLOADS * model_bytes

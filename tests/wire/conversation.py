@@ -27,6 +27,7 @@ from edgefl.wire.messages import (
     Verdict,
     Welcome,
 )
+from edgefl.wire.model import FRAME_ALLOWANCE
 
 KEY, DEVICE_NONCE, SERVER_NONCE = bytes(range(32)), b"d" * 32, b"s" * 32
 RUN, CLIENT = "run-1", 3
@@ -84,8 +85,8 @@ EXAMPLES: dict[type[Message], Message] = {type(message): message for _, message 
 class Pair:
     """A device and a server whose bytes reach each other at once."""
 
-    def __init__(self) -> None:
-        self.sides: dict[Role, Connection] = {"device": Connection("device"), "server": Connection("server")}
+    def __init__(self, cap: int = FRAME_ALLOWANCE) -> None:
+        self.sides: dict[Role, Connection] = {role: Connection(role, cap) for role in ("device", "server")}
         self.sent: dict[Role, int] = {"device": 0, "server": 0}  # messages
 
     def say(self, sender: Role, message: Message) -> bytes:

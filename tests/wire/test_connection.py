@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from itertools import pairwise
 from typing import get_args
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefl.errors import LocalProtocolError, RemoteProtocolError
+from edgefl.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from edgefl.wire import frames, messages
 from edgefl.wire.connection import TABLE, Connection, State
 from edgefl.wire.handshake import Role
@@ -22,7 +23,7 @@ from edgefl.wire.messages import (
     ModelRequest,
     Refused,
 )
-from edgefl.wire.model import FRAME_ALLOWANCE, LARGEST_MODEL, cap_for, digest
+from edgefl.wire.model import FRAME_ALLOWANCE, LARGEST_MODEL, digest, frame_cap
 
 from .conversation import (
     CHALLENGE,
@@ -277,7 +278,7 @@ def test_from_welcome_on_the_cap_is_derived_from_the_model() -> None:
     pair = pair_in("deciding")
     assert {side.cap for side in pair.sides.values()} == {FRAME_ALLOWANCE}
     pair.say("server", WELCOME)
-    assert {side.cap for side in pair.sides.values()} == {cap_for(len(MODEL))}
+    assert {side.cap for side in pair.sides.values()} == {frame_cap(len(MODEL))}
 
 
 def test_large_train_in_one_piece_with_welcome_is_received() -> None:
@@ -290,7 +291,7 @@ def test_large_train_in_one_piece_with_welcome_is_received() -> None:
 
 
 def test_frame_above_the_cap_is_neither_sent_nor_received() -> None:
-    cap = cap_for(len(MODEL))
+    cap = frame_cap(len(MODEL))
     overhead = len(messages.encode(msgspec.structs.replace(TRAINED, payload={"model": bytes(cap)}))) - cap
     fitting = msgspec.structs.replace(TRAINED, payload={"model": bytes(cap - overhead)})
     pair_in("ready").say("device", fitting)
@@ -299,12 +300,20 @@ def test_frame_above_the_cap_is_neither_sent_nor_received() -> None:
     assert remote_error(pair_in("ready"), "device", larger) == f"frame of {cap + 1} bytes; the limit is {cap}"
 
 
-def test_raise_cap_never_lowers_it() -> None:
-    connection = Connection("server", cap=100)
-    connection.raise_cap(50)
-    assert connection.cap == 100
-    connection.raise_cap(200)
-    assert connection.cap == 200
+def test_welcome_never_lowers_the_cap() -> None:
+    pair = Pair(cap=1 << 20)
+    for sender, message in CONVERSATION[:4]:
+        pair.say(sender, message)
+    assert {side.cap for side in pair.sides.values()} == {1 << 20}
+
+
+@given(st.sampled_from(list(UP_TO)), st.sampled_from(ROLES), st.integers(0, 20), st.binary(min_size=1, max_size=100))
+def test_random_bodies_raise_nothing_but_protocol_errors(state: str, role: Role, number: int, body: bytes) -> None:
+    pair = pair_in(state)
+    with contextlib.suppress(ProtocolError):
+        for message in pair.forge(role, number, body):
+            data = messages.encode(message)
+            assert messages.encode(messages.decode(number, data)) == data  # bytes, as NaN differs from itself
 
 
 def test_mid_frame_inside_a_frame_only() -> None:

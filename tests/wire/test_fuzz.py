@@ -22,13 +22,13 @@ from edgefl.wire import frames
 from edgefl.wire.connection import Connection
 from edgefl.wire.handshake import Role
 from edgefl.wire.messages import NUMBERS, Message, Trained, encode
-from edgefl.wire.model import cap_for
+from edgefl.wire.model import frame_cap
 
 from .conversation import CONVERSATION, MODEL, pair_in, streams
 
 STREAMS = streams()
 PEER: dict[Role, Role] = {"device": "server", "server": "device"}
-CAP = cap_for(len(MODEL))
+CAP = frame_cap(len(MODEL))
 SLACK = 1 << 15  # the Connection itself, messages and errors in flight
 
 Frames = list[bytes]
