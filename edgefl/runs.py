@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
+from edgefl import state_file
 from edgefl.algorithms.base import State
 from edgefl.durable import load_arrays, lock, sync, write_atomically
 from edgefl.errors import RunError
@@ -73,11 +74,7 @@ class Journal:
 
     def load_state(self) -> State:
         """The server's state as of the last commit. Raises RunError if its file is missing or corrupt."""
-        arrays: dict[str, Params] = {}
-        for name, array in load_arrays(self._server_file(self.committed.round))[0].items():
-            group, _, parameter = name.partition("/")
-            arrays.setdefault(group, {})[parameter] = array
-        return State(arrays, dict(self.committed.values))
+        return state_file.load(self._server_file(self.committed.round), dict(self.committed.values))
 
     def has_local(self, client: int) -> bool:
         """True once the client has been saved."""
@@ -129,9 +126,8 @@ class Journal:
         self._remove_uncommitted()
 
     def _save_state(self, round: int, state: State) -> None:
-        arrays = {f"{group}/{name}": a for group, params in state.arrays.items() for name, a in params.items()}
         file = self._server_file(round)
-        file.write_bytes(safetensors.numpy.save(arrays))
+        file.write_bytes(state_file.pack(state))
         sync(file)
 
     def _remove_uncommitted(self) -> None:

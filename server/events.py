@@ -34,7 +34,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class Judged:
-    """A reply and what became of it. The payload of `message` is kept only for accepted replies of an open round."""
+    """A reply and what became of it. `message` is kept until the round is closed; not at all if it is late."""
 
     round: int
     client: int
@@ -61,7 +61,21 @@ class Scored:
     bundle: dict[str, Any]
 
 
-Record = Enrolment | Opened | Judged | Closed | Scored
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that went through the server's sockets since it started, when the round was closed. For the record only.
+
+    Headers are what is neither payload nor model: frame headers and the messages' other fields.
+    """
+
+    round: int
+    sent: int = 0
+    received: int = 0
+    sent_headers: int = 0
+    received_headers: int = 0
+
+
+Record = Enrolment | Opened | Judged | Closed | Scored | Traffic
 
 # Events: what happens to the coordinator.
 

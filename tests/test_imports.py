@@ -73,6 +73,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it
         "edgefl.shares",
         "edgefl.server",
         "edgefl.simulate",
+        "edgefl.state_file",
         "edgefl.tls",
     ],
 }

@@ -1,0 +1,76 @@
+"""Who has enrolled, and which connection speaks for whom: the newest one of a client; an older one is superseded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass
+class Link:
+    """The connection of a client. `pending`: the round of a reply that it has still to send, 0 if there is none.
+
+    admitted  the client's enrolment is durable: messages may be sent to it
+    """
+
+    number: int
+    client: int
+    pending: int
+    admitted: bool = False
+
+
+class Clients:
+    """The `count` clients of a run, and their open connections by number and by client.
+
+    capacities  declared by those whose enrolment is durable
+    """
+
+    def __init__(self, count: int, capacities: Mapping[int, float]) -> None:
+        self.capacities = dict(capacities)
+        self._count = count
+        self._enrolling: set[int] = set()
+        self._by_number: dict[int, Link] = {}
+        self._by_client: dict[int, Link] = {}
+
+    def find(self, wanted: int | None) -> int | None:
+        """The id for a device that asks for this one, or for any that is free; None if there is none."""
+        if wanted is not None:
+            return wanted if 0 <= wanted < self._count else None
+        taken = self.capacities.keys() | self._enrolling
+        return next((client for client in range(self._count) if client not in taken), None)
+
+    def begin_enrolment(self, client: int) -> bool:
+        """True if the client must enrol: it has not, and is not doing so. From now on it is."""
+        if client in self.capacities or client in self._enrolling:
+            return False
+        self._enrolling.add(client)
+        return True
+
+    def end_enrolment(self, client: int, capacity: float) -> None:
+        """The client's enrolment is durable. Its first capacity stays."""
+        self._enrolling.discard(client)
+        self.capacities.setdefault(client, capacity)
+
+    def connect(self, link: Link) -> Link | None:
+        """Takes a new connection; the older one of the same client, which it replaces, if there is one."""
+        older = self._by_client.get(link.client)
+        if older is not None:
+            self.disconnect(older.number)
+        self._by_number[link.number] = self._by_client[link.client] = link
+        return older
+
+    def disconnect(self, number: int) -> None:
+        """Forgets a connection; nothing happens if it is not known (any more)."""
+        link = self._by_number.pop(number, None)
+        if link is not None:
+            del self._by_client[link.client]
+
+    def link(self, number: int) -> Link | None:
+        return self._by_number.get(number)
+
+    def link_of(self, client: int) -> Link | None:
+        return self._by_client.get(client)
+
+    def admitted(self) -> list[Link]:
+        """The connections that messages may be sent to, in client order."""
+        return [self._by_client[client] for client in sorted(self._by_client) if self._by_client[client].admitted]

@@ -1,0 +1,317 @@
+"""The rounds of a served run as a state machine: events and the time in, actions out. No I/O, no clock, no chance.
+
+    waiting   until enough clients have enrolled
+    training  a round is open; it closes when every planned client has been judged, at the quorum, or at the deadline
+    storing   a closed round, or an evaluation, is being made durable
+    scoring   every enrolled client evaluates; over when all have answered, or at the deadline
+    over      every device that asks is told so
+
+A reply's verdict is sent once the reply is durable, and nothing that follows from a closed round before that round is.
+A coordinator made from what is durable (Progress) goes on as the one that was lost would have: what had been sent is
+sent again, and devices answer a repeated request with the same reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+from edgefl.algorithms.base import Algorithm, Plan, Task
+from edgefl.errors import RunError
+from edgefl.graph import Params
+from edgefl.metrics import Tested
+from edgefl.server.clients import Clients, Link
+from edgefl.server.events import (
+    Action,
+    Admit,
+    Close,
+    Closed,
+    Done,
+    Enrolment,
+    Event,
+    Joined,
+    Judged,
+    Left,
+    Opened,
+    Received,
+    Record,
+    Save,
+    Saved,
+    Scored,
+    Send,
+    WakeAt,
+)
+from edgefl.server.progress import Progress, Ruling
+from edgefl.server.round import OpenRound
+from edgefl.server.rules import Rules
+from edgefl.server.scoring import Evaluation
+from edgefl.wire.messages import Evaluated, Finished, Message, Trained, Verdict
+
+Phase = Literal["waiting", "training", "storing", "scoring", "over"]
+LATE = "the round was closed"
+
+
+class Coordinator:
+    """Decides what a server does next. Make one, call `start` once, then `handle` for everything that happens.
+
+    round  the last closed round; `state` is the method's after it
+    phase  see the file's docstring
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        algorithm: Algorithm,
+        rules: Rules,
+        initial: Params,
+        progress: Progress,
+        common: Callable[[Params], Tested] | None = None,
+    ) -> None:
+        """`initial`: the model before round 1. `common`: evaluates a model on the test set that no client owns."""
+        self.task = replace(task, limits=dict(progress.capacities))
+        self.algorithm, self.rules, self._common = algorithm, rules, common
+        self.round, self.done, self._scored = progress.round, progress.done, progress.scored
+        self.state = algorithm.start(task, initial) if progress.state is None else progress.state
+        self.phase: Phase = "waiting"
+        self._clients = Clients(task.clients, progress.capacities)
+        self._judging: set[tuple[int, int]] = set()  # (round, client) of rulings that are not durable yet
+        self._rulings = dict(progress.rulings)
+        self._stored = progress
+        self._plans: list[Plan] | None = None  # of the next round, where they are known already
+        self._open: OpenRound | None = None
+        self._evaluation: Evaluation | None = None
+        self._opened_at = 0.0
+        self._deadline: float | None = None
+        self._actions: list[Action] = []
+
+    def start(self, now: float) -> list[Action]:
+        """Goes on from what is durable."""
+        self._go_on(now)
+        return self._taken()
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """What to do about an event, in order. `now`: seconds of a monotonic clock."""
+        if isinstance(event, Joined):
+            self._join(event, now)
+        elif isinstance(event, Left):
+            self._clients.disconnect(event.link)
+        elif isinstance(event, Received):
+            self._receive(event.link, event.message, now)
+        elif isinstance(event, Saved):
+            self._saved(event.record, now)
+        elif self._deadline is not None:
+            self._tick(now)
+        return self._taken()
+
+    # Phases.
+
+    def _go_on(self, now: float) -> None:
+        """What follows the last closed round: its evaluation, the end, or the next round."""
+        is_due = self.round > 0 and (self.done or self.round % self.rules.eval_every == 0)
+        if is_due and self._scored < self.round:
+            self._evaluate(now)
+        elif self.done:
+            self._finish()
+        elif self.round == 0 and len(self._clients.capacities) < min(self.rules.wait_for, self.task.clients):
+            self.phase = "waiting"
+        else:
+            self._begin_round(now)
+
+    def _begin_round(self, now: float) -> None:
+        number = self.round + 1
+        plans = self._plans if self._plans is not None else self.algorithm.plan(self.task, self.state, number)
+        self._plans = None
+        self._open = OpenRound(self.task, self.algorithm, self.state, plans, number, self.rules.values)
+        self.phase, self._opened_at = "training", now
+        stored, self._stored = self._stored, Progress()
+        if stored.opened is None:
+            self._save(Opened(number, self._open.clients))
+            self._rulings.update(dict.fromkeys(((number, client) for client in self._open.clients), None))
+        elif stored.opened != self._open.clients:
+            raise RunError(f"round {number} was begun with clients {stored.opened}, not {self._open.clients}")
+        for judged in stored.answers:
+            self._open.judge(judged.client, judged.message)
+        if self._open.is_complete(self.rules.quorum):
+            self._close_round(now)
+            return
+        self._wake_after(self.rules.deadline_s, now)
+        for link in self._clients.admitted():
+            self._ask(link, now)
+
+    def _close_round(self, now: float) -> None:
+        assert self._open is not None
+        self._wake_after(None, now)
+        state, line = self._open.close(now - self._opened_at)
+        self.round, self.state, self._open = self._open.number, state, None
+        self._plans = None if self.round == self.rules.rounds else self.algorithm.plan(self.task, state, self.round + 1)
+        self.done = not self._plans
+        self.phase = "storing"
+        self._save(Closed(self.round, state, line, self.done))
+
+    def _evaluate(self, now: float) -> None:
+        self._evaluation = Evaluation(self.task, self.algorithm, self.state, self.round)
+        self.phase = "scoring"
+        self._wake_after(self.rules.evaluation_deadline_s, now)
+        for link in self._clients.admitted():
+            self._ask(link, now)
+        self._end_evaluation_if_complete(now)
+
+    def _end_evaluation_if_complete(self, now: float) -> None:
+        assert self._evaluation is not None
+        if self._clients.capacities.keys() <= self._evaluation.answers.keys():
+            self._end_evaluation(now)
+
+    def _end_evaluation(self, now: float) -> None:
+        assert self._evaluation is not None
+        self._wake_after(None, now)
+        bundle, self._evaluation = self._evaluation.bundle(self._common), None
+        self.phase, self._scored = "storing", self.round
+        self._save(Scored(self.round, bundle))
+
+    def _finish(self) -> None:
+        self.phase = "over"
+        for link in self._clients.admitted():
+            self._tell_end(link)
+        self._actions.append(Done())
+
+    def _tick(self, now: float) -> None:
+        assert self._deadline is not None
+        if now < self._deadline:
+            self._actions.append(WakeAt(self._deadline))
+        elif self.phase == "training":
+            self._close_round(now)
+        elif self.phase == "scoring":
+            self._end_evaluation(now)
+
+    # Connections.
+
+    def _join(self, event: Joined, now: float) -> None:
+        client = self._clients.find(event.client)
+        if client is None:
+            wanted = "any client that is free" if event.client is None else f"client {event.client}"
+            self._actions.append(Close(event.link, f"{wanted} of {self.task.clients}; expected one from 0 on"))
+            return
+        link = Link(event.link, client, event.pending)
+        older = self._clients.connect(link)
+        if older is not None:
+            self._actions.append(Close(older.number, f"client {client} has connected again"))
+        if client in self._clients.capacities:
+            self._admit(link, now)
+        elif self._clients.begin_enrolment(client):
+            self._save(Enrolment(client, event.capacity))
+
+    def _enrolled(self, record: Enrolment, now: float) -> None:
+        self._clients.end_enrolment(record.client, record.capacity)
+        if record.capacity < 1:
+            self._limit(record.client)
+        link = self._clients.link_of(record.client)
+        if link is not None:
+            self._admit(link, now)
+        if self.phase == "waiting":
+            self._go_on(now)
+
+    def _limit(self, client: int) -> None:
+        """The client's capacity changes the plans for it, of which it has been sent none."""
+        self.task = replace(self.task, limits=dict(self._clients.capacities))
+        self._plans = None
+        if self._open is not None and client in self._open.clients:
+            self._open.limit(self.task, client)
+
+    def _admit(self, link: Link, now: float) -> None:
+        link.admitted = True
+        self._actions.append(Admit(link.number, link.client))
+        self._ask(link, now)
+
+    def _ask(self, link: Link, now: float) -> None:
+        """Sends what this client has to do now, if anything."""
+        if self._open is not None and link.client in self._open.clients:
+            if link.client not in self._open.answers and link.pending != self._open.number:
+                left = None if self._deadline is None else max(self._deadline - now, 0.0)
+                self._send(link, self._open.request(link.client, left))
+        elif self._evaluation is not None and link.client not in self._evaluation.answers:
+            self._send(link, self._evaluation.request)
+        elif self.phase == "over":
+            self._tell_end(link)
+
+    def _tell_end(self, link: Link) -> None:
+        """A device that still owes a reply is told after the verdict on it."""
+        if not link.pending:
+            self._send(link, Finished(f"the run ended after round {self.round}"))
+
+    # Messages.
+
+    def _receive(self, number: int, message: Trained | Evaluated, now: float) -> None:
+        link = self._clients.link(number)
+        if link is None or not link.admitted:
+            return  # what a superseded connection still sends is sent again on the new one
+        if isinstance(message, Trained):
+            self._take_reply(link, message, now)
+        elif self._evaluation is not None and message.round == self._evaluation.round:
+            self._take_scores(link, self._evaluation, message, now)
+
+    def _take_reply(self, link: Link, message: Trained, now: float) -> None:
+        key = message.round, link.client
+        if key not in self._rulings:
+            reason = f"reply of client {link.client} for round {message.round}; it was not planned there"
+            self._actions.append(Close(link.number, reason))
+            self._clients.disconnect(link.number)
+        elif (ruling := self._rulings[key]) is not None:
+            self._rule(link, message.round, ruling)
+        elif key not in self._judging:
+            self._judging.add(key)
+            self._judge(link.client, message, now)
+
+    def _judge(self, client: int, message: Trained, now: float) -> None:
+        if self._open is None or self._open.number != message.round:
+            self._save(Judged(message.round, client, "late", LATE, message))
+            return
+        self._save(self._open.judge(client, message))
+        if self._open.is_complete(self.rules.quorum):
+            self._close_round(now)
+
+    def _take_scores(self, link: Link, evaluation: Evaluation, message: Evaluated, now: float) -> None:
+        if link.client in evaluation.answers:
+            return
+        problem = evaluation.answer(link.client, message)
+        if problem is not None:
+            self._actions.append(Close(link.number, problem))
+            self._clients.disconnect(link.number)
+        self._end_evaluation_if_complete(now)
+
+    def _rule(self, link: Link, round: int, ruling: Ruling) -> None:
+        self._send(link, Verdict(round, *ruling))
+        if link.pending:
+            link.pending = 0
+            if self.phase == "over":
+                self._tell_end(link)
+
+    # The store.
+
+    def _saved(self, record: Record, now: float) -> None:
+        if isinstance(record, Enrolment):
+            self._enrolled(record, now)
+        elif isinstance(record, Judged):
+            ruling = Ruling(record.outcome, record.reason)
+            self._rulings[record.round, record.client] = ruling
+            self._judging.discard((record.round, record.client))
+            link = self._clients.link_of(record.client)
+            if link is not None and link.admitted:
+                self._rule(link, record.round, ruling)
+        elif isinstance(record, Closed | Scored):
+            self._go_on(now)
+
+    def _save(self, record: Record) -> None:
+        self._actions.append(Save(record))
+
+    def _send(self, link: Link, message: Message) -> None:
+        self._actions.append(Send(link.number, message))
+
+    def _wake_after(self, seconds: float | None, now: float) -> None:
+        before, self._deadline = self._deadline, None if seconds is None else now + seconds
+        if before != self._deadline:
+            self._actions.append(WakeAt(self._deadline))
+
+    def _taken(self) -> list[Action]:
+        actions, self._actions = self._actions, []
+        return actions

@@ -1,0 +1,44 @@
+"""How far a run has got: what a restarted coordinator must know, and nothing that it can work out again.
+
+The store makes one from what is durable; a new run starts with an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from edgefl.algorithms.base import State
+from edgefl.server.events import Judged, Outcome
+
+
+class Ruling(NamedTuple):
+    """What became of a client's reply, and why."""
+
+    outcome: Outcome
+    reason: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is durable of a run.
+
+    capacities  of the enrolled clients
+    round       the last closed round, 0 before the first
+    state       after that round; None before the first
+    done        no round follows
+    scored      the last round whose evaluation is complete, 0 if there is none
+    opened      the clients of the round after `round`, if that has begun
+    answers     the replies of that round so far
+    rulings     by (round, client), for every planned client of every round so far; None where no reply has come
+    """
+
+    capacities: Mapping[int, float] = field(default_factory=dict)
+    round: int = 0
+    state: State | None = None
+    done: bool = False
+    scored: int = 0
+    opened: tuple[int, ...] | None = None
+    answers: tuple[Judged, ...] = ()
+    rulings: Mapping[tuple[int, int], Ruling | None] = field(default_factory=dict)

@@ -1,0 +1,79 @@
+"""One open round: who was asked, what came back, and what it adds up to. It knows no connections and no time.
+
+A round's plans are a function of the task, the method's state before it and its number, so a restarted server has the
+same ones again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from edgefl.algorithms.base import Algorithm, Plan, State, Tally, Task
+from edgefl.exchange import Answer, read_answer, sizes, train_message
+from edgefl.metrics import ClientRound, round_line
+from edgefl.server.events import Judged
+from edgefl.wire.messages import LONGEST_TEXT, Train, Trained
+
+
+class OpenRound:
+    """A round between its plans and its result.
+
+    number   of the round
+    clients  planned, ascending
+    answers  messages read so far, by client
+    """
+
+    def __init__(self, task: Task, algorithm: Algorithm, state: State, plans: list[Plan], number: int, values: str):
+        self.number = number
+        self._task, self._algorithm, self._state, self._values = task, algorithm, state, values
+        self._plans = {plan.client: plan for plan in plans}
+        self.clients = tuple(sorted(self._plans))
+        self._requests: dict[int, Train] = {}
+        self.answers: dict[int, tuple[Trained, Answer]] = {}
+
+    def request(self, client: int, deadline_s: float | None) -> Train:
+        """The message that asks this client to train. `deadline_s`: seconds until the round closes, if it does."""
+        if client not in self._requests:
+            self._requests[client] = train_message(self._plans[client], self._task.spec, self._values)
+        kept = self._requests[client]
+        return Train(kept.round, kept.selection, kept.payload, kept.settings, deadline_s)
+
+    def limit(self, task: Task, client: int) -> None:
+        """A planned client has declared its capacity, which is in `task`: its plan is made again."""
+        self._task = task
+        for plan in self._algorithm.plan(task, self._state, self.number):
+            if plan.client == client:
+                self._plans[client] = plan
+        self._requests.pop(client, None)
+
+    def judge(self, client: int, message: Trained) -> Judged:
+        """Reads a planned client's reply, which then is accepted or refused. One reply of a client is judged."""
+        answer = read_answer(message, self._plans[client], self._task.spec)
+        self.answers[client] = message, answer
+        outcome, reason = ("accepted", "") if answer.refusal is None else ("refused", answer.refusal)
+        return Judged(self.number, client, outcome, reason[:LONGEST_TEXT], message)  # type: ignore[arg-type]
+
+    def is_complete(self, quorum: int | None) -> bool:
+        """True if every planned client has been judged, or `quorum` of them accepted."""
+        accepted = sum(answer.reply is not None for _, answer in self.answers.values())
+        return len(self.answers) == len(self.clients) or (quorum is not None and accepted >= quorum)
+
+    def close(self, seconds: float) -> tuple[State, dict[str, Any]]:
+        """The state after the round and its metrics. Replies are folded in ascending client order."""
+        tally = Tally(self._task.spec)
+        for client in sorted(self.answers):
+            reply = self.answers[client][1].reply
+            if reply is not None:
+                self._algorithm.fold(tally, self._plans[client], reply)
+        state = self._algorithm.finish(self._task, self._state, tally, self.number)
+        return state, round_line(self.number, map(self._record, self.clients), state, seconds)
+
+    def _record(self, client: int) -> ClientRound:
+        plan = self._plans[client]
+        if client in self.answers:
+            message, answer = self.answers[client]
+            return ClientRound.answered(plan, self.request(client, None), message, answer)
+        absent = ClientRound(client, plan.settings, "absent")
+        sent = self._requests.get(client)
+        return absent if sent is None else replace(absent, down=sizes(sent.payload, sent.selection))

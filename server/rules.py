@@ -1,0 +1,35 @@
+"""When the rounds of a served run begin and end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a coordinator goes by.
+
+    quorum                 accepted replies that close a round; None: a reply of every planned client
+    deadline_s             after which a round closes whoever has replied; None: never
+    evaluation_deadline_s  the same for an evaluation, which else waits for every enrolled client
+    wait_for               enrolled clients before round 1
+    values                 number format of the payloads
+    """
+
+    rounds: int
+    eval_every: int
+    quorum: int | None = None
+    deadline_s: float | None = None
+    evaluation_deadline_s: float | None = None
+    wait_for: int = 1
+    values: str = "float32"
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "eval_every", "quorum", "wait_for"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name}={value}; expected {name} >= 1")
+        for name in ("deadline_s", "evaluation_deadline_s"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(f"{name}={value}; expected a finite time > 0")

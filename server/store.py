@@ -1,0 +1,157 @@
+"""What a crash of the server may not lose: run.db beside the method's arrays as files. Not what it means
+(coordinator.py), nor the tables (schema.py).
+
+    RUN/run.db                        clients, rounds, participation, replies of the open round, metrics
+    RUN/server/000010.safetensors     the method's arrays after round 10, written before the commit that closes it
+    RUN/lock                          held by the process that serves the run
+
+`save` commits a batch of records in one transaction. A closed round's arrays are written under its number, temp, fsync
+and rename, before that; they count once the transaction does, and what they supersede is removed after it. Whatever
+fails or crashes in between, the run is as after the last batch, and the same batch can be saved again.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import astuple
+from pathlib import Path
+
+from edgefl import state_file
+from edgefl.durable import lock, sync, write_atomically
+from edgefl.errors import RunError
+from edgefl.server.events import Closed, Enrolment, Judged, Opened, Record, Scored, Traffic
+from edgefl.server.progress import Progress, Ruling
+from edgefl.server.schema import open_for_writing
+from edgefl.wire import messages
+from edgefl.wire.messages import Trained
+
+LOCK = "lock"
+REPLY = messages.NUMBERS[Trained]
+
+
+class Store:
+    """The durable state of a served run, for the one process that runs it. Any thread may use it, one at a time."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens the directory or begins a new one. Raises RunError if it is in use, or damaged."""
+        self.path = path
+        (path / "server").mkdir(parents=True, exist_ok=True)
+        self._lock = lock(path / LOCK)
+        try:
+            self._database = open_for_writing(path)
+            sync(path)
+            sync(path.parent)
+            _remove_superseded(path, last_closed(self._database))
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def close(self) -> None:
+        self._database.close()
+        self._lock.close()
+
+    def load(self) -> Progress:
+        """How far the run has got. Raises RunError if something is missing or corrupt."""
+        return load_progress(self._database, self.path)
+
+    def save(self, records: Sequence[Record]) -> None:
+        """Makes all of the records durable, in order, or none of them.
+
+        Raises  RunError if the disk refuses; the same records can be saved again later.
+        """
+        closed = [record for record in records if isinstance(record, Closed)]
+        try:
+            for record in closed:
+                write_atomically(_arrays_file(self.path, record.round), state_file.pack(record.state))
+            self._commit(records)
+            for record in closed:
+                _remove_superseded(self.path, record.round)
+        except (OSError, sqlite3.Error) as error:
+            raise RunError(f"{self.path} cannot be written ({error})") from None
+
+    def _commit(self, records: Sequence[Record]) -> None:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            for record in records:
+                _write(self._database, record)
+            self._database.execute("COMMIT")
+        except BaseException:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise
+
+
+def _write(database: sqlite3.Connection, record: Record) -> None:
+    """Adds a record to the transaction. To write one twice is to write it once."""
+    execute = database.execute
+    if isinstance(record, Enrolment):
+        execute("INSERT OR IGNORE INTO clients VALUES (?, ?)", (record.client, record.capacity))
+    elif isinstance(record, Opened):
+        execute("INSERT OR IGNORE INTO rounds (round) VALUES (?)", (record.round,))
+        planned = [(record.round, client) for client in record.clients]
+        database.executemany("INSERT OR IGNORE INTO participation (round, client) VALUES (?, ?)", planned)
+    elif isinstance(record, Judged):
+        ruling = record.outcome, record.reason, record.round, record.client
+        execute("UPDATE participation SET outcome = ?, reason = ? WHERE round = ? AND client = ?", ruling)
+        if record.outcome != "late":
+            execute("INSERT OR REPLACE INTO replies VALUES (?, ?)", (record.client, messages.encode(record.message)))
+    elif isinstance(record, Closed):
+        execute("UPDATE rounds SET state = NULL WHERE round < ?", (record.round,))
+        row = int(record.done), json.dumps(record.state.values), json.dumps(record.line), record.round
+        execute("UPDATE rounds SET done = ?, state = ?, line = ? WHERE round = ?", row)
+        execute("DELETE FROM replies")
+    elif isinstance(record, Scored):
+        execute("UPDATE rounds SET bundle = ? WHERE round = ?", (json.dumps(record.bundle), record.round))
+    elif isinstance(record, Traffic):
+        execute("INSERT OR REPLACE INTO traffic VALUES (?, ?, ?, ?, ?)", astuple(record))
+
+
+def last_closed(database: sqlite3.Connection) -> int:
+    """The last closed round, 0 if there is none."""
+    (round,) = database.execute("SELECT max(round) FROM rounds WHERE done IS NOT NULL").fetchone()
+    return round or 0
+
+
+def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
+    """How far a run has got, from one snapshot of its database. Raises RunError if something is missing or corrupt."""
+    round = last_closed(database)
+    closed = database.execute("SELECT state, done FROM rounds WHERE round = ?", (round,)).fetchone()
+    values, done = closed or (None, 0)
+    (scored,) = database.execute("SELECT max(round) FROM rounds WHERE bundle IS NOT NULL").fetchone()
+    is_open = database.execute("SELECT 1 FROM rounds WHERE round = ?", (round + 1,)).fetchone()
+    rows = database.execute("SELECT round, client, outcome, reason FROM participation ORDER BY round, client")
+    rulings = {(r, client): None if outcome is None else Ruling(outcome, reason) for r, client, outcome, reason in rows}
+    return Progress(
+        capacities=dict(database.execute("SELECT client, capacity FROM clients ORDER BY client")),
+        round=round,
+        state=None if values is None else state_file.load(_arrays_file(path, round), json.loads(values)),
+        done=bool(done),
+        scored=scored or 0,
+        opened=tuple(client for r, client in rulings if r == round + 1) if is_open else None,
+        answers=tuple(_answers(database, round + 1, rulings)),
+        rulings=rulings,
+    )
+
+
+def _answers(database: sqlite3.Connection, round: int, rulings: dict[tuple[int, int], Ruling | None]) -> list[Judged]:
+    """The judged replies of the open round."""
+    found = []
+    for client, data in database.execute("SELECT client, message FROM replies ORDER BY client"):
+        message, ruling = messages.decode(REPLY, data), rulings[round, client]
+        assert isinstance(message, Trained)
+        assert ruling is not None
+        found.append(Judged(round, client, ruling.outcome, ruling.reason, message))
+    return found
+
+
+def _arrays_file(path: Path, round: int) -> Path:
+    return path / "server" / f"{round:06d}.safetensors"
+
+
+def _remove_superseded(path: Path, round: int) -> None:
+    """Removes the arrays of every other round than the last closed one, and what a crash left of writing some."""
+    for file in (path / "server").iterdir():
+        if file != _arrays_file(path, round):
+            file.unlink()

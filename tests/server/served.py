@@ -1,0 +1,242 @@
+"""A served run without sockets: a coordinator, a real store, and devices that train, in one deterministic loop.
+
+Nothing happens by itself: a test delivers messages, saves records, cuts connections and restarts either side. `finish`
+does what remains in a fixed order. The same run without a network is `simulated`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgefl import rng
+from edgefl.algorithms import FedSPU
+from edgefl.algorithms.base import MODEL, Algorithm, Local, State, Task, evaluate
+from edgefl.exchange import plan_of, trained_message
+from edgefl.federation import Federation, Split
+from edgefl.graph import Graph, Model, Node
+from edgefl.learners import GraphLearner, Samples
+from edgefl.ops import Linear, ReLU
+from edgefl.runs import Journal, read_metrics
+from edgefl.server.coordinator import Coordinator
+from edgefl.server.events import Action, Admit, Close, Done, Event, Joined, Left, Received, Record, Save, Saved, Send
+from edgefl.server.rules import Rules
+from edgefl.server.store import Store
+from edgefl.simulate import Settings, simulate
+from edgefl.spec import ModelSpec
+from edgefl.update import put
+from edgefl.wire.messages import Evaluate, Evaluated, Finished, Message, Scores, Train, Trained, Verdict
+
+CLIENTS, SAMPLES = 4, 12
+GRAPH = Graph(
+    (3,),
+    (Node("fc1", Linear(3, 8), ("input",)), Node("relu", ReLU(), ("fc1",)), Node("fc2", Linear(8, 3), ("relu",))),
+)
+SPEC = ModelSpec.of(GRAPH)
+INITIAL = GRAPH.init(rng.stream(1, rng.INIT))
+TASK = Task(SPEC, CLIENTS, seed=1)
+METHOD = FedSPU(keep=(0.5, 1.0), per_round=3, epochs=1, batch=4, lr=0.1)
+RULES = Rules(rounds=4, eval_every=2, wait_for=CLIENTS)
+
+
+def _data() -> Samples:
+    stream = rng.stream(7, rng.DATA)
+    y = stream.below(np.full(CLIENTS * SAMPLES, 3)).astype(np.int32)
+    x = stream.uniform(3 * len(y)).astype(np.float32).reshape(-1, 3)
+    x[np.arange(len(y)), y] += 1
+    return Samples(x, y)
+
+
+def _split(client: int) -> Split:
+    first = client * SAMPLES
+    train, validation, test = np.split(np.arange(first, first + SAMPLES, dtype=np.int32), [7, 9])
+    return Split(train, validation, test)
+
+
+FEDERATION = Federation(GRAPH, _data(), tuple(map(_split, range(CLIENTS))), seed=1)
+
+
+def simulated(path: Path, method: Algorithm = METHOD, rules: Rules = RULES) -> tuple[State, list[dict[str, Any]]]:
+    """The same run as simulate does it: final state and metrics."""
+    journal = Journal(path)
+    settings = Settings(rules.rounds, rules.eval_every, values=rules.values)
+    state = simulate(method, FEDERATION, settings, journal)
+    journal.close()
+    return state, list(read_metrics(path))
+
+
+class Phone:
+    """A device: its personal model, private values and unacknowledged reply are durable, everything else is not."""
+
+    def __init__(self, client: int, method: Algorithm) -> None:
+        self.client, self.method = client, method
+        self.model = {name: value.copy() for name, value in INITIAL.items()}
+        self.private: dict[str, Any] = {}
+        self.round = 0  # the last one that was acknowledged
+        self.pending: Trained | None = None
+        self._after: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+        self.deferred: list[Message] = []
+        self.finished = False
+
+    def receive(self, message: Message) -> list[Trained | Evaluated]:
+        if isinstance(message, Finished):
+            self.finished = True
+        elif isinstance(message, Verdict):
+            return self._acknowledge(message)
+        elif self.pending is not None:
+            self.deferred.append(message)
+        elif isinstance(message, Train) and message.round > self.round:
+            return [self._train(message)]
+        elif isinstance(message, Evaluate):
+            return [self._evaluate(message)]
+        return []
+
+    def restart(self) -> None:
+        self.deferred = []
+
+    def _acknowledge(self, verdict: Verdict) -> list[Trained | Evaluated]:
+        if self.pending is not None and self.pending.round == verdict.round:
+            if verdict.outcome != "refused":
+                self.model, self.private = self._after
+            self.round, self.pending = verdict.round, None
+        deferred, self.deferred = self.deferred, []
+        return [answer for message in deferred for answer in self.receive(message)]
+
+    def _train(self, message: Train) -> Trained:
+        local = self._local(self.model)
+        plan = plan_of(message, self.client, SPEC)
+        reply = self.method.train(local, plan)
+        self._after = local.learner.params, local.private
+        self.pending = trained_message(reply, plan.selection, SPEC, "float32", 0.5)
+        return self.pending
+
+    def _evaluate(self, message: Evaluate) -> Evaluated:
+        shared, mine = None, self._local(self.model)
+        if MODEL in message.payload:
+            local = self._local(INITIAL)
+            put(local.learner.params, plan_of(_as_train(message), 0, SPEC).payload[MODEL])
+            shared = _scores(local)
+            if not self.round:
+                mine = self._local(self.method.untrained(State({MODEL: local.learner.params}), INITIAL))
+        return Evaluated(message.round, _scores(mine) if message.personal else None, shared)
+
+    def _local(self, params: dict[str, Any]) -> Local:
+        learner = GraphLearner(Model(GRAPH, {name: value.copy() for name, value in params.items()}))
+        split = FEDERATION.clients[self.client]
+        parts = split.train, split.validation, split.test
+        return Local(self.client, 1, SPEC, learner, FEDERATION.data, *parts, dict(self.private))
+
+
+def _as_train(message: Evaluate) -> Train:
+    return Train(message.round, b"", message.payload, {}, None)
+
+
+def _scores(local: Local) -> Scores:
+    found = evaluate(local)
+    return Scores(found.loss_sum, found.correct, found.examples)
+
+
+class World:
+    """One server and its devices. Time is `now`, which only tests move.
+
+    to_server, to_device  messages on their way, by client
+    unsaved               records that the coordinator wants to be durable
+    """
+
+    def __init__(self, path: Path, method: Algorithm = METHOD, rules: Rules = RULES) -> None:
+        self.path, self.method, self.rules = path, method, rules
+        self.phones = [Phone(client, method) for client in range(CLIENTS)]
+        self.now, self.links = 0.0, 0
+        self.saved: list[Record] = []
+        self.closes: list[str] = []
+        self.store = Store(path)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.unsaved: deque[Record] = deque()
+        self.link_of: dict[int, int] = {}
+        self.to_server: dict[int, deque[Message]] = {client: deque() for client in range(CLIENTS)}
+        self.to_device: dict[int, deque[Message]] = {client: deque() for client in range(CLIENTS)}
+        self.done = False
+        self.coordinator = Coordinator(TASK, self.method, self.rules, INITIAL, self.store.load())
+        self._carry_out(self.coordinator.start(self.now))
+
+    def restart_server(self) -> None:
+        """SIGKILL: what the store has not saved is lost, and so are all connections and what was on its way."""
+        self.store.close()
+        self.store = Store(self.path)
+        for phone in self.phones:
+            phone.restart()
+        self._begin()
+
+    def connect(self, client: int, capacity: float = 1.0) -> None:
+        self.links += 1
+        self.link_of[client] = self.links
+        self.to_server[client].clear()
+        self.to_device[client].clear()
+        pending = self.phones[client].pending
+        self.phones[client].restart()
+        self.happen(Joined(self.links, client, capacity, 0 if pending is None else pending.round))
+        if pending is not None and client in self.link_of:
+            self.to_server[client].append(pending)
+
+    def disconnect(self, client: int) -> None:
+        link = self.link_of.pop(client, None)
+        if link is not None:
+            self.happen(Left(link))
+
+    def happen(self, event: Event) -> None:
+        self._carry_out(self.coordinator.handle(event, self.now))
+
+    def save(self, count: int | None = None) -> None:
+        """Saves the records that wait, or the first `count`, as one batch; the coordinator hears of each."""
+        batch = [self.unsaved.popleft() for _ in range(len(self.unsaved) if count is None else count)]
+        self.store.save(batch)
+        self.saved += batch
+        for record in batch:
+            self.happen(Saved(record))
+
+    def deliver_to_device(self, client: int) -> None:
+        answers = self.phones[client].receive(self.to_device[client].popleft())
+        self.to_server[client].extend(answers)
+
+    def deliver_to_server(self, client: int) -> None:
+        self.happen(Received(self.link_of[client], self.to_server[client].popleft()))  # type: ignore[arg-type]
+
+    def steps(self) -> list[Callable[[], None]]:
+        """Everything that can happen next without a fault."""
+        found: list[Callable[[], None]] = [lambda: self.save(1)] if self.unsaved else []
+        for client in range(CLIENTS):
+            if client not in self.link_of:
+                found.append(lambda client=client: self.connect(client))  # type: ignore[misc]
+                continue
+            if self.to_device[client]:
+                found.append(lambda client=client: self.deliver_to_device(client))  # type: ignore[misc]
+            if self.to_server[client]:
+                found.append(lambda client=client: self.deliver_to_server(client))  # type: ignore[misc]
+        return found
+
+    def finish(self) -> None:
+        """Runs to the end without faults."""
+        while steps := self.steps():
+            steps[0]()
+
+    def _carry_out(self, actions: list[Action]) -> None:
+        clients = {link: client for client, link in self.link_of.items()}
+        for action in actions:
+            if isinstance(action, Save):
+                self.unsaved.append(action.record)
+            elif isinstance(action, Done):
+                self.done = True
+            elif isinstance(action, Admit):
+                assert self.link_of[action.client] == action.link
+            elif isinstance(action, Send) and action.link in clients:
+                self.to_device[clients[action.link]].append(action.message)
+            elif isinstance(action, Close):
+                self.closes.append(action.reason)
+                if action.link in clients:
+                    self.link_of.pop(clients[action.link])

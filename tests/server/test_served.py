@@ -1,0 +1,132 @@
+"""A served run ends as simulate does, bit for bit: whatever is lost, repeated or restarted on the way."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from served import CLIENTS, METHOD, RULES, World, simulated
+
+from edgefl.algorithms import FedAvg, LocalOnly
+from edgefl.algorithms.base import Algorithm, State
+from edgefl.runs import Journal
+from edgefl.server import history
+
+OPTIONS = {"per_round": 3, "epochs": 1, "batch": 4, "lr": 0.1}
+METHODS = {
+    "fedspu": METHOD,
+    "fedspu-es": replace(METHOD, es=True, lr=0.5),
+    "current_global": replace(METHOD, first_state="current_global", weight="batches"),
+    "fedavg": FedAvg(**OPTIONS),
+    "local": LocalOnly(**OPTIONS),
+}
+
+
+def without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_times(item) for key, item in value.items() if key != "seconds"}
+    return [without_times(item) for item in value] if isinstance(value, list) else value
+
+
+def bits(state: State) -> dict[str, bytes]:
+    return {f"{name}/{p}": array.tobytes() for name, params in state.arrays.items() for p, array in params.items()}
+
+
+class Expected:
+    """What simulate gives for a method."""
+
+    def __init__(self, path: Path, method: Algorithm) -> None:
+        self.state, self.lines = simulated(path, method)
+        journal = Journal(path)
+        self.models = [journal.load_local(client) for client in range(CLIENTS)]
+        journal.close()
+
+    def check(self, world: World) -> None:
+        """The world is over, and equal: global state, every line of metrics, every personal model."""
+        assert world.done
+        assert all(phone.finished for phone in world.phones)
+        found = history.final_state(world.path)
+        assert bits(found) == bits(self.state)
+        assert found.values == self.state.values
+        assert without_times(history.metrics(world.path)) == json.loads(json.dumps(without_times(self.lines)))
+        for phone, mine in zip(world.phones, self.models, strict=True):
+            if mine is not None:
+                assert {name: value.tobytes() for name, value in phone.model.items()} == {
+                    name: value.tobytes() for name, value in mine[0].items()
+                }
+                assert phone.private == mine[1]
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Expected]:
+    return {name: Expected(tmp_path_factory.mktemp(name), method) for name, method in METHODS.items()}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_served_run_equals_simulate(name: str, expected: dict[str, Expected], tmp_path: Path) -> None:
+    world = World(tmp_path, METHODS[name])
+    world.finish()
+    expected[name].check(world)
+
+
+def records_of_a_run(path: Path) -> int:
+    world = World(path)
+    world.finish()
+    return len(world.saved)
+
+
+@pytest.mark.parametrize("is_durable", [True, False], ids=["after the record is durable", "before it is"])
+def test_a_server_killed_at_every_record_ends_the_same(
+    is_durable: bool, expected: dict[str, Expected], tmp_path: Path
+) -> None:
+    count = records_of_a_run(tmp_path / "whole")
+    assert count > 20
+    for number in range(count):
+        world = World(tmp_path / str(number))
+        while len(world.saved) + len(world.unsaved) <= number:
+            world.steps()[-1]()
+        while len(world.saved) < number:
+            world.save(1)
+        if is_durable:
+            world.store.save([world.unsaved[0]])  # and the process dies before anybody hears of it
+        world.restart_server()
+        world.finish()
+        expected["fedspu"].check(world)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.sampled_from(sorted(METHODS)), data=st.data())
+def test_faults_at_random_change_nothing(
+    name: str, data: st.DataObject, expected: dict[str, Expected], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Any order of deliveries, lost messages, repeated connections, crashes of the server: the same result."""
+    world = World(tmp_path_factory.mktemp("world"), METHODS[name])
+    for _ in range(data.draw(st.integers(0, 120), label="steps")):
+        steps = world.steps()
+        choice = data.draw(st.integers(0, 9), label="choice")
+        client = data.draw(st.integers(0, CLIENTS - 1), label="client")
+        if choice < 6 and steps:
+            steps[data.draw(st.integers(0, len(steps) - 1), label="step")]()
+        elif choice == 6:
+            world.disconnect(client)
+        elif choice == 7:
+            world.connect(client)
+        elif choice == 8:
+            world.save()
+        elif choice == 9 and data.draw(st.booleans(), label="restart"):
+            world.restart_server()
+    world.finish()
+    expected[name].check(world)
+    world.store.close()
+
+
+def test_the_rules_are_checked() -> None:
+    with pytest.raises(ValueError, match=r"quorum=0; expected quorum >= 1"):
+        replace(RULES, quorum=0)
+    with pytest.raises(ValueError, match=r"deadline_s=inf; expected a finite time > 0"):
+        replace(RULES, deadline_s=float("inf"))
