@@ -36,7 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(json.dumps(row))
         return 0
     measure = step.measure if options.what == "step" else kernels.measure
-    rows = measure(options.models, options.threads, effort)
+    cases = [case._replace(batches=options.batches or case.batches) for case in options.models]
+    rows = measure(cases, options.threads, effort)
     if options.record is not None:
         rows = history.recording(options.record, facts, rows)
     show = print_json if options.json else print_table
@@ -48,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("what", choices=("step", "kernels", "peak", "memory", "codec", "history"))
     parser.add_argument("--models", type=_cases, default=step.PAPER, help="names separated by commas, or all")
+    parser.add_argument("--batches", type=_counts, help="batch sizes, separated by commas, in place of the models' own")
     parser.add_argument("--threads", type=_counts, default=(1, 2), help="numbers of threads, separated by commas")
     parser.add_argument("--json", action="store_true", help="JSON lines: machine facts first, then a line per row")
     parser.add_argument("--quick", action="store_true", help="few short turns: shows that it runs, not how fast")

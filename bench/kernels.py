@@ -2,11 +2,14 @@
 
 Native with the channels that are active at each p against PyTorch's dense product. A p below 1 is left out where the
 layer's position makes it equal to p = 1 (the forward pass, most input gradients). Bias is left out on both sides.
+A layer's three products are followed by their sum, "step": its bound takes the share of each product that p leaves
+from the layer's own times at p = 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +18,7 @@ import torch
 from bench import machine, peers
 from bench.bound import LayerMacs, layer_macs
 from bench.rows import Row, native_name, row
-from bench.runner import Contender, Effort, clock_for, interleave
+from bench.runner import Contender, Effort, Timing, clock_for, interleave
 from bench.step import KEEPS, SEED, Case
 from edgefl.graph import Graph
 from edgefl.kernels import native
@@ -39,15 +42,34 @@ class Layer(NamedTuple):
 
 
 def measure(cases: Sequence[Case], threads: Sequence[int], effort: Effort) -> Iterator[Row]:
-    """Rows of each case, batch size, layer (equal ones once), kind of product, number of threads and p."""
+    """Rows of each case, batch size, layer (equal ones once), number of threads, kind of product and p."""
     for case in cases:
         for batch in case.batches:
             for name, layer in _layers(case.graph, batch).items():
-                for kind in KINDS:
-                    yield from _measure(f"{case.model} {name} {kind}", layer, kind, threads, effort)
+                for count in threads:
+                    machine.use_threads(count)
+                    work = f"{case.model} {name}"
+                    products = [list(_measure(f"{work} {kind}", layer, kind, count, effort)) for kind in KINDS]
+                    yield from chain(*products)
+                    yield from _steps(f"{work} step", [rows for rows in products if rows])
 
 
-def _measure(work: str, layer: Layer, kind: str, threads: Sequence[int], effort: Effort) -> Iterator[Row]:
+def _steps(work: str, products: Sequence[Sequence[Row]]) -> Iterator[Row]:
+    """The sums over a layer's products, for each p; a product without a row for it takes that of p = 1."""
+    dense = [rows[0] for rows in products]
+    whole_s = sum(row.native.median_s for row in dense)
+    for keep in KEEPS:
+        parts = [next((row for row in rows if row.keep == keep), rows[0]) for rows in products]
+        native, eager, fastest = (
+            Timing.total([getattr(row, side) for row in parts]) for side in ("native", "eager", "fastest")
+        )
+        bound = sum(whole.native.median_s * part.bound for whole, part in zip(dense, parts, strict=True)) / whole_s
+        best = "/".join(dict.fromkeys(row.best for row in parts))
+        frozen = native.median_s / whole_s
+        yield Row(work, dense[0].batch, dense[0].threads, keep, native, eager, fastest, best, frozen, bound)
+
+
+def _measure(work: str, layer: Layer, kind: str, threads: int, effort: Effort) -> Iterator[Row]:
     counts = {keep: getattr(macs, kind) for keep, macs in layer.macs.items()}
     if counts[1.0] == 0:
         return
@@ -55,22 +77,23 @@ def _measure(work: str, layer: Layer, kind: str, threads: Sequence[int], effort:
     runs = {native_name(keep): _native(layer, kind, layer.macs[keep]) for keep in keeps}
     x, weight, dy = (torch.from_numpy(array) for array in (layer.x, layer.weight, layer.dy))
     contenders = runs | peers.products(layer.op, x, weight, dy, kind)
-    for count in threads:
-        machine.use_threads(count)
-        timings = interleave(contenders, effort, clock_for(count))
-        for keep in keeps:
-            yield row(work, len(layer.x), count, keep, timings, counts[keep] / counts[1.0])
+    timings = interleave(contenders, effort, clock_for(threads))
+    for keep in keeps:
+        yield row(work, len(layer.x), threads, keep, timings, counts[keep] / counts[1.0])
 
 
 def _layers(graph: Graph, batch: int) -> dict[str, Layer]:
-    """The layers of a model that differ in geometry, by the name of the first of its kind."""
+    """The layers that differ in geometry or in what they need at some p, by the name of the first of its kind."""
     spec, values = ModelSpec.of(graph), np.random.RandomState(SEED)
     macs = {keep: layer_macs(graph, NeuronSet.draw(spec, keep, stream(SEED, NEURONS))) for keep in KEEPS}
     layers: dict[str, Layer] = {}
     seen: set[object] = set()
     for node in graph.nodes:
-        key = (node.op, graph.shapes[node.inputs[0]])
-        if isinstance(node.op, Conv2d | Linear) and key not in seen:
+        if not isinstance(node.op, Conv2d | Linear):
+            continue
+        counts = tuple(macs[keep][node.name][:3] for keep in KEEPS)
+        key = (node.op, graph.shapes[node.inputs[0]], counts)
+        if key not in seen:
             seen.add(key)
             shapes = (graph.shapes[node.inputs[0]], node.op.parameters()["weight"].shape, graph.shapes[node.name])
             x, weight, dy = (

@@ -96,7 +96,12 @@ GEOMETRIES = list(
         ]
     )
 )
-EVERY_SELECTION = {Geometry(2, 3, 9, (5, 6)), Geometry(3, 6, 16, (16, 16)), Geometry(2, 17, 5, (5, 6)), Geometry(2, 33, 35, (6, 6))}
+EVERY_SELECTION = {
+    Geometry(2, 3, 9, (5, 6)),
+    Geometry(3, 6, 16, (16, 16)),
+    Geometry(2, 17, 5, (5, 6)),
+    Geometry(2, 33, 35, (6, 6)),
+}
 PAIRS = [
     ("all", "all"),
     ("none", "odd"),
