@@ -1,0 +1,1 @@
+"""Tests of the protocol, and the conversation that they share."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from edgefl.errors import LocalProtocolError, RemoteProtocolError
 from edgefl.graph import Graph, Model, Node
 from edgefl.ops import Linear
 from edgefl.wire import frames, messages, model
@@ -126,3 +128,22 @@ def streams() -> dict[Role, list[bytes]]:
     for sender, message in CONVERSATION:
         sent[sender].append(pair.say(sender, message))
     return sent
+
+
+def remote_error(pair: Pair, sender: Role, message: Message) -> str:
+    with pytest.raises(RemoteProtocolError) as error:
+        pair.forge_message(sender, message)
+    return str(error.value)
+
+
+def local_error(pair: Pair, sender: Role, message: Message) -> str:
+    with pytest.raises(LocalProtocolError) as error:
+        pair.sides[sender].send(message)
+    return str(error.value)
+
+
+def both_errors(state: str, sender: Role, message: Message) -> str:
+    """The sentence with which the sender's side will not send a message, and the receiver's will not have it."""
+    local = local_error(pair_in(state), sender, message)
+    assert remote_error(pair_in(state), sender, message) == local
+    return local

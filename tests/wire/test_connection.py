@@ -20,13 +20,11 @@ from edgefl.wire.messages import (
     Hello,
     Message,
     ModelChunk,
-    ModelRequest,
     Refused,
 )
-from edgefl.wire.model import FRAME_ALLOWANCE, LARGEST_MODEL, digest, frame_cap
+from edgefl.wire.model import FRAME_ALLOWANCE, digest, frame_cap
 
 from .conversation import (
-    CHALLENGE,
     CHUNKS,
     CONVERSATION,
     ENROL,
@@ -34,40 +32,23 @@ from .conversation import (
     EXAMPLES,
     HELLO,
     MODEL,
-    THIRD,
     TRAIN,
     TRAINED,
     UP_TO,
     VERDICT,
     WELCOME,
     Pair,
+    both_errors,
+    local_error,
     pair_in,
+    remote_error,
     streams,
 )
 
 ROLES: tuple[Role, ...] = get_args(Role)
 
 
-def remote_error(pair: Pair, sender: Role, message: Message) -> str:
-    with pytest.raises(RemoteProtocolError) as error:
-        pair.forge_message(sender, message)
-    return str(error.value)
-
-
-def local_error(pair: Pair, sender: Role, message: Message) -> str:
-    with pytest.raises(LocalProtocolError) as error:
-        pair.sides[sender].send(message)
-    return str(error.value)
-
-
-def both_errors(state: str, sender: Role, message: Message) -> str:
-    """The sentence with which the sender's side will not send a message, and the receiver's will not have it."""
-    local = local_error(pair_in(state), sender, message)
-    assert remote_error(pair_in(state), sender, message) == local
-    return local
-
-
-# ---- whose turn it is ------------------------------------------------------------------------------------------------
+# ---- whose turn it is -----------------------------------------------------------------------------------------------
 
 
 def test_both_sides_are_in_the_same_state_after_every_step_of_a_conversation() -> None:
@@ -159,74 +140,7 @@ def test_run_may_end_before_the_model_has_arrived(state: str) -> None:
     assert pair.sides["device"].state == "finished"
 
 
-# ---- values that depend on earlier messages --------------------------------------------------------------------------
-
-
-def test_other_protocol_version_is_refused() -> None:
-    hello = msgspec.structs.replace(HELLO, protocol=2)
-    assert both_errors("greeting", "device", hello) == "Hello with protocol=2; expected 1"
-
-
-def test_server_of_another_run_is_refused() -> None:
-    challenge = msgspec.structs.replace(CHALLENGE, run="run-2")
-    expected = "Challenge with run='run-2'; expected 'run-1', in which the device has enrolled"
-    assert both_errors("challenging", "server", challenge) == expected
-
-
-def test_new_device_takes_any_run_and_any_id() -> None:
-    pair = Pair()
-    pair.say("device", msgspec.structs.replace(HELLO, run="", client=None))
-    for sender, message in CONVERSATION[1:4]:
-        pair.say(sender, message)
-    assert pair.sides["device"].state == "welcomed"
-
-
-def test_welcome_as_another_client_is_refused() -> None:
-    welcome = msgspec.structs.replace(WELCOME, client=4)
-    assert both_errors("deciding", "server", welcome) == "Welcome with client=4; expected 3"
-
-
-@pytest.mark.parametrize("size", [0, LARGEST_MODEL + 1])
-def test_model_of_no_or_too_many_bytes_is_refused(size: int) -> None:
-    welcome = msgspec.structs.replace(WELCOME, model_bytes=size)
-    expected = f"Welcome with model_bytes={size}; expected 1 to {LARGEST_MODEL}"
-    assert both_errors("deciding", "server", welcome) == expected
-
-
-def test_download_resumes_at_any_byte() -> None:
-    pair = pair_in("welcomed")
-    pair.say("device", ModelRequest(len(MODEL) - 1))
-    pair.say("server", ModelChunk(len(MODEL) - 1, MODEL[-1:]))
-    assert pair.sides["device"].state == "ready"
-
-
-def test_request_beyond_the_model_is_refused() -> None:
-    expected = f"ModelRequest with offset={len(MODEL)}; expected less than the {len(MODEL)} bytes of the model"
-    assert both_errors("welcomed", "device", ModelRequest(len(MODEL))) == expected
-
-
-def test_second_request_is_refused() -> None:
-    error = both_errors("loading", "device", ModelRequest(0))
-    assert error == "ModelRequest from the device in state 'loading'; expected Refused"
-
-
-def test_chunk_out_of_order_is_refused() -> None:
-    assert both_errors("loading", "server", CHUNKS[1]) == f"ModelChunk with offset={THIRD}; expected 0"
-
-
-def test_stale_chunk_is_refused() -> None:
-    pair = pair_in("loading")
-    pair.say("server", CHUNKS[0])
-    assert remote_error(pair, "server", CHUNKS[0]) == f"ModelChunk with offset=0; expected {THIRD}"
-
-
-def test_chunk_beyond_the_model_is_refused() -> None:
-    size = len(MODEL)
-    expected = f"ModelChunk with bytes up to {size + 1}; expected at most {size}, the size of the model"
-    assert both_errors("loading", "server", ModelChunk(0, MODEL + b"x")) == expected
-
-
-# ---- frames ----------------------------------------------------------------------------------------------------------
+# ---- frames ---------------------------------------------------------------------------------------------------------
 
 
 def test_replayed_frame_is_refused() -> None:
@@ -345,40 +259,7 @@ def split_receive(receiver: Connection, whole: bytes, data: st.DataObject) -> li
     return [found for start, end in pairwise([0, *cuts, len(whole)]) for found in receiver.receive(whole[start:end])]
 
 
-# ---- what is counted -------------------------------------------------------------------------------------------------
-
-
-def test_bytes_on_the_wire_are_payload_and_stated_headers() -> None:
-    pair = Pair()
-    written = {role: sum(len(frame) for frame in sent) for role, sent in streams().items()}
-    for sender, message in CONVERSATION:
-        pair.say(sender, message)
-    device, server = pair.sides["device"], pair.sides["server"]
-    assert (device.sent_bytes, device.received_bytes) == (written["device"], written["server"])
-    assert (server.sent_bytes, server.received_bytes) == (written["server"], written["device"])
-    up, down = 200, len(MODEL) + 200 + 5 + 300  # of TRAINED; of the model, TRAIN and EVALUATE
-    assert (device.sent_header_bytes, server.received_header_bytes) == (written["device"] - up,) * 2
-    assert (server.sent_header_bytes, device.received_header_bytes) == (written["server"] - down,) * 2
-
-
-def test_header_bytes_of_a_message_do_not_depend_on_its_payload() -> None:
-    counts = []
-    for size in (300, 400):
-        pair = pair_in("ready")
-        before = pair.sides["device"].sent_header_bytes
-        pair.say("device", msgspec.structs.replace(TRAINED, payload={"model": bytes(size)}))
-        counts.append(pair.sides["device"].sent_header_bytes - before)
-    name, length, empty = 6, 3, messages.encode(msgspec.structs.replace(TRAINED, payload={}))
-    assert counts == [frames.HEADER.size + len(empty) + name + length] * 2
-
-
-def test_bytes_of_unfinished_frames_are_counted_as_received() -> None:
-    server = Connection("server")
-    server.receive(b"EF")
-    assert (server.received_bytes, server.received_header_bytes) == (2, 0)
-
-
-# ---- after an error --------------------------------------------------------------------------------------------------
+# ---- after an error -------------------------------------------------------------------------------------------------
 
 
 def test_after_an_error_of_the_peer_only_refused_is_sent_and_nothing_is_read() -> None:
