@@ -89,7 +89,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "torch": ["edgefl.nn", "edgefl.learners.torch"],
     "numba": ["edgefl.kernels.loops_conv"],
     "cryptography": ["edgefl.certificates"],
-    "safetensors": ["edgefl.device_state", "edgefl.durable", "edgefl.files", "edgefl.runs"],
+    "safetensors": ["edgefl.device_state", "edgefl.durable", "edgefl.files", "edgefl.runs", "edgefl.state_file"],
     "msgspec": ["edgefl.wire"],
     "rich": ["edgefl.commands", "edgefl.data.download", "edgefl.progress", "edgefl.report"],
     "matplotlib": ["edgefl.commands.memory_picture", "edgefl.report"],
