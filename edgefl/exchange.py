@@ -16,7 +16,7 @@ from edgefl.codec_neurons import decode_neurons, encode_neurons, neurons_of
 from edgefl.errors import CodecError
 from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec
-from edgefl.update import Update, take
+from edgefl.update import Update, active_axes, take
 from edgefl.wire.messages import Evaluate, Train, Trained
 
 
@@ -81,10 +81,24 @@ def read_answer(message: Trained, plan: Plan, spec: ModelSpec) -> Answer:
     except CodecError as error:
         unreadable = Sizes(0, 0, sum(map(len, message.payload.values())))
         return Answer(None, f"reply of client {plan.client}: {error}", unreadable)
-    refusal = refuse(plan, reply)
+    refusal = refuse(plan, reply) or _unplanned(plan, reply, spec)
     if refusal is None and not 0 <= message.seconds < math.inf:
         refusal = f"reply of client {plan.client} took {message.seconds} s; expected a time"
     return Answer(None if refusal else reply, refusal, up)
+
+
+def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
+    """What a reply carries other than the planned neurons of the parameters that were sent; None if nothing."""
+    selection = plan.selection or NeuronSet.full(spec)
+    for payload, update in reply.payload.items():
+        sent = plan.payload[payload].blocks
+        if update.blocks.keys() != sent.keys():
+            wrong = sorted(update.blocks.keys() ^ sent.keys())
+            return f"reply of client {plan.client} has not the blocks of {payload}: {', '.join(wrong[:3])}"
+        for name, block in update.blocks.items():
+            if block.index != active_axes(spec.params[name], spec, selection.active, selection.keys):
+                return f"reply of client {plan.client} has other coordinates in {payload}/{name} than were planned"
+    return None
 
 
 def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: ModelSpec) -> Evaluate:

@@ -65,12 +65,15 @@ class ClientRound:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; the metrics of a refused reply are left out, they may be no numbers."""
+        """Plain values. A refused reply's metrics are left out, they may be no numbers; and so is a metric that has the
+        name of another entry.
+        """
         record: dict[str, Any] = {"client": self.client, **self.settings}
         record.update(examples=self.examples, steps=self.steps, status=self.status)
-        record.update({"reason": self.reason} if self.reason is not None else self.metrics)
         record.update(down=self.down.total, up=self.up.total, seconds=self.seconds)
-        return record
+        if self.reason is not None:
+            return {**record, "reason": self.reason}
+        return {**self.metrics, **record}
 
 
 def round_line(round: int, clients: Iterable[ClientRound], state: State, seconds: float) -> dict[str, Any]:

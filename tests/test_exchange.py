@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgefl import rng
+from edgefl import codec, rng
 from edgefl.algorithms import FedAvg, FedSPU, LocalOnly
 from edgefl.algorithms.base import MODEL, Algorithm, Plan, Reply, State, Task
 from edgefl.codec import Sizes
@@ -25,7 +25,7 @@ from edgefl.exchange import (
 from edgefl.graph import Graph, Node
 from edgefl.ops import Linear, ReLU
 from edgefl.spec import ModelSpec
-from edgefl.update import take
+from edgefl.update import Update, take
 from edgefl.wire import messages
 
 GRAPH = Graph(
@@ -106,6 +106,23 @@ def with_nan(message: Any) -> Any:
     return msgspec.structs.replace(message, payload={MODEL: bytes(data)})
 
 
+def under_another_name(message: Any) -> Any:
+    return msgspec.structs.replace(message, payload={"mask": message.payload[MODEL]})
+
+
+def with_all_neurons(message: Any) -> Any:
+    return msgspec.structs.replace(message, payload=encoded(take(PARAMS, SPEC, None)))
+
+
+def without_a_block(message: Any) -> Any:
+    blocks = take(PARAMS, SPEC, plans(FedSPU(per_round=4))[0].selection).blocks
+    return msgspec.structs.replace(message, payload=encoded(Update({n: blocks[n] for n in list(blocks)[:-1]})))
+
+
+def encoded(update: Update) -> dict[str, bytes]:
+    return {MODEL: codec.encode(update, SPEC, known=plans(FedSPU(per_round=4))[0].selection)}
+
+
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
@@ -115,6 +132,12 @@ def with_nan(message: Any) -> Any:
         (changed(seconds=float("inf")), "reply of client 0 took inf s; expected a time"),
         (changed(seconds=-1.0), "reply of client 0 took -1.0 s; expected a time"),
         (with_nan, "reply of client 0 has a non-finite value in model/fc2.bias; expected finite values"),
+        (changed(examples=0), "reply of client 0 has 0 examples and 2 steps; expected at least 1"),
+        (changed(steps=0), "reply of client 0 has 7 examples and 0 steps; expected at least 1"),
+        (changed(payload={}, status="on"), "reply of client 0 has payloads []; expected ['model']"),
+        (under_another_name, "reply of client 0 has payloads ['mask']; expected ['model']"),
+        (with_all_neurons, "reply of client 0 has other coordinates in model/fc1.weight than were planned"),
+        (without_a_block, "reply of client 0 has not the blocks of model: fc2.bias"),
         (cut_off, "reply of client 0: index and values"),
         (changed(payload={MODEL: b""}), "reply of client 0: header: 0 bytes left"),
     ],
@@ -154,3 +177,9 @@ def test_a_client_trains_no_more_than_the_capacity_it_declared() -> None:
     limited = replace(TASK, limits={0: 0.5, 2: 0.25})
     keep = FedSPU(per_round=4, keep=(0.4, 1.0))
     assert [plan.settings["keep"] for plan in plans(keep, limited)] == [0.4, 0.4, 0.25, 1.0]
+
+
+def test_a_client_that_had_stopped_may_send_no_payload() -> None:
+    plan = plans(FedSPU())[0]
+    message = trained_message(reply_to(plan, payload={}, examples=0, steps=0), plan.selection, SPEC, "float32", 0)
+    assert read_answer(message, plan, SPEC).refusal is None

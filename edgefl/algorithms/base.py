@@ -149,6 +149,10 @@ def refuse(plan: Plan, reply: Reply) -> str | None:
     expected = b"" if plan.selection is None else plan.selection.hash()
     if reply.selection_hash != expected:
         return f"{who} has selection hash {reply.selection_hash.hex() or 'none'}; expected {expected.hex() or 'none'}"
+    if reply.payload.keys() != plan.payload.keys() and (reply.payload or reply.status != "stopped"):
+        return f"{who} has payloads {sorted(reply.payload)}; expected {sorted(plan.payload)}"
+    if reply.payload and (reply.examples < 1 or reply.steps < 1):
+        return f"{who} has {reply.examples} examples and {reply.steps} steps; expected at least 1"
     for payload, update in reply.payload.items():
         for name, block in update.blocks.items():
             if not np.isfinite(block.values).all():

@@ -50,7 +50,8 @@ class FedAvg(Algorithm):
         return [Plan("train", round, client, payload=payload) for client in chosen]
 
     def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
-        tally.mean.add(reply.client, reply.payload[MODEL], reply.examples)
+        if MODEL in reply.payload:
+            tally.mean.add(reply.client, reply.payload[MODEL], reply.examples)
 
     def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
         return State({MODEL: tally.mean.over(state.arrays[MODEL])})
