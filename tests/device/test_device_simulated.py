@@ -1,0 +1,108 @@
+"""Devices that are served end as in a simulation, bit for bit: models, private values, server and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from device_cases import (
+    EXPERIMENT,
+    METHODS,
+    ROUNDS,
+    bits,
+    initial,
+    scripted,
+    welcome,
+)
+from device_server import ScriptedServer, converse
+
+from edgefl.algorithms.base import MODEL, Algorithm, State, Tally, Task, refuse
+from edgefl.device import Device
+from edgefl.exchange import evaluate_message, reply_of, train_message
+from edgefl.federation import Federation
+from edgefl.graph import Model
+from edgefl.runs import Journal, read_metrics
+from edgefl.simulate import Settings, simulate
+from edgefl.spec import ModelSpec
+from edgefl.wire.model import pack
+
+
+@dataclass
+class Served:
+    """The rounds of a method over devices: what simulate does, with messages between the two sides."""
+
+    federation: Federation
+    method: Algorithm
+    servers: list[ScriptedServer]
+    devices: list[Device]
+
+    def run(self) -> State:
+        spec = ModelSpec.of(self.federation.graph)
+        task = Task(spec, 3, EXPERIMENT.seed)
+        state = self.method.start(task, initial(self.federation))
+        for round in range(1, ROUNDS + 1):
+            tally = Tally(spec)
+            for plan in self.method.plan(task, state, round):
+                server = self.servers[plan.client]
+                server.script = {round: train_message(plan, spec, "float32")}
+                converse(self.devices[plan.client], server)
+                reply = reply_of(server.replies[round], plan, spec)
+                assert refuse(plan, reply) is None
+                self.method.fold(tally, plan, reply)
+            state = self.method.finish(task, state, tally, round)
+            for server, device in zip(self.servers, self.devices, strict=True):
+                device.finished = None
+                server.script, server.evaluate = {}, evaluate_message(round, self.method, state, spec)
+                converse(device, server)
+                device.finished, server.evaluate = None, None
+        return state
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_devices_end_bit_identical_to_a_simulation(
+    name: str, federation: Federation, make: Callable[..., Device], tmp_path: Path
+) -> None:
+    method = METHODS[name]
+    journal = Journal(tmp_path / "simulated")
+    expected = simulate(method, federation, Settings(ROUNDS, 1, ROUNDS), journal)
+    model = pack(Model(federation.graph, initial(federation)))
+    servers = [ScriptedServer(welcome(federation, method, client), model, {}) for client in range(3)]
+    devices = [make(client, client) for client in range(3)]
+    found = Served(federation, method, servers, devices).run()
+    assert found.values == expected.values
+    assert {g: bits(p) for g, p in found.arrays.items()} == {g: bits(p) for g, p in expected.arrays.items()}
+    for client in range(3):
+        theirs, mine = journal.load_local(client), devices[client]._state.personal()
+        assert (theirs is None) == (mine is None or not mine.params)
+        if theirs is not None and mine is not None:
+            assert bits(mine.params) == bits(theirs[0])
+            assert mine.private == theirs[1]
+    assert [scores(server) for server in servers] == simulated_scores(tmp_path / "simulated")
+    journal.close()
+
+
+def scores(server: ScriptedServer) -> list[tuple[int | None, int | None]]:
+    """Hits of the personal and of the global model, round by round."""
+    return [(s.personal and s.personal.correct, s.global_model and s.global_model.correct) for s in server.scores]
+
+
+def simulated_scores(path: Path) -> list[list[tuple[int | None, int | None]]]:
+    lines = [line["evaluation"] for line in read_metrics(path)]
+    kinds = "personal", "global_local"
+    return [
+        [tuple(line[kind]["correct"][client] if kind in line else None for kind in kinds) for line in lines]  # type: ignore[misc]
+        for client in range(3)
+    ]
+
+
+def test_half_precision_payloads_are_answered_in_half_precision(federation: Federation, make: Any) -> None:
+    server = scripted(federation, METHODS["fedspu"], [1])
+    server.welcome = msgspec.structs.replace(server.welcome, values="float16")
+    converse(make(), server)
+    full = scripted(federation, METHODS["fedspu"], [1])
+    converse(make(1), full)
+    assert len(server.replies[1].payload[MODEL]) < 0.6 * len(full.replies[1].payload[MODEL])
