@@ -52,7 +52,9 @@ class Steps:
         self.names.append(name)
 
     def _hear(self, event: str, details: tuple[Any, ...]) -> None:
-        changes = event in CHANGES or (event == "open" and isinstance(details[2], int) and details[2] & os.O_WRONLY)
+        changes = event in CHANGES or (
+            event == "open" and isinstance(details[2], int) and details[2] & (os.O_WRONLY | os.O_RDWR)
+        )
         if changes and str(details[0]).startswith(self._directory):
             self.take(f"{event} {Path(str(details[0])).name}")
 
