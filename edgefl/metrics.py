@@ -33,7 +33,8 @@ class ClientRound:
     """One client's part of a round.
 
     settings  what the method told the client
-    status    "on" or "stopped" as it said; "refused" for this `reason`; "absent" if no reply came in time
+    status    "on" or "stopped" as it said; "refused" for this `reason`; "absent" if no reply came in time; "late" in a
+              replay: it trained, and its reply came too late
     """
 
     client: int

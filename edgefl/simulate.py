@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from edgefl import kernels, rng
@@ -20,6 +20,7 @@ from edgefl.evaluation import Evaluator
 from edgefl.exchange import plan_of, read_answer, train_message, trained_message
 from edgefl.federation import Devices, Federation
 from edgefl.metrics import ClientRound, round_line
+from edgefl.participation import TRAINED, Participation
 from edgefl.runs import Journal
 from edgefl.spec import ModelSpec
 
@@ -48,12 +49,15 @@ def simulate(
     settings: Settings,
     journal: Journal,
     watch: Callable[[dict[str, Any]], None] = lambda line: None,
+    participation: Participation | None = None,
 ) -> State:
     """Runs the rounds that the journal has not committed yet; the server's final state.
 
-    watch  called with every round's metrics line, in the order of rounds
+    watch          called with every round's metrics line, in the order of rounds
+    participation  who takes part in each round, as in a run that was served; None: everyone who is selected
+    Raises         RunError if other clients are selected than those that took part
     """
-    simulation = _Simulation(algorithm, federation, settings, journal)
+    simulation = _Simulation(algorithm, federation, settings, journal, participation)
     try:
         with _kernel_threads(1 if settings.workers > 1 else None):
             return simulation.run(watch)
@@ -77,11 +81,20 @@ def _kernel_threads(count: int | None) -> Iterator[None]:
 
 
 class _Simulation:
-    def __init__(self, algorithm: Algorithm, federation: Federation, settings: Settings, journal: Journal) -> None:
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        federation: Federation,
+        settings: Settings,
+        journal: Journal,
+        participation: Participation | None,
+    ) -> None:
         self.algorithm, self.settings, self.journal = algorithm, settings, journal
+        self.participation = participation
         self.pool = ThreadPoolExecutor(settings.workers)
         self.spec = ModelSpec.of(federation.graph)
-        self.task = Task(self.spec, len(federation.clients), federation.seed)
+        limits = {} if participation is None else participation.limits
+        self.task = Task(self.spec, len(federation.clients), federation.seed, limits)
         self.initial = federation.graph.init(rng.stream(federation.seed, rng.INIT))
         self.devices = Devices(federation, self.initial, journal, settings.workers)
         self.evaluator = Evaluator(algorithm, federation, self.devices, self.initial, self.pool)
@@ -107,6 +120,8 @@ class _Simulation:
 
     def _round(self, state: State, round: int, plans: list[Plan]) -> tuple[State, dict[str, Any]]:
         started = time.perf_counter()
+        if self.participation is not None:
+            self.participation.check(round, [plan.client for plan in plans])
         outcomes = list(self.pool.map(self._client_round, plans))
         tally = Tally(self.spec)
         for plan, outcome in sorted(zip(plans, outcomes, strict=True), key=lambda pair: pair[0].client):
@@ -118,6 +133,9 @@ class _Simulation:
 
     def _client_round(self, plan: Plan) -> _Outcome:
         """One client's part of a round: the message down, training, the message up, and its private files."""
+        logged = "accepted" if self.participation is None else self.participation.outcomes[plan.round, plan.client]
+        if logged not in TRAINED:
+            return _Outcome(None, ClientRound(plan.client, plan.settings, "absent"))
         down = train_message(plan, self.spec, self.settings.values)
         received = plan_of(down, plan.client, self.spec)
         with self.devices.local(plan.client, self.initial) as local:
@@ -126,10 +144,13 @@ class _Simulation:
             seconds = time.perf_counter() - started
             up = trained_message(reply, received.selection, self.spec, self.settings.values, seconds)
             answer = read_answer(up, plan, self.spec)
-            if answer.reply is not None and self.algorithm.keeps_model:
+            if (answer.reply is not None or logged == "late") and self.algorithm.keeps_model:
                 self.journal.save_local(plan.client, plan.round, local.learner.params, local.private)
                 self.evaluator.forget(plan.client)
-        return _Outcome(answer.reply, ClientRound.answered(plan, down, up, answer))
+        record = ClientRound.answered(plan, down, up, answer)
+        if logged == "late":
+            return _Outcome(None, replace(record, status="late"))
+        return _Outcome(answer.reply, record)
 
 
 class _Outcome(NamedTuple):

@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment import Experiment
 from edgefl.federation import Federation
 from edgefl.memory import Training, estimate
+from edgefl.replay import replay
 from edgefl.runs import EXPERIMENT, Journal, open_run, read_metrics
 from edgefl.simulate import Settings, simulate
 from edgefl.spec import ModelSpec
@@ -34,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--data-dir", help="where the data set's files lie")
     how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
     how.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this directory")
+    how.add_argument("--replay", type=Path, metavar="RUN", help="repeat a served run and compare its parameters")
     how.add_argument("--checkpoint-every", type=int, metavar="ROUNDS", default=argparse.SUPPRESS)
     how.add_argument("--workers", type=int, help="clients trained at the same time; default: the number of processors")
     how.add_argument("--plot", type=Path, metavar="FILE", help="draw accuracy over rounds and bytes (needs matplotlib)")
@@ -41,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Checks the request, runs every method, prints the report."""
+    """Checks the request, runs every method, prints the report; or repeats a served run."""
+    if options.replay is not None:
+        return _replay(vars(options))
     request = _prepare(vars(options))
     print(f"run directory: {request.run}", file=sys.stderr)
     summaries = _run(request)
@@ -53,6 +58,22 @@ def run(options: argparse.Namespace) -> int:
     else:
         report.print_tables(_console(), summaries)
     return 0
+
+
+def _replay(options: dict[str, Any]) -> int:
+    """Says whether the replay of a served run ends with its parameters; exit code 1 if not."""
+    path, workers = options.pop("replay"), options.pop("workers")
+    data_dir = options.pop("data_dir")
+    for name, value in options.items():
+        if value:
+            raise RequestError(f"--replay {path} with {name}={value}; expected only --data-dir and --workers beside it")
+    with tempfile.TemporaryDirectory(prefix="edgefl-replay-") as folder:
+        round, found = replay(path, Path(folder), data_dir, workers or doctor.processors())
+    if found is None:
+        print(f"identical after round {round}: the replay has the same server state, bit for bit")
+        return 0
+    print(f"different after round {round}: {found}")
+    return 1
 
 
 @dataclass(frozen=True)
@@ -77,7 +98,8 @@ def _prepare(options: dict[str, Any]) -> _Request:
 
 
 def _request(options: dict[str, Any]) -> _Request:
-    how = {name: options.pop(name, None) for name in ("run_dir", "resume", "workers", "plot", "data_dir", "json")}
+    names = ("run_dir", "resume", "replay", "workers", "plot", "data_dir", "json")
+    how = {name: options.pop(name, None) for name in names}
     if how["run_dir"] and how["resume"]:
         raise ValueError(f"--run-dir {how['run_dir']} with --resume {how['resume']}; expected one of them")
     if how["plot"] is not None:

@@ -23,7 +23,22 @@ from edgefl.learners import GraphLearner, Samples
 from edgefl.ops import Linear, ReLU
 from edgefl.runs import Journal, read_metrics
 from edgefl.server.coordinator import Coordinator
-from edgefl.server.events import Action, Admit, Close, Done, Event, Joined, Left, Received, Record, Save, Saved, Send
+from edgefl.server.events import (
+    Action,
+    Admit,
+    Close,
+    Done,
+    Event,
+    Joined,
+    Left,
+    Received,
+    Record,
+    Save,
+    Saved,
+    Send,
+    Tick,
+    WakeAt,
+)
 from edgefl.server.rules import Rules
 from edgefl.server.store import Store
 from edgefl.simulate import Settings, simulate
@@ -143,6 +158,7 @@ def _scores(local: Local) -> Scores:
 class World:
     """One server and its devices. Time is `now`, which only tests move.
 
+    dead                  clients that never connect
     to_server, to_device  messages on their way, by client
     unsaved               records that the coordinator wants to be durable
     """
@@ -151,6 +167,7 @@ class World:
         self.path, self.method, self.rules = path, method, rules
         self.phones = [Phone(client, method) for client in range(CLIENTS)]
         self.now, self.links = 0.0, 0
+        self.dead: set[int] = set()
         self.saved: list[Record] = []
         self.closes: list[str] = []
         self.store = Store(path)
@@ -162,6 +179,7 @@ class World:
         self.to_server: dict[int, deque[Message]] = {client: deque() for client in range(CLIENTS)}
         self.to_device: dict[int, deque[Message]] = {client: deque() for client in range(CLIENTS)}
         self.done = False
+        self.wake: float | None = None
         self.coordinator = Coordinator(TASK, self.method, self.rules, INITIAL, self.store.load())
         self._carry_out(self.coordinator.start(self.now))
 
@@ -211,6 +229,8 @@ class World:
         """Everything that can happen next without a fault."""
         found: list[Callable[[], None]] = [lambda: self.save(1)] if self.unsaved else []
         for client in range(CLIENTS):
+            if client in self.dead:
+                continue
             if client not in self.link_of:
                 found.append(lambda client=client: self.connect(client))  # type: ignore[misc]
                 continue
@@ -221,9 +241,21 @@ class World:
         return found
 
     def finish(self) -> None:
-        """Runs to the end without faults."""
-        while steps := self.steps():
-            steps[0]()
+        """Runs to the end without faults. Where nothing is left to do but wait, the time of the next deadline comes."""
+        while True:
+            steps = self.steps()
+            if steps:
+                steps[0]()
+            elif self.wake is not None:
+                self.wait()
+            else:
+                return
+
+    def wait(self) -> None:
+        """The time that the coordinator wants to be woken at has come."""
+        assert self.wake is not None
+        self.now, self.wake = self.wake, None
+        self.happen(Tick())
 
     def _carry_out(self, actions: list[Action]) -> None:
         clients = {link: client for client, link in self.link_of.items()}
@@ -232,6 +264,8 @@ class World:
                 self.unsaved.append(action.record)
             elif isinstance(action, Done):
                 self.done = True
+            elif isinstance(action, WakeAt):
+                self.wake = action.time
             elif isinstance(action, Admit):
                 assert self.link_of[action.client] == action.link
             elif isinstance(action, Send) and action.link in clients:

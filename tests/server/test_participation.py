@@ -1,0 +1,160 @@
+"""Runs with deadlines and quorums depend on who takes part; their replay from the log ends with the same parameters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from served import CLIENTS, FEDERATION, METHOD, RULES, World
+
+from edgefl.algorithms import FedAvg, FedSPU
+from edgefl.algorithms.base import State
+from edgefl.errors import RunError
+from edgefl.participation import Participation
+from edgefl.replay import difference
+from edgefl.runs import Journal
+from edgefl.server import history
+from edgefl.simulate import Settings, simulate
+
+TIMED = replace(RULES, deadline_s=10.0, evaluation_deadline_s=5.0, wait_for=1)
+
+
+def replayed(world: World, path: Path) -> tuple[State, Journal]:
+    """What simulate makes of the participation that the world's store has logged."""
+    progress = history.progress(world.path)
+    outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
+    journal = Journal(path)
+    participation = Participation(progress.capacities, outcomes)
+    settings = Settings(progress.round, progress.round)
+    state = simulate(world.method, FEDERATION, settings, journal, participation=participation)
+    journal.close()
+    return state, journal
+
+
+def check_replay(world: World, path: Path) -> None:
+    state, journal = replayed(world, path)
+    assert difference(history.final_state(world.path), state) is None
+    for phone in world.phones:
+        saved = journal.load_local(phone.client)
+        if saved is not None:
+            assert {n: v.tobytes() for n, v in phone.model.items()} == {n: v.tobytes() for n, v in saved[0].items()}
+
+
+def outcomes(world: World) -> dict[tuple[int, int], str | None]:
+    return {key: ruling and ruling.outcome for key, ruling in history.progress(world.path).rulings.items()}
+
+
+def test_a_deadline_closes_a_round_without_the_dead_and_the_slow(tmp_path: Path) -> None:
+    """Client 0 never connects. The first reply of client 1 comes after the deadline."""
+    world = World(tmp_path / "run", replace(METHOD, per_round=4), TIMED)
+    world.dead = {0}
+    for client in (1, 2, 3):
+        world.connect(client)
+    while world.to_device[2] or world.to_device[3] or world.to_server[2] or world.to_server[3] or world.unsaved:
+        world.save()
+        for client in (2, 3):
+            if world.to_device[client]:
+                world.deliver_to_device(client)
+            if world.to_server[client]:
+                world.deliver_to_server(client)
+    world.deliver_to_device(1)
+    assert world.wake == 10.0
+    world.wait()
+    world.finish()
+    assert world.done
+    found = outcomes(world)
+    assert [found[1, client] for client in range(CLIENTS)] == [None, "late", "accepted", "accepted"]
+    assert [found[2, client] for client in range(CLIENTS)] == [None, "accepted", "accepted", "accepted"]
+    statuses = [record["status"] for record in history.metrics(world.path)[0]["clients"]]
+    assert statuses == ["absent", "absent", "on", "on"]
+    check_replay(world, tmp_path / "replay")
+
+
+def test_a_quorum_closes_a_round_and_later_replies_are_late(tmp_path: Path) -> None:
+    world = World(tmp_path / "run", METHOD, replace(RULES, quorum=2))
+    world.finish()
+    assert world.done
+    found = outcomes(world)
+    for round in range(1, RULES.rounds + 1):
+        assert sorted(str(outcome) for (r, _), outcome in found.items() if r == round) == [
+            "accepted",
+            "accepted",
+            "late",
+        ]
+    check_replay(world, tmp_path / "replay")
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_run_with_any_faults_is_replayed_from_its_log(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Deliveries in any order, deadlines at any time, dead clients, capacities, lost connections, server crashes."""
+    method = data.draw(st.sampled_from([METHOD, replace(METHOD, es=True, lr=0.5), FedAvg(per_round=2, epochs=1)]))
+    rules = replace(TIMED, quorum=data.draw(st.sampled_from([None, 1, 2])))
+    folder = tmp_path_factory.mktemp("world")
+    world = World(folder / "run", method, rules)
+    world.dead = data.draw(st.sets(st.integers(0, CLIENTS - 1), max_size=2), label="dead")
+    alive = [client for client in range(CLIENTS) if client not in world.dead]
+    for client in alive:
+        world.connect(client, data.draw(st.sampled_from([0.25, 0.75, 1.0]), label="capacity"))
+    for _ in range(data.draw(st.integers(0, 100), label="steps")):
+        steps, choice = world.steps(), data.draw(st.integers(0, 9), label="choice")
+        client = data.draw(st.sampled_from(alive), label="client")
+        if choice < 6 and steps:
+            steps[data.draw(st.integers(0, len(steps) - 1), label="step")]()
+        elif choice == 6 and world.wake is not None:
+            world.wait()
+        elif choice == 7:
+            world.disconnect(client)
+        elif choice == 8:
+            world.save()
+        elif choice == 9 and data.draw(st.booleans(), label="restart"):
+            world.restart_server()
+    world.finish()
+    assert world.done
+    check_replay(world, folder / "replay")
+    world.store.close()
+
+
+def test_declared_capacities_are_replayed(tmp_path: Path) -> None:
+    world = World(tmp_path / "run", METHOD)
+    for client in range(CLIENTS):
+        world.connect(client, 0.25)
+    world.finish()
+    keeps = {record["keep"] for line in history.metrics(world.path) for record in line["clients"]}
+    assert keeps == {0.25}
+    check_replay(world, tmp_path / "replay")
+
+
+def test_a_log_of_other_clients_is_refused(tmp_path: Path) -> None:
+    logged = Participation({}, {(1, 0): "accepted"})
+    journal = Journal(tmp_path)
+    with pytest.raises(RunError, match=r"round 1 is planned with clients \[.*\]; the run had \[0\]"):
+        simulate(FedSPU(per_round=3), FEDERATION, Settings(2), journal, participation=logged)
+    journal.close()
+
+
+def altered(state: State, **changes: Any) -> State:
+    arrays = {group: {n: a.copy() for n, a in params.items()} for group, params in state.arrays.items()}
+    return State(arrays, {**state.values, **changes})
+
+
+def test_the_first_difference_is_named(tmp_path: Path) -> None:
+    world = World(tmp_path, METHOD)
+    world.finish()
+    state = history.final_state(world.path)
+    assert difference(state, altered(state)) is None
+    assert difference(state, altered(state, running=[1])) == "running is [0, 1, 2, 3] in the run and [1] in the replay"
+    other = altered(state)
+    other.arrays["model"]["fc1.weight"][2, 1] = 9
+    text = difference(state, other)
+    assert text is not None
+    assert text.startswith("model/fc1.weight[2, 1] is ")
+    assert text.endswith(" and 9 in the replay")
+    del other.arrays["model"]["fc1.bias"]
+    assert difference(state, other) == "model/fc1.bias is in one of them only"

@@ -1,0 +1,100 @@
+"""`edgefl simulate --replay RUN`, on a store filled with what simulate itself says of a small run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgefl.algorithms.base import MODEL, State
+from edgefl.assemble import assemble
+from edgefl.cli import main
+from edgefl.experiment import Experiment
+from edgefl.runs import Journal, open_run, read_metrics
+from edgefl.server.events import Closed, Judged, Opened, Record
+from edgefl.server.store import Store
+from edgefl.simulate import simulate
+from edgefl.wire.messages import Trained
+
+SMALL = Experiment(methods=("fedavg",), clients=4, rounds=2, per_round=2, epochs=1, eval_every=2)
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    """What a server of the same experiment would have stored."""
+    journal = Journal(tmp_path_factory.mktemp("simulated"))
+    state = simulate(SMALL.algorithms()["fedavg"], assemble(SMALL), SMALL.settings(1), journal)
+    journal.close()
+    found: list[Record] = []
+    for line in read_metrics(journal.path):
+        clients = tuple(record["client"] for record in line["clients"])
+        found.append(Opened(line["round"], clients))
+        reply = Trained(line["round"], {}, b"", 1, 1, "on", {}, 0.0)
+        found += [Judged(line["round"], client, "accepted", "", reply) for client in clients]
+        found.append(Closed(line["round"], state, line, line["round"] == SMALL.rounds))
+    return found
+
+
+def served(path: Path, records: list[Record]) -> Path:
+    open_run(path, SMALL.to_json())
+    store = Store(path)
+    for record in records:
+        store.save([record])
+    store.close()
+    return path
+
+
+def test_an_equal_run_is_identical(records: list[Record], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = served(tmp_path / "run", records)
+    before = sorted(path.rglob("*"))
+    assert main(["simulate", "--replay", str(path)]) == 0
+    assert capsys.readouterr().out == "identical after round 2: the replay has the same server state, bit for bit\n"
+    assert [file for file in sorted(path.rglob("*")) if file.suffix not in (".db-wal", ".db-shm")] == before
+
+
+def one_bit_off(closed: Closed) -> Closed:
+    model = {name: value.copy() for name, value in closed.state.arrays[MODEL].items()}
+    bias = model["conv1.bias"]
+    bias[3] = np.nextafter(bias[3], np.float32(np.inf))
+    return Closed(closed.round, State({MODEL: model}), closed.line, closed.done)
+
+
+def test_one_bit_makes_a_run_different(
+    records: list[Record], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert isinstance(records[-1], Closed)
+    path = served(tmp_path / "run", [*records[:-1], one_bit_off(records[-1])])
+    assert main(["simulate", "--replay", str(path)]) == 1
+    assert capsys.readouterr().out.startswith("different after round 2: model/conv1.bias[3] is ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "change", "code", "message"),
+    [
+        ([], lambda records: records[:1], 1, "has no closed round; expected at least one"),
+        ([], lambda records: [Opened(1, (0,)), *records[1:]], 1, "round 1 is planned with clients"),
+        (["--rounds", "3"], lambda records: records, 2, "with rounds=3; expected only --data-dir and --workers"),
+    ],
+    ids=["no closed round", "other clients", "another option"],
+)
+def test_what_cannot_be_replayed_is_said(
+    arguments: list[str],
+    change: Callable[[list[Any]], list[Record]],
+    code: int,
+    message: str,
+    records: list[Record],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = served(tmp_path / "run", change(records))
+    assert main(["simulate", "--replay", str(path), *arguments]) == code
+    assert message in capsys.readouterr().err
+
+
+def test_a_simulated_run_is_no_served_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    open_run(tmp_path, SMALL.to_json())
+    assert main(["simulate", "--replay", str(tmp_path)]) == 1
+    assert "holds no served run; expected a run directory of `edgefl serve`" in capsys.readouterr().err
