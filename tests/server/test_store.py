@@ -1,0 +1,305 @@
+"""What the store promises: a batch is durable or has not happened, whatever fails or dies at whichever step."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import DYING, POINTS, batches_of, reply, run, same, state, traffic
+
+from edgefl import durable
+from edgefl.errors import RunError
+from edgefl.server import history
+from edgefl.server.events import Judged, Opened
+from edgefl.server.progress import Progress, Ruling
+from edgefl.server.store import Store
+
+TESTS = str(Path(__file__).parent)
+
+
+def after(path: Path, count: int) -> Progress:
+    """How far a run has got whose first `count` batches were saved by a store that nothing happened to."""
+    store = Store(path)
+    for batch in run(4)[:count]:
+        store.save(batch)
+    store.close()
+    return history.progress(path)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[Progress]:
+    """By the number of batches saved."""
+    return [after(tmp_path_factory.mktemp("whole"), count) for count in range(len(run(4)) + 1)]
+
+
+def test_a_new_run_is_empty(tmp_path: Path) -> None:
+    store = Store(tmp_path / "run")
+    assert store.load() == Progress()
+    store.close()
+
+
+def test_an_open_round_comes_back_with_its_replies(tmp_path: Path) -> None:
+    found = after(tmp_path, 1 + 5 + 2)  # enrolments, all of round 1, the beginning of round 2 and its first reply
+    assert found.capacities == {0: 0.5, 1: 0.75, 2: 1.0}
+    assert (found.round, found.done, found.scored, found.opened) == (1, False, 1, (0, 1, 2))
+    assert found.answers == (Judged(2, 0, "accepted", "", reply(2, 0)),)
+    assert found.rulings == {
+        (1, 0): Ruling("accepted", ""),
+        (1, 1): Ruling("accepted", ""),
+        (1, 2): Ruling("late", "the round was closed"),
+        (2, 0): Ruling("accepted", ""),
+        (2, 1): None,
+        (2, 2): None,
+    }
+    assert found.state is not None
+    assert found.state.arrays["model"]["w"].tolist() == [1, 1, 1]
+    assert found.state.values == {"running": [0, 1], "round": 1}
+
+
+def test_replies_of_a_closed_round_are_not_kept(tmp_path: Path) -> None:
+    after(tmp_path, len(run(4)))
+    database = sqlite3.connect(tmp_path / "run.db")
+    assert database.execute("SELECT count(*) FROM replies").fetchone() == (0,)
+    database.close()
+
+
+def test_only_the_last_closed_rounds_arrays_are_kept(tmp_path: Path) -> None:
+    after(tmp_path, len(run(4)))
+    assert [file.name for file in (tmp_path / "server").iterdir()] == ["000004.safetensors"]
+
+
+def test_records_saved_twice_count_once(tmp_path: Path, undisturbed: list[Progress]) -> None:
+    store = Store(tmp_path)
+    for batch in run(4)[:9]:
+        store.save(batch)
+        store.save(batch)
+    assert same(store.load(), undisturbed[9])
+    store.close()
+
+
+def test_one_batch_for_everything_is_the_same(tmp_path: Path, undisturbed: list[Progress]) -> None:
+    store = Store(tmp_path)
+    store.save([record for batch in run(4)[:6] for record in batch])
+    assert same(store.load(), undisturbed[6])
+    store.close()
+
+
+def test_history_has_the_metrics_with_their_evaluations(tmp_path: Path) -> None:
+    after(tmp_path, 1 + 5 + 4)  # round 2 is closed and not evaluated
+    assert history.metrics(tmp_path) == [{"round": 1, "evaluation": {"n": 1}}, {"round": 2}]
+    assert history.metrics(tmp_path, after=1) == [{"round": 2}]
+    assert history.traffic(tmp_path) == [traffic(1)]
+    assert history.final_state(tmp_path).values["round"] == 2
+
+
+# Failures that the process survives.
+
+
+class Failing:
+    """Lets a function fail at its n-th call, as a full disk would."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int) -> None:
+        self.left, self.original = call, getattr(owner, name)
+        monkeypatch.setattr(owner, name, self)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        self.left -= 1
+        if self.left == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self.original(*arguments, **options)
+
+
+@pytest.mark.parametrize("name", ["fsync", "replace", "open"])
+@pytest.mark.parametrize("call", [1, 2, 3, 4])
+def test_a_full_disk_loses_nothing_and_the_batch_can_be_saved_again(
+    name: str, call: int, tmp_path: Path, undisturbed: list[Progress], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, failures = Store(tmp_path), 0
+    Failing(monkeypatch, durable.os, name, call)
+    for number, batch in enumerate(run(4)):
+        try:
+            store.save(batch)
+        except RunError as error:
+            failures += 1
+            assert str(error) == f"{tmp_path} cannot be written ([Errno 28] No space left on device)"
+            assert same(history.progress(tmp_path), undisturbed[number])
+            store.save(batch)
+        assert same(store.load(), undisturbed[number + 1])
+    assert failures == 1
+    store.close()
+
+
+class RefusingCommit:
+    """A database that cannot commit the first time."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database, self.refused = database, False
+
+    def execute(self, sql: str, *arguments: Any) -> Any:
+        if sql == "COMMIT" and not self.refused:
+            self.refused = True
+            raise sqlite3.OperationalError("database or disk is full")
+        return self._database.execute(sql, *arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+
+def test_a_commit_that_fails_is_rolled_back(tmp_path: Path, undisturbed: list[Progress]) -> None:
+    store = Store(tmp_path)
+    for number, batch in enumerate(run(4)):
+        store._database = RefusingCommit(store._database)  # type: ignore[assignment]
+        with pytest.raises(RunError, match=r"cannot be written \(database or disk is full\)"):
+            store.save(batch)
+        assert same(store.load(), undisturbed[number])
+        store.save(batch)
+        assert same(store.load(), undisturbed[number + 1])
+    store.close()
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import stored
+from edgefl.errors import RunError
+from edgefl.server.store import Store
+
+store, refused = Store(Path({path!r})), 0
+unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+for batch in stored.run(4):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, unlimited[1]))
+    try:
+        store.save(batch)
+    except RunError:
+        refused += 1
+    resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    store.save(batch)
+print(refused)
+"""
+
+
+def test_writes_that_the_kernel_refuses_are_repeated(tmp_path: Path, undisturbed: list[Progress]) -> None:
+    """A file size limit of 0 makes every write fail, those of SQLite too; then it is lifted."""
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
+    script = FULL.format(tests=TESTS, path=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert int(done.stdout) == len(run(4))
+    assert same(history.progress(tmp_path), undisturbed[-1])
+
+
+# Death of the process.
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("call", [1, 3])
+def test_a_process_killed_at_any_step_loses_at_most_the_batch_it_was_saving(
+    point: str, call: int, tmp_path: Path, undisturbed: list[Progress]
+) -> None:
+    """SIGKILL to a real process. The next one finds the last whole batch, goes on, and ends the same."""
+    script = DYING.format(tests=TESTS, path=str(tmp_path), rounds=4, call=call, point=POINTS[point].format(call=call))
+    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    saved = len(killed.stdout.split())
+    store = Store(tmp_path)
+    found = store.load()
+    assert same(found, undisturbed[saved]) or same(found, undisturbed[saved + 1])
+    for batch in run(4)[saved:]:
+        store.save(batch)
+    assert same(store.load(), undisturbed[-1])
+    assert [file.name for file in (tmp_path / "server").iterdir()] == ["000004.safetensors"]
+    store.close()
+
+
+# Readers, and what is not a run.
+
+
+def test_readers_see_whole_batches_while_the_server_writes(tmp_path: Path) -> None:
+    rounds, store, torn = 60, Store(tmp_path), []
+    store.save(run(0)[0])
+    begun, over = threading.Event(), threading.Event()
+
+    def read() -> None:
+        while not over.is_set():
+            found = history.progress(tmp_path)
+            begun.set()
+            w = 0 if found.state is None else found.state.arrays["model"]["w"][0]
+            if w != found.round or len(history.metrics(tmp_path)) < found.round:
+                torn.append(found)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    begun.wait()
+    for round in range(1, rounds + 1):
+        for batch in batches_of(round):
+            store.save(batch)
+    over.set()
+    reader.join()
+    store.close()
+    assert torn == []
+    assert history.progress(tmp_path).round == rounds
+
+
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(RunError, match="is in use by another process"):
+        Store(tmp_path)
+    store.close()
+    Store(tmp_path).close()
+
+
+def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "run.db").write_bytes(b"no database" * 100)
+    with pytest.raises(RunError, match=r"run.db cannot be opened \(file is not a database\)"):
+        Store(tmp_path)
+    with pytest.raises(RunError, match=r"run.db cannot be read \(file is not a database\)"):
+        history.progress(tmp_path)
+
+
+def test_tables_of_another_version_are_an_error(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    database = sqlite3.connect(tmp_path / "run.db")
+    database.execute("PRAGMA user_version = 7")
+    database.close()
+    for opening in (Store, history.progress):
+        with pytest.raises(RunError, match=r"run.db has tables of version 7; expected 1"):
+            opening(tmp_path)
+
+
+def test_missing_arrays_are_an_error(tmp_path: Path) -> None:
+    after(tmp_path, 6)
+    (tmp_path / "server" / "000001.safetensors").unlink()
+    for opening in (lambda path: Store(path).load(), history.progress):
+        with pytest.raises(RunError, match=r"000001.safetensors cannot be read"):
+            opening(tmp_path)
+
+
+def test_a_directory_without_a_served_run_has_no_history(tmp_path: Path) -> None:
+    assert not history.is_served(tmp_path)
+    with pytest.raises(RunError, match=r"run.db cannot be read \(unable to open database file\)"):
+        history.metrics(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_without_a_closed_round_has_no_final_state(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.save([Opened(1, (0,))])
+    store.close()
+    with pytest.raises(RunError, match="has no closed round; expected at least one"):
+        history.final_state(tmp_path)
+
+
+def test_the_state_is_what_was_given(tmp_path: Path) -> None:
+    after(tmp_path, 4)
+    found = history.final_state(tmp_path)
+    assert found.values == state(1).values
+    assert found.arrays["model"]["w"].tobytes() == state(1).arrays["model"]["w"].tobytes()
