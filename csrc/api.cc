@@ -1,4 +1,5 @@
-// The C ABI: checks every argument of edgefl.h's kernels, then calls the table. No arithmetic on tensors here.
+// The C ABI: checks every argument of edgefl.h's kernels, then calls the table. No arithmetic on tensors here. The normalisations
+// are in api_norm.cc.
 #include <cmath>
 
 #include "core/check.h"
@@ -118,57 +119,6 @@ efl_status efl_channel_sum_f32(const float* dy, efl_int64 batch, efl_int64 chann
     EFL_CHECK(pointers({dy, db}));
     EFL_CHECK(index(outs, channels));
     return table().channel_sum_f32(dy, batch, channels, inner, outs, db);
-}
-
-// ---- normalisation
-
-efl_status efl_batchnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
-                                     efl_int64 inner, float eps, float momentum, float* running_mean, float* running_var, float* y,
-                                     float* xhat, float* inv_std) {
-    EFL_CHECK(extents({batch, channels, inner}));
-    EFL_CHECK(pointers({x, weight, bias, running_mean, running_var, y, xhat, inv_std}));
-    if (batch * inner < 2) return EFL_BAD_SHAPE;
-    return table().batchnorm_forward_f32(x, weight, bias, batch, channels, inner, eps, momentum, running_mean, running_var, y, xhat,
-                                         inv_std);
-}
-
-efl_status efl_batchnorm_eval_f32(const float* x, const float* weight, const float* bias, const float* running_mean,
-                                  const float* running_var, efl_int64 batch, efl_int64 channels, efl_int64 inner, float eps, float* y) {
-    EFL_CHECK(extents({batch, channels, inner}));
-    EFL_CHECK(pointers({x, weight, bias, running_mean, running_var, y}));
-    return table().batchnorm_eval_f32(x, weight, bias, running_mean, running_var, batch, channels, inner, eps, y);
-}
-
-efl_status efl_batchnorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std, efl_int64 batch,
-                                      efl_int64 channels, efl_int64 inner, efl_index channels_needed, efl_index outs, float* dx,
-                                      float* dweight, float* dbias) {
-    EFL_CHECK(extents({batch, channels, inner}));
-    EFL_CHECK(pointers({dy, xhat, weight, inv_std, dx, dweight, dbias}));
-    EFL_CHECK(index(channels_needed, channels));
-    EFL_CHECK(index(outs, channels));
-    EFL_CHECK(members(outs, channels, channels_needed, 1));
-    return table().batchnorm_backward_f32(dy, xhat, weight, inv_std, batch, channels, inner, channels_needed, outs, dx, dweight, dbias);
-}
-
-efl_status efl_groupnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
-                                     efl_int64 inner, efl_int64 groups, float eps, float* y, float* xhat, float* inv_std) {
-    EFL_CHECK(extents({batch, channels, inner}));
-    EFL_CHECK(pointers({x, weight, bias, y, inv_std}));
-    if (groups < 1 || channels % groups) return EFL_BAD_ARGUMENT;
-    return table().groupnorm_forward_f32(x, weight, bias, batch, channels, inner, groups, eps, y, xhat, inv_std);
-}
-
-efl_status efl_groupnorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std, efl_int64 batch,
-                                      efl_int64 channels, efl_int64 inner, efl_int64 groups, efl_index groups_needed, efl_index outs,
-                                      float* dx, float* dweight, float* dbias) {
-    EFL_CHECK(extents({batch, channels, inner}));
-    EFL_CHECK(pointers({dy, xhat, weight, inv_std, dx, dweight, dbias}));
-    if (groups < 1 || channels % groups) return EFL_BAD_ARGUMENT;
-    EFL_CHECK(index(groups_needed, groups));
-    EFL_CHECK(index(outs, channels));
-    EFL_CHECK(members(outs, channels, groups_needed, channels / groups));
-    return table().groupnorm_backward_f32(dy, xhat, weight, inv_std, batch, channels, inner, groups, groups_needed, outs, dx, dweight,
-                                          dbias);
 }
 
 // ---- elementwise

@@ -14,7 +14,7 @@ constexpr const char* COMPILER = "gcc " __VERSION__;
 #endif
 
 const Op& find(const std::string& name) {
-    for (const auto* ops : {&layer_ops, &elementwise_ops, &parameter_ops})
+    for (const auto* ops : {&layer_ops, &norm_ops, &elementwise_ops, &parameter_ops})
         for (const Op& op : *ops)
             if (name == op.name) return op;
     throw py::value_error("operation '" + name + "'; expected one of edgefl.kernels.ops.OPS");
@@ -113,6 +113,7 @@ PYBIND11_MODULE(_core, m) {
     using namespace efl;
     m.doc() = "The native kernels. Use edgefl.kernels; the signatures are in edgefl/kernels/native.py.";
     define_ops(m, layer_ops);
+    define_ops(m, norm_ops);
     define_ops(m, elementwise_ops);
     define_ops(m, parameter_ops);
 

@@ -13,6 +13,8 @@ namespace efl {
     K(linear_forward_f32) K(linear_grad_input_f32) K(linear_grad_weight_f32) K(channel_sum_f32)                   \
     K(batchnorm_forward_f32) K(batchnorm_eval_f32) K(batchnorm_backward_f32)                                      \
     K(groupnorm_forward_f32) K(groupnorm_backward_f32)                                                            \
+    K(batchnorm_relu_forward_f32) K(batchnorm_relu_backward_f32)                                                  \
+    K(groupnorm_relu_forward_f32) K(groupnorm_relu_backward_f32)                                                  \
     K(relu_forward_f32) K(relu_backward_f32) K(add_f32)                                                           \
     K(maxpool_forward_f32) K(maxpool_backward_f32) K(avgpool_forward_f32) K(avgpool_backward_f32)                 \
     K(softmax_xent_f32) K(sum_squares_f32) K(sgd_f32)                                                             \

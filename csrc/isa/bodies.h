@@ -10,6 +10,7 @@
 #include "../kernels/relu.inl.h"
 #include "../kernels/window.inl.h"
 #include "../kernels/maxpool.inl.h"
+#include "../kernels/norm_relu.inl.h"
 #include "../kernels/avgpool.inl.h"
 #include "../kernels/softmax.inl.h"
 #include "../kernels/sgd.inl.h"

@@ -1,65 +1,45 @@
-// Batch and group normalisation, forward and backward.
+// Batch and group normalisation: the statistics, the loops over channels, groups and planes, and the plain form of a plane.
 //
-// Statistics are summed plane by plane in float lanes and across planes in float64. xhat is what the backward pass reads, so it
-// is stored once and nothing else is.
+// Statistics are summed plane by plane in float lanes and across planes in float64. What is done to a plane is passed in; with
+// ReLU and pooling it is that of norm_relu.inl.h. The plain form's backward pass reads xhat, which is stored once.
 
-// y = weight * (x - mean) * inv_std + bias; xhat may be NULL.
-static inline void normalise(const float* x, int64_t n, float mean, float inv_std, float weight, float bias, float* y, float* xhat) {
-    const vf m = set1(mean), s = set1(inv_std), w = set1(weight), c = set1(bias);
-    int64_t i = 0;
-    for (; i + W <= n; i += W) {
-        const vf h = mul(sub(load(x + i), m), s);
-        if (xhat) store(xhat + i, h);
-        store(y + i, fma(w, h, c));
-    }
-    if (i == n) return;
-    const int rest = int(n - i);
-    const vf h = mul(sub(load_n(x + i, rest), m), s);
-    if (xhat) store_n(xhat + i, h, rest);
-    store_n(y + i, fma(w, h, c), rest);
-}
+// One channel of one sample: z = weight * xhat + bias with xhat = (x - mean) * inv_std.
+struct Affine {
+    float mean, inv_std, weight, bias;
+};
 
-// dx = a dy - b - c xhat
-static inline void denormalise(const float* dy, const float* xhat, int64_t n, float a, float b, float c, float* dx) {
-    const vf va = set1(a), vb = set1(-b), vc = set1(-c);
-    int64_t i = 0;
-    for (; i + W <= n; i += W) store(dx + i, fma(va, load(dy + i), fma(vc, load(xhat + i), vb)));
-    const int rest = int(n - i);
-    if (rest) store_n(dx + i, fma(va, load_n(dy + i, rest), fma(vc, load_n(xhat + i, rest), vb)), rest);
-}
+// Its backward pass: dx = gain * dz - offset - slope * xhat.
+struct Pull {
+    float gain, offset, slope;
+};
+
+// Sums over planes of dz and of dz * xhat: the gradients of bias and weight, and what the pull is made of.
+struct NormSums {
+    double dz = 0, dz_xhat = 0;
+};
 
 static inline float inverse_std(double variance, float eps) { return float(1.0 / std::sqrt(variance + double(eps))); }
 
-static efl_status batchnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
-                                        efl_int64 inner, float eps, float momentum, float* running_mean, float* running_var, float* y,
-                                        float* xhat, float* inv_std) {
+// ---- loops ----
+
+// plane(p, affine) for every plane p = b * channels + c, after the statistics of its channel. mean may be NULL.
+template <class Plane>
+static void batchnorm_planes(const float* x, const float* weight, const float* bias, int64_t batch, int64_t channels, int64_t inner,
+                             float eps, float momentum, float* running_mean, float* running_var, float* mean, float* inv_std,
+                             Plane&& plane) {
     split(channels, batch * inner, [&](int64_t first, int64_t last) {
         for (int64_t c = first; c < last; ++c) {
             Moments all(x + c * inner, inner);
             for (int64_t b = 0; b < batch; ++b) all.add_plane(x + (b * channels + c) * inner, inner);
-            const double mean = all.mean(), variance = all.variance(), unbiased = variance * (all.count / (all.count - 1));
+            const double variance = all.variance(), unbiased = variance * (all.count / (all.count - 1));
             inv_std[c] = inverse_std(variance, eps);
-            running_mean[c] = float((1.0 - double(momentum)) * running_mean[c] + double(momentum) * mean);
+            if (mean) mean[c] = float(all.mean());
+            running_mean[c] = float((1.0 - double(momentum)) * running_mean[c] + double(momentum) * all.mean());
             running_var[c] = float((1.0 - double(momentum)) * running_var[c] + double(momentum) * unbiased);
-            for (int64_t b = 0; b < batch; ++b) {
-                const int64_t plane = (b * channels + c) * inner;
-                normalise(x + plane, inner, float(mean), inv_std[c], weight[c], bias[c], y + plane, xhat + plane);
-            }
+            const Affine affine{float(all.mean()), inv_std[c], weight[c], bias[c]};
+            for (int64_t b = 0; b < batch; ++b) plane(b * channels + c, affine);
         }
     });
-    return EFL_OK;
-}
-
-static efl_status batchnorm_eval_f32(const float* x, const float* weight, const float* bias, const float* running_mean,
-                                     const float* running_var, efl_int64 batch, efl_int64 channels, efl_int64 inner, float eps,
-                                     float* y) {
-    split(batch * channels, inner, [&](int64_t first, int64_t last) {
-        for (int64_t p = first; p < last; ++p) {
-            const int64_t c = p % channels;
-            normalise(x + p * inner, inner, running_mean[c], inverse_std(running_var[c], eps), weight[c], bias[c], y + p * inner, nullptr);
-        }
-    });
-    return EFL_OK;
 }
 
 // Where in the compact order of `outs` a channel sits, for channels asked in ascending order; -1 if it is not there.
@@ -74,100 +54,161 @@ struct Position {
     }
 };
 
-static efl_status batchnorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std, efl_int64 batch,
-                                         efl_int64 channels, efl_int64 inner, efl_index channels_needed, efl_index outs, float* dx,
-                                         float* dweight, float* dbias) {
+// sum(p, affine, &sums) for every plane of a needed channel, then pull(p, affine, pull). mean and bias may be NULL: then 0.
+template <class Sum, class Write>
+static void batchnorm_pull(const float* weight, const float* bias, const float* mean, const float* inv_std, int64_t batch,
+                           int64_t channels, int64_t inner, efl_index channels_needed, efl_index outs, float* dweight, float* dbias,
+                           Sum&& sum, Write&& pull) {
     const double n = double(batch * inner);
     split(count_of(channels_needed, channels), batch * inner, [&](int64_t first, int64_t last) {
         Position position{outs, 0};
         for (int64_t k = first; k < last; ++k) {
             const int64_t c = id_of(channels_needed, k);
-            double sum_dy = 0, sum_dy_xhat = 0;
-            for (int64_t b = 0; b < batch; ++b) {
-                const int64_t plane = (b * channels + c) * inner;
-                plane_sums(dy + plane, xhat + plane, inner, &sum_dy, &sum_dy_xhat);
-            }
-            const double a = double(weight[c]) * double(inv_std[c]);
-            for (int64_t b = 0; b < batch; ++b) {
-                const int64_t plane = (b * channels + c) * inner;
-                denormalise(dy + plane, xhat + plane, inner, float(a), float(a * sum_dy / n), float(a * sum_dy_xhat / n), dx + plane);
-            }
+            const Affine affine{mean ? mean[c] : 0, inv_std[c], weight[c], bias ? bias[c] : 0};
+            NormSums sums;
+            for (int64_t b = 0; b < batch; ++b) sum(b * channels + c, affine, &sums);
+            const double gain = double(weight[c]) * double(inv_std[c]);
+            const Pull back{float(gain), float(gain * sums.dz / n), float(gain * sums.dz_xhat / n)};
+            for (int64_t b = 0; b < batch; ++b) pull(b * channels + c, affine, back);
             const int64_t j = position.of(c);
             if (j < 0) continue;
-            dweight[j] = float(sum_dy_xhat);
-            dbias[j] = float(sum_dy);
+            dweight[j] = float(sums.dz_xhat);
+            dbias[j] = float(sums.dz);
         }
     });
-    return EFL_OK;
 }
 
 constexpr int64_t stretch = 4096;  // floats of a group summed in float lanes at a time
 
-static efl_status groupnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
-                                        efl_int64 inner, efl_int64 groups, float eps, float* y, float* xhat, float* inv_std) {
+// plane(p, affine) for every plane, after the statistics of its sample's group. mean may be NULL.
+template <class Plane>
+static void groupnorm_planes(const float* x, const float* weight, const float* bias, int64_t batch, int64_t channels, int64_t inner,
+                             int64_t groups, float eps, float* mean, float* inv_std, Plane&& plane) {
     const int64_t size = channels / groups;
-    if (size * inner == 0) return EFL_OK;
+    if (size * inner == 0) return;
     split(batch * groups, size * inner, [&](int64_t first, int64_t last) {
         for (int64_t g = first; g < last; ++g) {
             const float* group = x + g * size * inner;
             Moments all(group, least(stretch, size * inner));
             for (int64_t at = 0; at < size * inner; at += stretch) all.add_plane(group + at, least(stretch, size * inner - at));
-            const float mean = float(all.mean());
             inv_std[g] = inverse_std(all.variance(), eps);
+            if (mean) mean[g] = float(all.mean());
             for (int64_t k = 0; k < size; ++k) {
-                const int64_t c = g % groups * size + k, plane = (g * size + k) * inner;
-                normalise(x + plane, inner, mean, inv_std[g], weight[c], bias[c], y + plane, xhat ? xhat + plane : nullptr);
+                const int64_t c = g % groups * size + k;
+                plane(g * size + k, Affine{float(all.mean()), inv_std[g], weight[c], bias[c]});
             }
+        }
+    });
+}
+
+// The sums of each plane, kept for dweight and dbias, then the pull of its group. mean and bias may be NULL: then 0.
+template <class Sum, class Write>
+static efl_status groupnorm_pull(const float* weight, const float* bias, const float* mean, const float* inv_std, int64_t batch,
+                                 int64_t channels, int64_t inner, int64_t groups, efl_index groups_needed, efl_index outs,
+                                 float* dweight, float* dbias, Sum&& sum, Write&& pull) {
+    const int64_t size = channels / groups, needed = count_of(groups_needed, groups);
+    NormSums* sums = static_cast<NormSums*>(shared_scratch(batch * channels * int64_t(sizeof(NormSums))));
+    if (!sums) return EFL_NO_MEMORY;
+    split(batch * needed, size * inner, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+            const int64_t b = i / needed, g = b * groups + id_of(groups_needed, i % needed), channel = g % groups * size;
+            const auto affine = [&](int64_t k) {
+                return Affine{mean ? mean[g] : 0, inv_std[g], weight[channel + k], bias ? bias[channel + k] : 0};
+            };
+            double dz = 0, dz_xhat = 0;
+            for (int64_t k = 0; k < size; ++k) {
+                NormSums& one = sums[g * size + k] = NormSums{};
+                sum(g * size + k, affine(k), &one);
+                dz += weight[channel + k] * one.dz;
+                dz_xhat += weight[channel + k] * one.dz_xhat;
+            }
+            const double s = inv_std[g], n = double(size * inner);
+            for (int64_t k = 0; k < size; ++k)
+                pull(g * size + k, affine(k), Pull{float(s * weight[channel + k]), float(s * dz / n), float(s * dz_xhat / n)});
+        }
+    });
+    for (int64_t j = 0; j < count_of(outs, channels); ++j) {
+        NormSums total;
+        for (int64_t b = 0; b < batch; ++b) {
+            total.dz += sums[b * channels + id_of(outs, j)].dz;
+            total.dz_xhat += sums[b * channels + id_of(outs, j)].dz_xhat;
+        }
+        dweight[j] = float(total.dz_xhat);
+        dbias[j] = float(total.dz);
+    }
+    return EFL_OK;
+}
+
+// ---- the plain form ----
+
+// y = z; xhat may be NULL.
+static inline void normalise(const Affine& f, const float* x, int64_t n, float* y, float* xhat) {
+    const vf m = set1(f.mean), s = set1(f.inv_std), w = set1(f.weight), c = set1(f.bias);
+    int64_t i = 0;
+    for (; i + W <= n; i += W) {
+        const vf h = mul(sub(load(x + i), m), s);
+        if (xhat) store(xhat + i, h);
+        store(y + i, fma(w, h, c));
+    }
+    if (i == n) return;
+    const int rest = int(n - i);
+    const vf h = mul(sub(load_n(x + i, rest), m), s);
+    if (xhat) store_n(xhat + i, h, rest);
+    store_n(y + i, fma(w, h, c), rest);
+}
+
+static inline void denormalise(const Pull& k, const float* dy, const float* xhat, int64_t n, float* dx) {
+    const vf a = set1(k.gain), b = set1(-k.offset), c = set1(-k.slope);
+    int64_t i = 0;
+    for (; i + W <= n; i += W) store(dx + i, fma(a, load(dy + i), fma(c, load(xhat + i), b)));
+    const int rest = int(n - i);
+    if (rest) store_n(dx + i, fma(a, load_n(dy + i, rest), fma(c, load_n(xhat + i, rest), b)), rest);
+}
+
+static efl_status batchnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
+                                        efl_int64 inner, float eps, float momentum, float* running_mean, float* running_var, float* y,
+                                        float* xhat, float* inv_std) {
+    batchnorm_planes(x, weight, bias, batch, channels, inner, eps, momentum, running_mean, running_var, nullptr, inv_std,
+                     [&](int64_t p, const Affine& f) { normalise(f, x + p * inner, inner, y + p * inner, xhat + p * inner); });
+    return EFL_OK;
+}
+
+static efl_status batchnorm_eval_f32(const float* x, const float* weight, const float* bias, const float* running_mean,
+                                     const float* running_var, efl_int64 batch, efl_int64 channels, efl_int64 inner, float eps,
+                                     float* y) {
+    split(batch * channels, inner, [&](int64_t first, int64_t last) {
+        for (int64_t p = first; p < last; ++p) {
+            const int64_t c = p % channels;
+            const Affine f{running_mean[c], inverse_std(running_var[c], eps), weight[c], bias[c]};
+            normalise(f, x + p * inner, inner, y + p * inner, nullptr);
         }
     });
     return EFL_OK;
 }
 
-// The sums of one plane, kept between the two passes of the group backward.
-struct PlaneSums {
-    double dy, dy_xhat;
-};
+static efl_status batchnorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std, efl_int64 batch,
+                                         efl_int64 channels, efl_int64 inner, efl_index channels_needed, efl_index outs, float* dx,
+                                         float* dweight, float* dbias) {
+    batchnorm_pull(
+        weight, nullptr, nullptr, inv_std, batch, channels, inner, channels_needed, outs, dweight, dbias,
+        [&](int64_t p, const Affine&, NormSums* s) { plane_sums(dy + p * inner, xhat + p * inner, inner, &s->dz, &s->dz_xhat); },
+        [&](int64_t p, const Affine&, const Pull& k) { denormalise(k, dy + p * inner, xhat + p * inner, inner, dx + p * inner); });
+    return EFL_OK;
+}
 
-// dx of one sample's group, from the sums of its planes.
-static void groupnorm_backward_group(const float* dy, const float* xhat, const float* weight, float inv_std, int64_t size, int64_t inner,
-                                     const PlaneSums* sums, float* dx) {
-    double mean_dy = 0, mean_dy_xhat = 0;
-    for (int64_t k = 0; k < size; ++k) {
-        mean_dy += weight[k] * sums[k].dy;
-        mean_dy_xhat += weight[k] * sums[k].dy_xhat;
-    }
-    const double n = double(size * inner), s = inv_std;
-    const float b = float(s * mean_dy / n), c = float(s * mean_dy_xhat / n);
-    for (int64_t k = 0; k < size; ++k)
-        denormalise(dy + k * inner, xhat + k * inner, inner, float(s * weight[k]), b, c, dx + k * inner);
+static efl_status groupnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
+                                        efl_int64 inner, efl_int64 groups, float eps, float* y, float* xhat, float* inv_std) {
+    groupnorm_planes(x, weight, bias, batch, channels, inner, groups, eps, nullptr, inv_std, [&](int64_t p, const Affine& f) {
+        normalise(f, x + p * inner, inner, y + p * inner, xhat ? xhat + p * inner : nullptr);
+    });
+    return EFL_OK;
 }
 
 static efl_status groupnorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std, efl_int64 batch,
                                          efl_int64 channels, efl_int64 inner, efl_int64 groups, efl_index groups_needed, efl_index outs,
                                          float* dx, float* dweight, float* dbias) {
-    const int64_t size = channels / groups, needed = count_of(groups_needed, groups);
-    PlaneSums* sums = static_cast<PlaneSums*>(shared_scratch(batch * channels * int64_t(sizeof(PlaneSums))));
-    if (!sums) return EFL_NO_MEMORY;
-    split(batch * needed, size * inner, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) {
-            const int64_t b = i / needed, g = id_of(groups_needed, i % needed), plane = b * channels + g * size;
-            for (int64_t p = plane; p < plane + size; ++p) {
-                sums[p] = PlaneSums{0, 0};
-                plane_sums(dy + p * inner, xhat + p * inner, inner, &sums[p].dy, &sums[p].dy_xhat);
-            }
-            groupnorm_backward_group(dy + plane * inner, xhat + plane * inner, weight + g * size, inv_std[b * groups + g], size, inner,
-                                     sums + plane, dx + plane * inner);
-        }
-    });
-    for (int64_t j = 0; j < count_of(outs, channels); ++j) {
-        PlaneSums total{0, 0};
-        for (int64_t b = 0; b < batch; ++b) {
-            const PlaneSums& one = sums[b * channels + id_of(outs, j)];
-            total.dy += one.dy;
-            total.dy_xhat += one.dy_xhat;
-        }
-        dweight[j] = float(total.dy_xhat);
-        dbias[j] = float(total.dy);
-    }
-    return EFL_OK;
+    return groupnorm_pull(
+        weight, nullptr, nullptr, inv_std, batch, channels, inner, groups, groups_needed, outs, dweight, dbias,
+        [&](int64_t p, const Affine&, NormSums* s) { plane_sums(dy + p * inner, xhat + p * inner, inner, &s->dz, &s->dz_xhat); },
+        [&](int64_t p, const Affine&, const Pull& k) { denormalise(k, dy + p * inner, xhat + p * inner, inner, dx + p * inner); });
 }

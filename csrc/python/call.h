@@ -18,6 +18,7 @@ using Shape = std::vector<efl_int64>;
 
 std::string text(const Shape& shape);
 efl_int64 product(const Shape& shape, size_t from = 0);
+inline efl_int64 count(efl_index index, efl_int64 all) { return index.ids ? index.count : all; }
 
 // An array's memory and shape; data is NULL where None was passed.
 struct View {
@@ -104,6 +105,6 @@ struct Op {
 };
 
 // The operations, by theme.
-extern const std::vector<Op> layer_ops, elementwise_ops, parameter_ops;
+extern const std::vector<Op> layer_ops, norm_ops, elementwise_ops, parameter_ops;
 
 }  // namespace efl

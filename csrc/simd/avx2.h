@@ -57,6 +57,16 @@ static inline vf if_above(vf x, vf y, vf a, vf b) {
     return _mm256_blendv_ps(b, a, above);
 }
 static inline vf keep_equal(vf v, vf x, vf y) { return _mm256_and_ps(v, _mm256_cmp_ps(x, y, _CMP_EQ_OQ)); }
+static inline vf drop_equal(vf v, vf x, vf y) { return _mm256_andnot_ps(_mm256_cmp_ps(x, y, _CMP_EQ_OQ), v); }
+static inline vf keep_positive(vf v, vf x) { return _mm256_and_ps(v, _mm256_cmp_ps(x, zero(), _CMP_GT_OQ)); }
+
+static inline vf pair_evens(vf a, vf b) { return _mm256_shuffle_ps(a, b, 0x88); }
+static inline vf pair_odds(vf a, vf b) { return _mm256_shuffle_ps(a, b, 0xdd); }
+static inline vf join_low(vf a, vf b) { return _mm256_unpacklo_ps(a, b); }
+static inline vf join_high(vf a, vf b) { return _mm256_unpackhi_ps(a, b); }
+static inline vf in_pair_order(const float* p, const float* q) {
+    return quarters(_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(q), 1));
+}
 
 static inline vf load_u8(const unsigned char* p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p)));

@@ -54,6 +54,17 @@ static inline vf if_above(vf x, vf y, vf a, vf b) {
     return _mm512_mask_blend_ps(above, b, a);
 }
 static inline vf keep_equal(vf v, vf x, vf y) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, y, _CMP_EQ_OQ), v); }
+static inline vf drop_equal(vf v, vf x, vf y) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, y, _CMP_NEQ_UQ), v); }
+static inline vf keep_positive(vf v, vf x) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, zero(), _CMP_GT_OQ), v); }
+
+static inline vf pair_evens(vf a, vf b) { return _mm512_shuffle_ps(a, b, 0x88); }
+static inline vf pair_odds(vf a, vf b) { return _mm512_shuffle_ps(a, b, 0xdd); }
+static inline vf join_low(vf a, vf b) { return _mm512_unpacklo_ps(a, b); }
+static inline vf join_high(vf a, vf b) { return _mm512_unpackhi_ps(a, b); }
+static inline vf in_pair_order(const float* p, const float* q) {
+    const vf v = _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(q), 1);
+    return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15), v);
+}
 
 static inline vf load_u8(const unsigned char* p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)));

@@ -40,6 +40,16 @@ static inline vf zip_high(vf a, vf b) { return vf{a[2], b[2], a[3], b[3]}; }
 // a[i] where x[i] > y[i] or x[i] is NaN, else b[i]; and v[i] where x[i] == y[i], else 0.
 static inline vf if_above(vf x, vf y, vf a, vf b) { for (int i = 0; i < W; ++i) a[i] = x[i] > y[i] || x[i] != x[i] ? a[i] : b[i]; return a; }
 static inline vf keep_equal(vf v, vf x, vf y) { for (int i = 0; i < W; ++i) v[i] = x[i] == y[i] ? v[i] : 0.0f; return v; }
+static inline vf drop_equal(vf v, vf x, vf y) { for (int i = 0; i < W; ++i) v[i] = x[i] == y[i] ? 0.0f : v[i]; return v; }
+static inline vf keep_positive(vf v, vf x) { for (int i = 0; i < W; ++i) v[i] = x[i] > 0.0f ? v[i] : 0.0f; return v; }
+
+// The same as evens, odds, zip_low and zip_high with the W lanes of the pairs in an order of the tier's own, which is cheaper;
+// in_pair_order brings W floats, half from p and half from q, into that order.
+static inline vf pair_evens(vf a, vf b) { return evens(a, b); }
+static inline vf pair_odds(vf a, vf b) { return odds(a, b); }
+static inline vf join_low(vf a, vf b) { return zip_low(a, b); }
+static inline vf join_high(vf a, vf b) { return zip_high(a, b); }
+static inline vf in_pair_order(const float* p, const float* q) { return vf{p[0], p[1], q[0], q[1]}; }
 
 // W bytes as floats, and floats that hold whole numbers from 0 to 255 as bytes.
 static inline vf load_u8(const unsigned char* p) { return vf{float(p[0]), float(p[1]), float(p[2]), float(p[3])}; }

@@ -1,9 +1,9 @@
 """What each operation asks of its arguments, for the Python backends. Mirrors csrc/edgefl.h; no arithmetic.
 
 One function per operation, with the operation's name and arguments; it raises ValueError. Convolution and pooling are
-in contracts_conv.py. The floating arrays of one call share one type, float32 or float64, so that the same code serves
-as the float32 fallback and as the float64 reference. Contents are checked only where a wrong value would read out of
-bounds.
+in contracts_conv.py, normalisation in contracts_norm.py. The floating arrays of one call share one type, float32 or
+float64, so that the same code serves as the float32 fallback and as the float64 reference. Contents are checked only
+where a wrong value would read out of bounds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 from .checks import (
     Array,
     Ids,
-    among,
     array,
     below,
     flat_ids,
@@ -78,100 +77,6 @@ def linear_grad_weight(x: Array, dy: Array, dw: Array, outs: Ids, ins: Ids) -> N
 def channel_sum(dy: Array, out: Array, outs: Ids) -> None:
     dtype = floating("dy", dy, 2)
     output("out", out, dtype, (ids("outs", outs, dy.shape[1]),))
-
-
-# ---- normalisation --------------------------------------------------------------------------------------------------
-
-
-def batchnorm_forward(
-    x: Array, weight: Array, bias: Array, running_mean: Array, running_var: Array, y: Array, xhat: Array, inv_std: Array
-) -> None:
-    dtype = floating("x", x, 2)
-    channels = x.shape[1]
-    count = len(x) * math.prod(x.shape[2:])
-    require(count >= 2, "x", x.shape, "at least 2 values per channel")
-    for name, value in (("weight", weight), ("bias", bias)):
-        array(name, value, dtype, (channels,))
-    for name, value in (("running_mean", running_mean), ("running_var", running_var), ("inv_std", inv_std)):
-        output(name, value, dtype, (channels,))
-    output("y", y, dtype, x.shape)
-    output("xhat", xhat, dtype, x.shape)
-
-
-def batchnorm_eval(x: Array, weight: Array, bias: Array, running_mean: Array, running_var: Array, y: Array) -> None:
-    dtype = floating("x", x, 2)
-    named = (("weight", weight), ("bias", bias), ("running_mean", running_mean), ("running_var", running_var))
-    for name, value in named:
-        array(name, value, dtype, (x.shape[1],))
-    output("y", y, dtype, x.shape)
-
-
-def batchnorm_backward(
-    dy: Array,
-    xhat: Array,
-    weight: Array,
-    inv_std: Array,
-    dx: Array,
-    dweight: Array,
-    dbias: Array,
-    channels: Ids,
-    outs: Ids,
-) -> None:
-    dtype = floating("dy", dy, 2)
-    size = dy.shape[1]
-    array("xhat", xhat, dtype, dy.shape)
-    array("weight", weight, dtype, (size,))
-    array("inv_std", inv_std, dtype, (size,))
-    output("dx", dx, dtype, dy.shape)
-    ids("channels", channels, size)
-    rows = ids("outs", outs, size)
-    among("outs", outs, channels, "channels")
-    output("dweight", dweight, dtype, (rows,))
-    output("dbias", dbias, dtype, (rows,))
-
-
-def _groups(groups: int, channels: int) -> None:
-    require(groups >= 1 and channels % groups == 0, "groups", groups, f"a divisor of {channels} channels")
-
-
-def groupnorm_forward(
-    x: Array, weight: Array, bias: Array, y: Array, xhat: Array | None, inv_std: Array, groups: int
-) -> None:
-    dtype = floating("x", x, 2)
-    _groups(groups, x.shape[1])
-    array("weight", weight, dtype, (x.shape[1],))
-    array("bias", bias, dtype, (x.shape[1],))
-    output("y", y, dtype, x.shape)
-    if xhat is not None:
-        output("xhat", xhat, dtype, x.shape)
-    output("inv_std", inv_std, dtype, (len(x), groups))
-
-
-def groupnorm_backward(
-    dy: Array,
-    xhat: Array,
-    weight: Array,
-    inv_std: Array,
-    dx: Array,
-    dweight: Array,
-    dbias: Array,
-    groups: int,
-    groups_needed: Ids,
-    outs: Ids,
-) -> None:
-    dtype = floating("dy", dy, 2)
-    channels = dy.shape[1]
-    _groups(groups, channels)
-    array("xhat", xhat, dtype, dy.shape)
-    array("weight", weight, dtype, (channels,))
-    array("inv_std", inv_std, dtype, (len(dy), groups))
-    output("dx", dx, dtype, dy.shape)
-    ids("groups_needed", groups_needed, groups)
-    rows = ids("outs", outs, channels)
-    in_groups = None if outs is None else np.unique(outs // (channels // groups))
-    among("outs", in_groups, groups_needed, "the channels of groups_needed")
-    output("dweight", dweight, dtype, (rows,))
-    output("dbias", dbias, dtype, (rows,))
 
 
 # ---- elementwise ----------------------------------------------------------------------------------------------------

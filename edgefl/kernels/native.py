@@ -158,6 +158,60 @@ def groupnorm_backward(
     _core.groupnorm_backward(dy, xhat, weight, inv_std, dx, dweight, dbias, groups, groups_needed, outs)
 
 
+def batchnorm_relu_forward(
+    x: Array,
+    weight: Array,
+    bias: Array,
+    running_mean: Array,
+    running_var: Array,
+    y: Array,
+    mean: Array,
+    inv_std: Array,
+    eps: float,
+    momentum: float,
+) -> None:
+    _core.batchnorm_relu_forward(x, weight, bias, running_mean, running_var, y, mean, inv_std, eps, momentum)
+
+
+def batchnorm_relu_backward(
+    dy: Array,
+    x: Array,
+    weight: Array,
+    bias: Array,
+    mean: Array,
+    inv_std: Array,
+    dx: Array,
+    dweight: Array,
+    dbias: Array,
+    channels: Index,
+    outs: Index,
+) -> None:
+    _core.batchnorm_relu_backward(dy, x, weight, bias, mean, inv_std, dx, dweight, dbias, channels, outs)
+
+
+def groupnorm_relu_forward(
+    x: Array, weight: Array, bias: Array, y: Array, mean: Array, inv_std: Array, groups: int, eps: float
+) -> None:
+    _core.groupnorm_relu_forward(x, weight, bias, y, mean, inv_std, groups, eps)
+
+
+def groupnorm_relu_backward(
+    dy: Array,
+    x: Array,
+    weight: Array,
+    bias: Array,
+    mean: Array,
+    inv_std: Array,
+    dx: Array,
+    dweight: Array,
+    dbias: Array,
+    groups: int,
+    groups_needed: Index,
+    outs: Index,
+) -> None:
+    _core.groupnorm_relu_backward(dy, x, weight, bias, mean, inv_std, dx, dweight, dbias, groups, groups_needed, outs)
+
+
 def relu_forward(x: Array, y: Array, bits: Array | None) -> None:
     _core.relu_forward(x, y, bits)
 

@@ -24,6 +24,12 @@ from .numba_conv import (
     maxpool_forward,
 )
 from .numba_norm import batchnorm_backward, batchnorm_eval, batchnorm_forward, groupnorm_forward
+from .numba_norm_relu import (
+    batchnorm_relu_backward,
+    batchnorm_relu_forward,
+    groupnorm_relu_backward,
+    groupnorm_relu_forward,
+)
 from .prepared import Call, all_or, operation, split_planes
 from .program import Program as _RecordedCalls
 from .reference import (
@@ -50,6 +56,8 @@ __all__ = [
     "batchnorm_backward",
     "batchnorm_eval",
     "batchnorm_forward",
+    "batchnorm_relu_backward",
+    "batchnorm_relu_forward",
     "channel_sum",
     "clip_scale",
     "conv2d_forward",
@@ -60,6 +68,8 @@ __all__ = [
     "gather_rows",
     "groupnorm_backward",
     "groupnorm_forward",
+    "groupnorm_relu_backward",
+    "groupnorm_relu_forward",
     "linear_forward",
     "linear_grad_input",
     "linear_grad_weight",

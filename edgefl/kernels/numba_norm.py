@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import contracts, loops
+from . import contracts_norm as contracts
+from . import loops
 from .checks import Array, Ids
 from .prepared import Call, all_or, operation, split_planes
 

@@ -43,6 +43,17 @@ OPS: dict[str, Op] = {
         "dy xhat weight inv_std dx dweight dbias groups groups_needed outs",
         "dx for groups_needed, dweight and dbias compact for outs",
     ),
+    "batchnorm_relu_forward": _op(
+        "x weight bias running_mean running_var y mean inv_std eps momentum",
+        "max(z, 0) of the normalised z, or its 2 x 2 window maxima, by the shape of y",
+    ),
+    "batchnorm_relu_backward": _op(
+        "dy x weight bias mean inv_std dx dweight dbias channels outs", "the backward pass of both forms, from x alone"
+    ),
+    "groupnorm_relu_forward": _op("x weight bias y mean inv_std groups eps", "the same by sample and group"),
+    "groupnorm_relu_backward": _op(
+        "dy x weight bias mean inv_std dx dweight dbias groups groups_needed outs", "dx for groups_needed"
+    ),
     "relu_forward": _op("x y bits", "y = max(x, 0), NaN kept; one bit per element where x > 0"),
     "relu_backward": _op("dy bits dx channels", "dx = dy where the bit is set, else 0"),
     "add": _op("a b y", "y = a + b"),

@@ -2,7 +2,8 @@
 
 Contracts are those of csrc/edgefl.h: arrays are C-contiguous, outputs are passed in and written, ids are sorted unique
 int32 arrays or None for all. Arrays may be float32, or float64 throughout: that is the reference that other backends
-are tested against. Convolution and pooling are in reference_conv.py, normalisation in reference_norm.py.
+are tested against. Convolution and pooling are in reference_conv.py, normalisation in reference_norm.py, with
+ReLU and pooling in reference_norm_relu.py.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ from .reference_conv import (
     maxpool_forward,
 )
 from .reference_norm import batchnorm_backward, batchnorm_eval, batchnorm_forward, groupnorm_backward, groupnorm_forward
+from .reference_norm_relu import (
+    batchnorm_relu_backward,
+    batchnorm_relu_forward,
+    groupnorm_relu_backward,
+    groupnorm_relu_forward,
+)
 
 __all__ = [
     "Program",
@@ -31,6 +38,8 @@ __all__ = [
     "batchnorm_backward",
     "batchnorm_eval",
     "batchnorm_forward",
+    "batchnorm_relu_backward",
+    "batchnorm_relu_forward",
     "channel_sum",
     "clip_scale",
     "conv2d_forward",
@@ -41,6 +50,8 @@ __all__ = [
     "gather_rows",
     "groupnorm_backward",
     "groupnorm_forward",
+    "groupnorm_relu_backward",
+    "groupnorm_relu_forward",
     "linear_forward",
     "linear_grad_input",
     "linear_grad_weight",

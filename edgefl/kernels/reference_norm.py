@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import contracts
+from . import contracts_norm as contracts
 from .checks import Array, Ids
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from edgefl.graph import Node
 from edgefl.learners.channels import count, is_empty, owners
 from edgefl.learners.forward import average_window, planes_view
+from edgefl.learners.fusion import NormReLU
 from edgefl.learners.needs import own_rows
 from edgefl.learners.plan import Block, Tensor
 from edgefl.learners.recorder import Recorder
@@ -136,27 +137,41 @@ def _block(recorder: Recorder, node: Node, name: str) -> Block:
     return Block(rows, cols, recorder.new(shape))
 
 
-def _batchnorm(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
-    return _norm(recorder, signals, node, dy, "batchnorm_backward", (recorder.channels_needed(node.name),))
+def _norm_kernel(recorder: Recorder, norm: Node) -> tuple[str, tuple[object, ...]]:
+    """The name of its kernels, and how they are told which channels need a signal."""
+    channels = recorder.channels_needed(norm.name)
+    if isinstance(norm.op, BatchNorm2d):
+        return "batchnorm", (channels,)
+    assert isinstance(norm.op, GroupNorm)
+    groups = owners(channels, norm.op.num_channels // norm.op.num_groups, norm.op.num_groups)
+    return "groupnorm", (norm.op.num_groups, groups)
 
 
-def _groupnorm(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
-    op = node.op
-    assert isinstance(op, GroupNorm)
-    groups = owners(recorder.channels_needed(node.name), op.num_channels // op.num_groups, op.num_groups)
-    return _norm(recorder, signals, node, dy, "groupnorm_backward", (op.num_groups, groups))
-
-
-def _norm(
-    recorder: Recorder, signals: Signals, node: Node, dy: Tensor, kernel: str, needed: tuple[object, ...]
-) -> Gradients:
+def _norm(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
     weight, bias = _block(recorder, node, "weight"), _block(recorder, node, "bias")
     xhat, inv_std = recorder.extras[node.name, "xhat"], recorder.extras[node.name, "inv_std"]
     dx = signals.target(dy)
     outputs = (dx, weight.values, bias.values)
-    recorder.call(kernel, dy, xhat, recorder.param(node, "weight"), inv_std, *outputs, *needed, weight.rows)
+    kernel, needed = _norm_kernel(recorder, node)
+    read = (dy, xhat, recorder.param(node, "weight"), inv_std)
+    recorder.call(f"{kernel}_backward", *read, *outputs, *needed, weight.rows)
     signals.give(node.inputs[0], dx)
     return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
+
+
+def _norm_relu(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    assert isinstance(node.op, NormReLU)
+    norm, extras = node.op.norm, recorder.extras
+    weight, bias = _block(recorder, norm, "weight"), _block(recorder, norm, "bias")
+    x, dx = extras[node.name, "x"], extras.get((node.name, "dx"))
+    dx = recorder.new(x.shape) if dx is None else dx
+    read = (dy, x, recorder.param(norm, "weight"), recorder.param(norm, "bias"))
+    saved = (extras[node.name, "mean"], extras[node.name, "inv_std"])
+    outputs = (dx, weight.values, bias.values)
+    kernel, needed = _norm_kernel(recorder, norm)
+    recorder.call(f"{kernel}_relu_backward", *read, *saved, *outputs, *needed, weight.rows)
+    signals.give(node.inputs[0], dx)
+    return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
 
 
 def _relu(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
@@ -202,8 +217,9 @@ def _add(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradie
 _TABLE: dict[type[Op], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {
     Conv2d: _conv,
     Linear: _linear,
-    BatchNorm2d: _batchnorm,
-    GroupNorm: _groupnorm,
+    BatchNorm2d: _norm,
+    GroupNorm: _norm,
+    NormReLU: _norm_relu,
     ReLU: _relu,
     MaxPool2d: _maxpool,
     AvgPool2d: _avgpool,

@@ -2,7 +2,7 @@
 
 In place where nothing reads the input afterwards. Saved for backward: of a layer's input the active channels only,
 copied at the layer (the whole input where all are active), one bit per ReLU, one byte per pooled value, normalised
-values once.
+values once; of a normalisation with ReLU its input alone.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from edgefl.graph import INPUT, Node
 from edgefl.learners.channels import is_empty
+from edgefl.learners.fusion import NormReLU
 from edgefl.learners.plan import Param, Slot, Tensor
 from edgefl.learners.recorder import Readers, Recorder, SavedInput, saved_channels
 from edgefl.ops import (
@@ -126,6 +127,28 @@ def _groupnorm(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
+def _norm_relu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    """Saved for backward: x, whose place the gradient takes if nothing else reads x."""
+    assert isinstance(node.op, NormReLU)
+    norm, x, free = node.op.norm, recorder.source(node), readers.is_sole(node.inputs[0])
+    trains = recorder.needed(node.name)
+    y = x if free and not trains and not node.op.is_pooled else recorder.result(node)
+    weight, bias = recorder.param(norm, "weight"), recorder.param(norm, "bias")
+    if isinstance(norm.op, GroupNorm):
+        mean, inv_std = (recorder.new((recorder.scope.batch, norm.op.num_groups)) for _ in range(2))
+        recorder.call("groupnorm_relu_forward", x, weight, bias, y, mean, inv_std, norm.op.num_groups, norm.op.eps)
+    else:
+        assert isinstance(norm.op, BatchNorm2d)
+        mean, inv_std = (recorder.new((norm.op.num_features,)) for _ in range(2))
+        running = recorder.param(norm, "running_mean"), recorder.param(norm, "running_var")
+        settings = norm.op.eps, norm.op.momentum
+        recorder.call("batchnorm_relu_forward", x, weight, bias, *running, y, mean, inv_std, *settings)
+    recorder.extras |= {(node.name, "x"): x, (node.name, "mean"): mean, (node.name, "inv_std"): inv_std}
+    if free:
+        recorder.extras[node.name, "dx"] = x
+    return y
+
+
 def planes_view(x: Tensor) -> Tensor:
     """x with a plane axis: features [B, F] become one plane [B, 1, F], so that ReLU bits are packed densely."""
     return x if len(x.shape) > 2 else x.view(x.shape[0], 1, x.shape[1])
@@ -186,6 +209,7 @@ _TABLE: dict[type[Op], Callable[[Recorder, Readers, Node], Tensor]] = {
     Linear: _linear,
     BatchNorm2d: _batchnorm,
     GroupNorm: _groupnorm,
+    NormReLU: _norm_relu,
     ReLU: _relu,
     MaxPool2d: _maxpool,
     AvgPool2d: _avgpool,

@@ -18,6 +18,7 @@ from edgefl.learners.arena import place
 from edgefl.learners.backward import Gradients, backward
 from edgefl.learners.base import Delta
 from edgefl.learners.forward import forward
+from edgefl.learners.fusion import fuse
 from edgefl.learners.needs import Axes, gradient_needs
 from edgefl.learners.plan import LOSS, Ids, Plan, Slot, State, Tensor
 from edgefl.learners.recorder import Recorder, Scope
@@ -50,14 +51,14 @@ def lower(
     blocks = trained_blocks(spec, neurons) if mode in TRAINING else {}
     needs = gradient_needs(graph, blocks, delta)
     recorder = Recorder(Scope(graph, spec, batch, neurons, blocks, needs, mode in TRAINING))
-    nodes = _below_last_linear(graph) if mode == "features" else graph.nodes
+    nodes = fuse(_below_last_linear(graph) if mode == "features" else graph.nodes, mode in TRAINING)
     output = _as_rows(forward(recorder, nodes))
     gradients: Gradients = {}
     states: tuple[State, ...] = ()
     if mode in ("predict", "features"):
         recorder.keep(output)
     else:
-        states, gradients = _loss(recorder, output, mode, terms or Terms())
+        states, gradients = _loss(recorder, nodes, output, mode, terms or Terms())
     return _plan(recorder, output if mode in ("predict", "features") else None, gradients, states, float_bytes)
 
 
@@ -74,7 +75,9 @@ def trained_blocks(spec: ModelSpec, neurons: NeuronSet | None) -> Mapping[str, A
     return {name: (expanded[param.rows], expanded[param.cols]) for name, param in learned.items()}
 
 
-def _loss(recorder: Recorder, logits: Tensor, mode: Mode, terms: Terms) -> tuple[tuple[State, ...], Gradients]:
+def _loss(
+    recorder: Recorder, nodes: tuple[Node, ...], logits: Tensor, mode: Mode, terms: Terms
+) -> tuple[tuple[State, ...], Gradients]:
     """Record the loss and, in training, all that follows it."""
     if len(logits.shape) != 2:
         raise GraphError(f"output of shape {logits.shape[1:]}; expected one logit per class")
@@ -85,7 +88,6 @@ def _loss(recorder: Recorder, logits: Tensor, mode: Mode, terms: Terms) -> tuple
     recorder.call("softmax_xent", logits, labels, dlogits, Slot("loss"), Slot("correct"))
     if dlogits is None:
         return (), {}
-    nodes = recorder.scope.graph.nodes
     passes = backward(recorder, nodes, dlogits.view(*recorder.values[nodes[-1].name].shape))
     if mode == "train":
         return update(recorder, passes, terms), {}

@@ -7,12 +7,14 @@ from the calls: a buffer lives from the first call that names it to the last.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
 from edgefl.learners.channels import NONE, is_empty, owners
+from edgefl.learners.fusion import NormReLU
 from edgefl.learners.needs import Axes, own_rows
 from edgefl.learners.plan import Buffer, BufferKind, Call, Ids, Param, Tensor
 from edgefl.ops import Conv2d, Flatten, Linear, Shape
@@ -125,11 +127,15 @@ class Readers:
         self._root: dict[str, str] = {}
         self._last: dict[str, str] = {}
         self._saved: set[str] = set()
+        self._count: Counter[str] = Counter()
         for node in nodes:
             self._root[node.name] = self.root(node.inputs[0]) if isinstance(node.op, Flatten) else node.name
             for name in () if isinstance(node.op, Flatten) else node.inputs:
                 self._last[self.root(name)] = node.name
+                self._count[self.root(name)] += 1
             if isinstance(node.op, Conv2d | Linear) and saved_channels(node, blocks) is None:
+                self._saved.add(self.root(node.inputs[0]))
+            if isinstance(node.op, NormReLU) and blocks:
                 self._saved.add(self.root(node.inputs[0]))
         if nodes:
             self._last[self.root(nodes[-1].name)] = "output"
@@ -138,8 +144,12 @@ class Readers:
         return self._root.get(name, name)
 
     def is_saved(self, name: str) -> bool:
-        """Whether a layer keeps the whole result for its weight gradient."""
+        """Whether a layer keeps the whole result for its backward pass."""
         return self.root(name) in self._saved
+
+    def is_sole(self, name: str) -> bool:
+        """Whether one node alone reads the result."""
+        return self._count[self.root(name)] == 1
 
     def is_free(self, name: str, node: Node) -> bool:
         """Whether nothing reads the result after `node`, which may then overwrite it."""

@@ -140,6 +140,60 @@ def groupnorm_backward(before: Args, after: Args) -> Bounds:
     return {"dx": dx.reshape(dy.shape), "dweight": dweight, "dbias": dbias}
 
 
+def batchnorm_relu_forward(before: Args, after: Args) -> Bounds:
+    """As without ReLU and pooling, which do not widen an error: a window's largest error bounds that of its maximum."""
+    xhat = _xhat(before["x"], after["mean"], after["inv_std"])
+    found = batchnorm_forward(before, after | {"xhat": xhat})
+    del found["xhat"]
+    return {**found, "y": _window_largest(found["y"], after["y"]), "mean": found["running_mean"]}
+
+
+def _xhat(x: Array, mean: Array, inv_std: Array) -> Array:
+    groups = mean.shape[-1]
+    members = x.reshape(len(x), groups, -1)
+    return ((members - mean.reshape(-1, groups, 1)) * inv_std.reshape(-1, groups, 1)).reshape(x.shape)
+
+
+def _window_largest(bound: Array, y: Array) -> Array:
+    if bound.shape == y.shape:
+        return bound
+    height, width = y.shape[2:]
+    cells = bound[:, :, : 2 * height, : 2 * width].reshape(*y.shape[:2], height, 2, width, 2)
+    return cells.max(axis=(3, 5))
+
+
+def groupnorm_relu_forward(before: Args, after: Args) -> Bounds:
+    found = groupnorm_forward(before, after)
+    del found["xhat"]
+    members = np.abs(_by_group(before["x"], before["groups"]))
+    mean = growth(members.shape[2]) * members.max(axis=2, initial=0)
+    return {**found, "y": _window_largest(found["y"], after["y"]), "mean": mean}
+
+
+def _spread(dy: Array, shape: tuple[int, ...]) -> Array:
+    """|dy| at every cell of its window: at least what the winning cell gets."""
+    if dy.shape == shape:
+        return np.abs(dy)
+    spread = np.zeros(shape)
+    height, width = dy.shape[2:]
+    spread[:, :, : 2 * height, : 2 * width] = np.abs(dy).repeat(2, axis=2).repeat(2, axis=3)
+    return spread
+
+
+def _plain_backward(before: Args) -> Args:
+    """The arguments of the backward pass without ReLU and pooling, with signals at least as large."""
+    xhat = np.abs(_xhat(before["x"], before["mean"], before["inv_std"]))
+    return before | {"dy": _spread(before["dy"], before["x"].shape), "xhat": xhat}
+
+
+def batchnorm_relu_backward(before: Args, after: Args) -> Bounds:
+    return batchnorm_backward(_plain_backward(before), after)
+
+
+def groupnorm_relu_backward(before: Args, after: Args) -> Bounds:
+    return groupnorm_backward(_plain_backward(before), after)
+
+
 def softmax_xent(before: Args, after: Args) -> Bounds:
     """exp turns an absolute error of the shifted logit into a relative one of the probability."""
     logits = before["logits"]
@@ -181,6 +235,10 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "batchnorm_backward": batchnorm_backward,
     "groupnorm_forward": groupnorm_forward,
     "groupnorm_backward": groupnorm_backward,
+    "batchnorm_relu_forward": batchnorm_relu_forward,
+    "batchnorm_relu_backward": batchnorm_relu_backward,
+    "groupnorm_relu_forward": groupnorm_relu_forward,
+    "groupnorm_relu_backward": groupnorm_relu_backward,
     "softmax_xent": softmax_xent,
     "sgd": sgd,
     "sum_squares": sum_squares,

@@ -13,6 +13,7 @@ from edgefl.kernels.ops import OPS
 
 from . import cases as c
 from . import cases_conv as conv
+from . import cases_norm_relu as norm_relu
 from . import cases_update as update
 from .cases import Args
 
@@ -49,6 +50,10 @@ CALLS: dict[str, Args] = {
     "batchnorm_backward": c.batchnorm_backward(RNG, IMAGE, "every", "odd"),
     "groupnorm_forward": c.groupnorm_forward(RNG, IMAGE, 3, True),
     "groupnorm_backward": c.groupnorm_backward(RNG, IMAGE, 3, "but_one"),
+    "batchnorm_relu_forward": norm_relu.batchnorm_forward(RNG, IMAGE, True),
+    "batchnorm_relu_backward": norm_relu.batchnorm_backward(RNG, IMAGE, True, "every", "odd"),
+    "groupnorm_relu_forward": norm_relu.groupnorm_forward(RNG, IMAGE, True, 3),
+    "groupnorm_relu_backward": norm_relu.groupnorm_backward(RNG, IMAGE, True, 3, "but_one"),
     "relu_forward": c.relu_forward(RNG, IMAGE, True),
     "relu_backward": c.relu_backward(RNG, IMAGE, "odd"),
     "add": {"a": c.normal(RNG, 3, 4), "b": c.normal(RNG, 3, 4), "y": c.blank(3, 4)},
@@ -82,6 +87,10 @@ WRITTEN = {
     "batchnorm_backward": "dx dweight dbias",
     "groupnorm_forward": "y xhat inv_std",
     "groupnorm_backward": "dx dweight dbias",
+    "batchnorm_relu_forward": "running_mean running_var y mean inv_std",
+    "batchnorm_relu_backward": "dx dweight dbias",
+    "groupnorm_relu_forward": "y mean inv_std",
+    "groupnorm_relu_backward": "dx dweight dbias",
     "relu_forward": "y bits",
     "relu_backward": "dx",
     "add": "y",

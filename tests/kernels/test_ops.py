@@ -19,6 +19,7 @@ from .cases import (
     pool_cases,
 )
 from .cases_conv import conv_cases
+from .cases_norm_relu import norm_relu_cases
 from .cases_update import loss_cases, parameter_cases, sgd_cases
 
 FAMILIES = (
@@ -27,6 +28,7 @@ FAMILIES = (
     linear_cases,
     channel_sum_cases,
     norm_cases,
+    norm_relu_cases,
     elementwise_cases,
     pool_cases,
     loss_cases,

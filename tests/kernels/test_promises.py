@@ -10,10 +10,11 @@ import pytest
 
 from .calls import run
 from .cases import Args, Case, elementwise_cases, norm_cases
+from .cases_norm_relu import norm_relu_cases
 from .cases_update import loss_cases
 
 NAN, INF = np.float32(np.nan), np.float32(np.inf)
-CASES = [case for family in (elementwise_cases, norm_cases, loss_cases) for case in family()]
+CASES = [case for family in (elementwise_cases, norm_cases, norm_relu_cases, loss_cases) for case in family()]
 ALIASES = [
     ("relu_forward", "x", "y"),
     ("relu_backward", "dy", "dx"),
@@ -26,6 +27,8 @@ ALIASES = [
     ("groupnorm_forward", "x", "y"),
     ("groupnorm_forward", "x", "xhat"),
     ("groupnorm_backward", "dy", "dx"),
+    ("batchnorm_relu_backward", "x", "dx"),
+    ("groupnorm_relu_backward", "x", "dx"),
     ("softmax_xent", "logits", "dlogits"),
 ]
 

@@ -12,6 +12,7 @@ from edgefl.kernels.ops import OPS
 
 from . import cases as c
 from . import cases_conv as conv
+from . import cases_norm_relu as norm_relu
 from . import cases_update as update
 from .calls import native_isas, run
 from .cases import Args, Rng
@@ -48,6 +49,10 @@ LARGE: list[tuple[str, Callable[[Rng], Args]]] = [
     ("batchnorm_backward", lambda r: c.batchnorm_backward(r, IMAGE, "but_one", "but_one")),
     ("groupnorm_forward", lambda r: c.groupnorm_forward(r, IMAGE, 2, True)),
     ("groupnorm_backward", lambda r: c.groupnorm_backward(r, IMAGE, 4, "but_one")),
+    ("batchnorm_relu_forward", lambda r: norm_relu.batchnorm_forward(r, IMAGE, True)),
+    ("batchnorm_relu_backward", lambda r: norm_relu.batchnorm_backward(r, IMAGE, True, "but_one", "but_one")),
+    ("groupnorm_relu_forward", lambda r: norm_relu.groupnorm_forward(r, IMAGE, False, 2)),
+    ("groupnorm_relu_backward", lambda r: norm_relu.groupnorm_backward(r, IMAGE, True, 4, "but_one")),
     ("relu_forward", lambda r: c.relu_forward(r, IMAGE, True)),
     ("relu_backward", lambda r: c.relu_backward(r, IMAGE, "odd")),
     ("add", lambda r: {"a": c.normal(r, *IMAGE), "b": c.normal(r, *IMAGE), "y": c.blank(*IMAGE)}),

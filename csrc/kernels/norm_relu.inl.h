@@ -1,0 +1,279 @@
+// Normalisation, ReLU, and where asked a 2 x 2 max pool of stride 2, in one pass over each plane; forward and backward.
+//
+// The backward pass reads x, mean and inv_std and nothing else that is saved: what the ReLU cut and which cell won its window
+// is found again from x, with the same comparisons. A window's winner is its first cell with the largest sign(weight) * x,
+// which is the largest z whatever the rounding. dx may take the place of x: a word is read before it is written.
+
+static inline float gain_of(const Affine& f) { return f.weight * f.inv_std; }
+static inline float sign_of(float a) { return a > 0 ? 1.0f : a < 0 ? -1.0f : 0.0f; }
+
+// z of a word of x.
+struct Line {
+    vf mean, gain, bias;
+    explicit Line(const Affine& f) : mean(set1(f.mean)), gain(set1(gain_of(f))), bias(set1(f.bias)) {}
+    vf centred(vf x) const { return sub(x, mean); }
+    vf at(vf d) const { return fma(gain, d, bias); }
+};
+
+// dx of a word: what its xhat pulls, and dz. slope applies to x - mean.
+struct PullLine {
+    vf gain, offset, slope;
+    PullLine(const Affine& f, const Pull& k) : gain(set1(k.gain)), offset(set1(-k.offset)), slope(set1(-k.slope * f.inv_std)) {}
+    vf at(vf d) const { return fma(slope, d, offset); }
+    vf at(vf d, vf dz) const { return fma(gain, dz, at(d)); }
+};
+
+// ---- ReLU alone ----
+
+static void relu_norm_plane(const Affine& f, const float* x, int64_t n, float* y) {
+    const Line line(f);
+    int64_t i = 0;
+    for (; i + W <= n; i += W) store(y + i, max(line.at(line.centred(load(x + i))), zero()));
+    const int rest = int(n - i);
+    if (rest) store_n(y + i, max(line.at(line.centred(load_n(x + i, rest))), zero()), rest);
+}
+
+static void relu_norm_sums(const Affine& f, const float* x, const float* dy, int64_t n, NormSums* sums) {
+    const Line line(f);
+    vf a = zero(), b = zero(), c = zero(), e = zero();
+    int64_t i = 0;
+    for (; i + 2 * W <= n; i += 2 * W) {
+        const vf d = line.centred(load(x + i)), d2 = line.centred(load(x + i + W));
+        const vf dz = keep_positive(load(dy + i), line.at(d)), dz2 = keep_positive(load(dy + i + W), line.at(d2));
+        a = add(a, dz);
+        b = add(b, dz2);
+        c = fma(dz, d, c);
+        e = fma(dz2, d2, e);
+    }
+    for (; i < n; i += W) {
+        const int rest = int(least(W, n - i));
+        const vf d = line.centred(load_n(x + i, rest)), dz = keep_positive(load_n(dy + i, rest), line.at(d));
+        a = add(a, dz);
+        c = fma(dz, d, c);
+    }
+    sums->dz += double(sum(add(a, b)));
+    sums->dz_xhat += double(sum(add(c, e))) * double(f.inv_std);
+}
+
+static void relu_norm_pull(const Affine& f, const Pull& k, const float* x, const float* dy, int64_t n, float* dx) {
+    const Line line(f);
+    const PullLine pull(f, k);
+    const auto word = [&](vf v, vf g) {
+        const vf d = line.centred(v);
+        return pull.at(d, keep_positive(g, line.at(d)));
+    };
+    int64_t i = 0;
+    for (; i + W <= n; i += W) store(dx + i, word(load(x + i), load(dy + i)));
+    const int rest = int(n - i);
+    if (rest) store_n(dx + i, word(load_n(x + i, rest), load_n(dy + i, rest)), rest);
+}
+
+// ---- ReLU and pooling ----
+
+// W windows at a time, from the words of two rows. Past the end of a row they run into the next, whose outputs come later.
+static void halve_norm_plane(const Affine& f, const float* x, int64_t height, int64_t width, float* y) {
+    const int64_t out_h = height / 2, out_w = width / 2;
+    const Line line(f);
+    const vf sign = set1(sign_of(f.weight));
+    for (int64_t oh = 0; oh < out_h; ++oh)
+        for (int64_t ow = 0; ow < out_w; ow += W) {
+            const int64_t from = 2 * oh * width + 2 * ow, to = oh * out_w + ow, left = out_h * out_w - to;
+            vf a, b, c, d;
+            load_pair(x + from, height * width - from, &a, &b);
+            load_pair(x + from + width, height * width - from - width, &c, &d);
+            a = max(mul(a, sign), mul(c, sign));
+            b = max(mul(b, sign), mul(d, sign));
+            const vf best = mul(max(evens(a, b), odds(a, b)), sign), r = max(line.at(line.centred(best)), zero());
+            if (left >= W) store(y + to, r);
+            else store_n(y + to, r, int(left));
+        }
+}
+
+// With weight 0 all cells of a window are equal, and the first one wins.
+static void halve_norm_sums_flat(const Affine& f, const float* x, const float* dy, int64_t height, int64_t width, NormSums* sums) {
+    if (!(f.bias > 0)) return;
+    const int64_t out_w = width / 2;
+    for (int64_t i = 0; i < height / 2 * out_w; ++i) {
+        const double d = double(x[2 * (i / out_w) * width + 2 * (i % out_w)]) - double(f.mean);
+        sums->dz += double(dy[i]);
+        sums->dz_xhat += double(dy[i]) * d * double(f.inv_std);
+    }
+}
+
+static void halve_norm_sums(const Affine& f, const float* x, const float* dy, int64_t height, int64_t width, NormSums* sums) {
+    if (f.weight == 0) return halve_norm_sums_flat(f, x, dy, height, width, sums);
+    const int64_t used = width / 2 * 2;
+    const Line line(f);
+    const vf sign = set1(sign_of(f.weight));
+    vf total = zero(), products = zero();
+    const auto windows = [&](vf a, vf b, vf c, vf d, vf g) {
+        a = max(mul(a, sign), mul(c, sign));
+        b = max(mul(b, sign), mul(d, sign));
+        const vf best = line.centred(mul(max(pair_evens(a, b), pair_odds(a, b)), sign)), dz = keep_positive(g, line.at(best));
+        total = add(total, dz);
+        products = fma(dz, best, products);
+    };
+    for (int64_t oh = 0; oh < height / 2; ++oh, dy += width / 2, x += 2 * width) {
+        int64_t w = 0;
+        for (; w + 2 * W <= used; w += 2 * W) {
+            const float *top = x + w, *bottom = top + width, *g = dy + w / 2;
+            windows(load(top), load(top + W), load(bottom), load(bottom + W), in_pair_order(g, g + W / 2));
+        }
+        if (w == used) continue;
+        vf a, b, c, d;
+        float g[W];
+        load_pair(x + w, used - w, &a, &b);
+        load_pair(x + width + w, used - w, &c, &d);
+        store(g, load_n(dy + w / 2, int(used - w) / 2));
+        windows(a, b, c, d, in_pair_order(g, g + W / 2));
+    }
+    sums->dz += double(sum(total));
+    sums->dz_xhat += double(sum(products)) * double(f.inv_std);
+}
+
+// dx of cells in no window.
+static void unpooled_pull(const Line& line, const PullLine& pull, const float* x, int64_t n, float* dx) {
+    for (int64_t i = 0; i < n; i += W) {
+        const int rest = int(least(W, n - i));
+        store_n(dx + i, pull.at(line.centred(load_n(x + i, rest))), rest);
+    }
+}
+
+// Two words of a top row and the two below them: W windows, turned from x into dx.
+struct Cells {
+    vf top[2], bottom[2];
+
+    void pull(const Line& line, const PullLine& pull, vf sign, vf g) {
+        vf x[4] = {pair_evens(top[0], top[1]), pair_odds(top[0], top[1]), pair_evens(bottom[0], bottom[1]),
+                   pair_odds(bottom[0], bottom[1])};
+        const vf k0 = mul(x[0], sign), k1 = mul(x[1], sign), k2 = mul(x[2], sign), k3 = mul(x[3], sign);
+        const vf best = max(max(k0, k1), max(k2, k3));
+        vf dz = keep_positive(g, line.at(line.centred(mul(best, sign))));
+        x[0] = pull.at(line.centred(x[0]), keep_equal(dz, k0, best));
+        dz = drop_equal(dz, k0, best);
+        x[1] = pull.at(line.centred(x[1]), keep_equal(dz, k1, best));
+        dz = drop_equal(dz, k1, best);
+        x[2] = pull.at(line.centred(x[2]), keep_equal(dz, k2, best));
+        x[3] = pull.at(line.centred(x[3]), drop_equal(dz, k2, best));
+        for (int k = 0; k < 2; ++k) {
+            (k ? bottom : top)[0] = join_low(x[2 * k], x[2 * k + 1]);
+            (k ? bottom : top)[1] = join_high(x[2 * k], x[2 * k + 1]);
+        }
+    }
+};
+
+// A row of windows narrower than a word.
+static inline void halve_norm_pull_narrow(const Line& line, const PullLine& pull, vf sign, const float* x, const float* dy, int64_t width, float* dx) {
+    const int n = int(width / 2 * 2);
+    const vf top = load_n(x, n), bottom = load_n(x + width, n);
+    Cells cells{{top, top}, {bottom, bottom}};
+    float g[W];
+    store(g, load_n(dy, n / 2));
+    cells.pull(line, pull, sign, in_pair_order(g, g));
+    store_n(dx, cells.top[0], n);
+    store_n(dx + width, cells.bottom[0], n);
+}
+
+// A row of windows. The last word of a row overlaps the one before, so its x is read first: dx may be x.
+static inline void halve_norm_pull_row(Line line, PullLine pull, vf sign, const float* x, const float* dy, int64_t width, float* dx) {
+    const int64_t used = width / 2 * 2, end = used - W;
+    const vf last_top = load(x + end), last_bottom = load(x + width + end);
+    const auto write = [&](Cells cells, int64_t p, int64_t q) {
+        cells.pull(line, pull, sign, in_pair_order(dy + p / 2, dy + q / 2));
+        store(dx + p, cells.top[0]);
+        store(dx + q, cells.top[1]);
+        store(dx + width + p, cells.bottom[0]);
+        store(dx + width + q, cells.bottom[1]);
+    };
+    int64_t w = 0;
+    for (; w + 2 * W <= used; w += 2 * W) {
+        const float *top = x + w, *bottom = top + width;
+        write(Cells{{load(top), load(top + W)}, {load(bottom), load(bottom + W)}}, w, w + W);
+    }
+    if (w == used) return;
+    const bool one = used - w <= W;
+    write(Cells{{one ? last_top : load(x + w), last_top}, {one ? last_bottom : load(x + width + w), last_bottom}}, one ? end : w, end);
+}
+
+static void halve_norm_pull(const Affine& f, const Pull& k, const float* x, const float* dy, int64_t height, int64_t width, float* dx) {
+    const int64_t used = width / 2 * 2;
+    const Line line(f);
+    const PullLine pull(f, k);
+    const vf sign = set1(sign_of(f.weight));
+    for (int64_t oh = 0; oh < height / 2; ++oh, dy += width / 2, x += 2 * width, dx += 2 * width) {
+        if (used >= W) halve_norm_pull_row(line, pull, sign, x, dy, width, dx);
+        else halve_norm_pull_narrow(line, pull, sign, x, dy, width, dx);
+        if (used == width) continue;
+        unpooled_pull(line, pull, x + used, 1, dx + used);
+        unpooled_pull(line, pull, x + width + used, 1, dx + width + used);
+    }
+    if (height % 2) unpooled_pull(line, pull, x, width, dx);
+}
+
+// ---- one plane of either form ----
+
+struct ReluForward {
+    int64_t height, width;
+    bool halved;
+    const float* x;
+    float* y;
+
+    void operator()(int64_t p, const Affine& f) const {
+        const float* from = x + p * height * width;
+        if (halved) halve_norm_plane(f, from, height, width, y + p * (height / 2) * (width / 2));
+        else relu_norm_plane(f, from, height * width, y + p * height * width);
+    }
+};
+
+struct ReluBackward {
+    int64_t height, width;
+    bool halved;
+    const float *x, *dy;
+    float* dx;
+
+    const float* dy_of(int64_t p) const { return dy + p * (halved ? (height / 2) * (width / 2) : height * width); }
+    void operator()(int64_t p, const Affine& f, NormSums* sums) const {
+        const float* from = x + p * height * width;
+        if (halved) halve_norm_sums(f, from, dy_of(p), height, width, sums);
+        else relu_norm_sums(f, from, dy_of(p), height * width, sums);
+    }
+    void operator()(int64_t p, const Affine& f, const Pull& k) const {
+        const int64_t at = p * height * width;
+        if (halved) halve_norm_pull(f, k, x + at, dy_of(p), height, width, dx + at);
+        else relu_norm_pull(f, k, x + at, dy_of(p), height * width, dx + at);
+    }
+};
+
+static efl_status batchnorm_relu_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
+                                             efl_int64 height, efl_int64 width, efl_int32 halved, float eps, float momentum,
+                                             float* running_mean, float* running_var, float* y, float* mean, float* inv_std) {
+    batchnorm_planes(x, weight, bias, batch, channels, height * width, eps, momentum, running_mean, running_var, mean, inv_std,
+                     ReluForward{height, width, halved != 0, x, y});
+    return EFL_OK;
+}
+
+static efl_status batchnorm_relu_backward_f32(const float* dy, const float* x, const float* weight, const float* bias, const float* mean,
+                                              const float* inv_std, efl_int64 batch, efl_int64 channels, efl_int64 height, efl_int64 width,
+                                              efl_int32 halved, efl_index channels_needed, efl_index outs, float* dx, float* dweight,
+                                              float* dbias) {
+    const ReluBackward plane{height, width, halved != 0, x, dy, dx};
+    batchnorm_pull(weight, bias, mean, inv_std, batch, channels, height * width, channels_needed, outs, dweight, dbias, plane, plane);
+    return EFL_OK;
+}
+
+static efl_status groupnorm_relu_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
+                                             efl_int64 height, efl_int64 width, efl_int32 halved, efl_int64 groups, float eps, float* y,
+                                             float* mean, float* inv_std) {
+    groupnorm_planes(x, weight, bias, batch, channels, height * width, groups, eps, mean, inv_std,
+                     ReluForward{height, width, halved != 0, x, y});
+    return EFL_OK;
+}
+
+static efl_status groupnorm_relu_backward_f32(const float* dy, const float* x, const float* weight, const float* bias, const float* mean,
+                                              const float* inv_std, efl_int64 batch, efl_int64 channels, efl_int64 height, efl_int64 width,
+                                              efl_int32 halved, efl_int64 groups, efl_index groups_needed, efl_index outs, float* dx,
+                                              float* dweight, float* dbias) {
+    const ReluBackward plane{height, width, halved != 0, x, dy, dx};
+    return groupnorm_pull(weight, bias, mean, inv_std, batch, channels, height * width, groups, groups_needed, outs, dweight, dbias, plane,
+                          plane);
+}

@@ -1,0 +1,64 @@
+"""ReLU and 2 x 2 max pooling around a normalisation, for the numba backend. How loops are written is in loops_conv.py.
+
+x is [B, C, H, W], statistics are [B or 1, groups]. The shape of y (or dy) says whether there is a pool.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .checks import Array
+from .loops_conv import compiled
+
+
+@compiled
+def rectify(z: Array, y: Array) -> None:
+    """y = max(z, 0), or its largest in each window."""
+    none = z.dtype.type(0)
+    is_pooled = y.shape != z.shape
+    for b in range(len(z)):
+        for channel in range(z.shape[1]):
+            for r in range(y.shape[2]):
+                target = y[b, channel, r]
+                if is_pooled:
+                    top, bottom = z[b, channel, 2 * r], z[b, channel, 2 * r + 1]
+                    for c in range(len(target)):
+                        largest = max(max(top[2 * c], top[2 * c + 1]), max(bottom[2 * c], bottom[2 * c + 1]))
+                        target[c] = none if largest <= 0 else largest
+                else:
+                    row = z[b, channel, r]
+                    for c in range(len(target)):
+                        target[c] = none if row[c] <= 0 else row[c]
+
+
+@compiled
+def unrectify(
+    dy: Array, x: Array, weight: Array, bias: Array, mean: Array, inv_std: Array, xhat: Array, dz: Array, groups: int
+) -> None:
+    """xhat of x, and dz: dy where the ReLU was on, in a window at the winning cell; else 0."""
+    members, is_pooled, none = max(x.shape[1] // groups, 1), dy.shape != x.shape, x.dtype.type(0)
+    for b in range(len(x)):
+        row = min(b, len(mean) - 1)
+        for channel in range(x.shape[1]):
+            centre, scale = mean[row, channel // members], inv_std[row, channel // members]
+            gain, shift = weight[channel], bias[channel]
+            plane, normal, target = x[b, channel], xhat[b, channel], dz[b, channel]
+            for r in range(x.shape[2]):
+                for c in range(x.shape[3]):
+                    normal[r, c] = (plane[r, c] - centre) * scale
+            if not is_pooled:
+                for r in range(x.shape[2]):
+                    for c in range(x.shape[3]):
+                        target[r, c] = dy[b, channel, r, c] if gain * normal[r, c] + shift > 0 else none
+                continue
+            target[:] = 0
+            sign = np.sign(gain)
+            for r in range(dy.shape[2]):
+                for c in range(dy.shape[3]):
+                    at_r, at_c = 2 * r, 2 * c
+                    for cell in range(1, 4):
+                        other_r, other_c = 2 * r + cell // 2, 2 * c + cell % 2
+                        if sign * plane[other_r, other_c] > sign * plane[at_r, at_c]:
+                            at_r, at_c = other_r, other_c
+                    if gain * normal[at_r, at_c] + shift > 0:
+                        target[at_r, at_c] = dy[b, channel, r, c]

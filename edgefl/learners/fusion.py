@@ -1,0 +1,55 @@
+"""Rewrites the nodes of a graph into those of a plan: a normalisation, its ReLU and a 2 x 2 max pool become one node.
+
+A pure rewrite: what is computed stays the same but for rounding, what is saved for the backward pass shrinks to the
+normalisation's input. Names of parameters and gradient needs stay those of the graph's own nodes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from edgefl.graph import Node
+from edgefl.ops import BatchNorm2d, GroupNorm, MaxPool2d, Op, ReLU
+
+HALVING = MaxPool2d((2, 2), (2, 2))
+
+
+@dataclass(frozen=True)
+class NormReLU(Op):
+    """A node of a plan, never of a Graph: the normalisation `norm`, its ReLU and, if is_pooled, a halving max pool."""
+
+    norm: Node
+    is_pooled: bool
+
+    def __post_init__(self) -> None:
+        """Nothing to check: the graph's own nodes are checked."""
+
+
+def fuse(nodes: tuple[Node, ...], trains: bool) -> tuple[Node, ...]:
+    """The nodes with every fusable run replaced by one node, which has the name of the run's last and its place.
+
+    trains  whether batch statistics are used; BatchNorm2d by running statistics is not fused
+    """
+    readers: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes:
+        for name in node.inputs:
+            readers[name].append(node)
+    gone: set[str] = set()
+    fused: dict[str, Node] = {}
+    for node in nodes:
+        relu = _sole_reader(readers, node, ReLU)
+        if relu is None or not isinstance(node.op, (BatchNorm2d, GroupNorm) if trains else GroupNorm):
+            continue
+        pool = _sole_reader(readers, relu, MaxPool2d)
+        is_pooled = pool is not None and pool.op == HALVING
+        last = pool if pool is not None and is_pooled else relu
+        gone |= {node.name, relu.name}
+        fused[last.name] = Node(last.name, NormReLU(node, is_pooled), node.inputs)
+    return tuple(fused.get(node.name, node) for node in nodes if node.name in fused or node.name not in gone)
+
+
+def _sole_reader(readers: dict[str, list[Node]], node: Node, op: type[Op]) -> Node | None:
+    """The node that alone reads the result of `node`, if it is of this kind."""
+    found = readers[node.name]
+    return found[0] if len(found) == 1 and isinstance(found[0].op, op) else None

@@ -1,0 +1,94 @@
+"""Adversarial calls of the normalisations with ReLU and pooling; see cases.py for what a case is.
+
+Odd and even planes around vector words, one example, equal cells (whose first must win), weights of both signs and 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .cases import Args, Array, Case, Rng, blank, count, normal, pick, shape_label
+
+PLANES = [
+    *((2, 3, 4, width) for width in (2, 3, 6, 7, 8, 9, 14, 16, 17, 18, 28, 33)),
+    *((1, 2, height, 5) for height in (2, 3, 7)),
+    (17, 4, 2, 2),
+    (1, 6, 9, 34),
+]
+ROWS = [(2, 3, 1, 7), (1, 2, 1, 1), (5, 4), (2, 6, 33), (3, 2, 40)]  # no window fits, or no two axes of pixels
+NEEDS = (("all", "all"), ("all", "odd"), ("but_one", "but_one"), ("odd", "none"), ("one", "one"))
+
+
+def norm_relu_cases() -> Iterator[Case]:
+    shapes = [(shape, is_halved) for shape in PLANES for is_halved in (True, False)] + [
+        (shape, False) for shape in ROWS
+    ]
+    for number, (shape, is_halved) in enumerate(shapes):
+        label = shape_label(*shape) + ("-halved" if is_halved else "")
+        if shape[0] * int(np.prod(shape[2:])) > 1:
+            yield Case("batchnorm_relu_forward", label, lambda rng, s=shape, h=is_halved: batchnorm_forward(rng, s, h))
+        for kinds in (NEEDS[0], NEEDS[1 + number % 4]):
+            tag = f"{label}-{kinds[0]}-{kinds[1]}"
+            make = lambda rng, s=shape, h=is_halved, k=kinds: batchnorm_backward(rng, s, h, *k)  # noqa: E731
+            yield Case("batchnorm_relu_backward", tag, make)
+        for groups in {1, 2, shape[1]} & {n for n in range(1, 9) if shape[1] % n == 0}:
+            tag = f"{label}-g{groups}"
+            yield Case(
+                "groupnorm_relu_forward",
+                tag,
+                lambda rng, s=shape, h=is_halved, g=groups: groupnorm_forward(rng, s, h, g),
+            )
+            for kind in ("all", ("none", "one", "but_one")[number % 3]):
+                make = lambda rng, s=shape, h=is_halved, g=groups, k=kind: groupnorm_backward(rng, s, h, g, k)  # noqa: E731
+                yield Case("groupnorm_relu_backward", f"{tag}-{kind}", make)
+
+
+def result_shape(shape: tuple[int, ...], is_halved: bool) -> tuple[int, ...]:
+    return (*shape[:2], shape[2] // 2, shape[3] // 2) if is_halved else shape
+
+
+def _affine(rng: Rng, channels: int) -> Args:
+    """Weights of both signs, the last one 0; its bias decides alone whether the channel is alive."""
+    weight, bias = normal(rng, channels), normal(rng, channels)
+    weight[-1] = 0
+    return {"weight": weight, "bias": bias}
+
+
+def _coarse(rng: Rng, shape: tuple[int, ...]) -> Array:
+    """Values with many equal neighbours."""
+    return np.round(normal(rng, *shape) * 2) / 2 + np.float32(0.25)
+
+
+def batchnorm_forward(rng: Rng, shape: tuple[int, ...], is_halved: bool) -> Args:
+    channels = shape[1]
+    running = {"running_mean": normal(rng, channels), "running_var": np.abs(normal(rng, channels))}
+    written = {"y": blank(*result_shape(shape, is_halved)), "mean": blank(channels), "inv_std": blank(channels)}
+    return {"x": normal(rng, *shape), **_affine(rng, channels), **running, **written, "eps": 1e-5, "momentum": 0.1}
+
+
+def batchnorm_backward(rng: Rng, shape: tuple[int, ...], is_halved: bool, needed: str, active: str) -> Args:
+    channels, outs = pick(needed, shape[1]), pick(active, shape[1])
+    rows = count(outs, shape[1])
+    read = {"dy": normal(rng, *result_shape(shape, is_halved)), "x": _coarse(rng, shape), **_affine(rng, shape[1])}
+    statistics = {"mean": normal(rng, shape[1]) / 4, "inv_std": 1 + np.abs(normal(rng, shape[1]))}
+    written = {"dx": blank(*shape), "dweight": blank(rows), "dbias": blank(rows)}
+    return {**read, **statistics, **written, "channels": channels, "outs": outs}
+
+
+def groupnorm_forward(rng: Rng, shape: tuple[int, ...], is_halved: bool, groups: int) -> Args:
+    statistics = {"mean": blank(shape[0], groups), "inv_std": blank(shape[0], groups)}
+    written = {"y": blank(*result_shape(shape, is_halved)), **statistics}
+    return {"x": normal(rng, *shape), **_affine(rng, shape[1]), **written, "groups": groups, "eps": 1e-5}
+
+
+def groupnorm_backward(rng: Rng, shape: tuple[int, ...], is_halved: bool, groups: int, kind: str) -> Args:
+    needed, members = pick(kind, groups), shape[1] // groups
+    outs = None if needed is None else np.array([g * members for g in needed], np.int32)
+    rows = count(outs, shape[1])
+    read = {"dy": normal(rng, *result_shape(shape, is_halved)), "x": _coarse(rng, shape), **_affine(rng, shape[1])}
+    inv_std = 1 + np.abs(normal(rng, shape[0], groups))
+    statistics = {"mean": normal(rng, shape[0], groups) / 4, "inv_std": inv_std}
+    written = {"dx": blank(*shape), "dweight": blank(rows), "dbias": blank(rows)}
+    return {**read, **statistics, **written, "groups": groups, "groups_needed": needed, "outs": outs}

@@ -1,0 +1,105 @@
+"""The rewrite of normalisation, ReLU and max pool into one node: which runs it takes, and that nothing else changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgefl import models, rng
+from edgefl.graph import INPUT, Graph, Node
+from edgefl.learners import SGD, GraphLearner, lowering
+from edgefl.learners.fusion import NormReLU, fuse
+from edgefl.learners.lowering import lower
+from edgefl.ops import Add, BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, Op, ReLU
+from edgefl.selection import NeuronSet
+from edgefl.spec import ModelSpec
+
+from .graphs import model, samples
+
+NORMS: dict[str, Op] = {"batch": BatchNorm2d(4), "group": GroupNorm(2, 4)}
+HALVING = MaxPool2d((2, 2), (2, 2))
+
+
+def block(norm: Op, pool: Op | None, size: tuple[int, int] = (9, 7), kernel: int = 2) -> Graph:
+    """An even kernel and odd planes: convolution, norm, ReLU, pool, convolution, norm, ReLU, classes."""
+    nodes = [Node("conv1", Conv2d(2, 4, (kernel, kernel)), (INPUT,)), Node("norm1", norm, ("conv1",))]
+    nodes += [Node("relu1", ReLU(), ("norm1",))]
+    if pool is not None:
+        nodes.append(Node("pool1", pool, (nodes[-1].name,)))
+    nodes += [Node("conv2", Conv2d(4, 4, (2, 2), stride=(2, 1)), (nodes[-1].name,)), Node("norm2", norm, ("conv2",))]
+    nodes += [Node("relu2", ReLU(), ("norm2",)), Node("flatten", Flatten(), ("relu2",))]
+    features = Graph((2, *size), tuple(nodes)).output_shape[0]
+    return Graph((2, *size), (*nodes, Node("fc", Linear(features, 5), ("flatten",))))
+
+
+def kinds(graph: Graph, trains: bool = True) -> list[str]:
+    return [type(node.op).__name__ for node in fuse(graph.nodes, trains)]
+
+
+def test_a_run_becomes_one_node_with_the_name_of_its_last() -> None:
+    nodes = fuse(block(BatchNorm2d(4), HALVING).nodes, True)
+    assert [node.name for node in nodes] == ["conv1", "pool1", "conv2", "relu2", "flatten", "fc"]
+    first, second = nodes[1].op, nodes[3].op
+    assert isinstance(first, NormReLU) and first.is_pooled and nodes[1].inputs == ("conv1",)
+    assert isinstance(second, NormReLU) and not second.is_pooled and second.norm.name == "norm2"
+
+
+@pytest.mark.parametrize(
+    "pool", [MaxPool2d((3, 3), (2, 2)), MaxPool2d((2, 2), (1, 1)), MaxPool2d((2, 2), (2, 2), (1, 1))]
+)
+def test_other_pools_stay_apart(pool: Op) -> None:
+    assert kinds(block(GroupNorm(2, 4), pool))[1:3] == ["NormReLU", "MaxPool2d"]
+
+
+def test_a_result_with_two_readers_is_not_swallowed() -> None:
+    nodes = [Node("norm", BatchNorm2d(2), (INPUT,)), Node("relu", ReLU(), ("norm",)), Node("pool", HALVING, ("relu",))]
+    twice = Node("again", HALVING, ("relu",)), Node("sum", Add(), ("pool", "again"))
+    assert kinds(Graph((2, 4, 4), (*nodes, *twice)))[:2] == ["NormReLU", "MaxPool2d"]
+    skip = Node("sum", Add(), ("norm", "relu"))
+    assert kinds(Graph((2, 4, 4), (*nodes[:2], skip))) == ["BatchNorm2d", "ReLU", "Add"]
+
+
+def test_batch_norm_by_running_statistics_is_not_fused() -> None:
+    assert "NormReLU" not in kinds(block(BatchNorm2d(4), HALVING), trains=False)
+    assert "NormReLU" in kinds(block(GroupNorm(2, 4), HALVING), trains=False)
+
+
+@pytest.mark.parametrize("delta", ["exact", "cut"])
+@pytest.mark.parametrize("batch", [1, 6])
+@pytest.mark.parametrize("pool", [None, HALVING], ids=["unpooled", "pooled"])
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("backend", ["native", "numba", "reference"])
+def test_fused_training_equals_the_parts(
+    monkeypatch: pytest.MonkeyPatch, backend: str, norm: str, pool: Op | None, batch: int, delta: str
+) -> None:
+    """Three steps, all neurons and half of them; frozen coordinates keep their bits, statistics follow."""
+    graph = block(NORMS[norm], pool)
+    data, spec = samples(graph, batch), ModelSpec.of(graph)
+    half = NeuronSet.draw(spec, 0.5, rng.stream(2, rng.NEURONS))
+    for neurons in (None, half):
+        found = []
+        for is_fused in (True, False):
+            if not is_fused:
+                monkeypatch.setattr(lowering, "fuse", lambda nodes, trains: nodes)
+            learner = GraphLearner(model(graph), backend)
+            learner.fit(data, [np.arange(batch, dtype=np.int32)] * 3, SGD(0.05, momentum=0.5), neurons, delta=delta)
+            found.append((dict(learner.params), learner.evaluate(data).loss_sum))
+            monkeypatch.undo()
+        (fused, fused_loss), (parts, parts_loss) = found
+        assert fused_loss == pytest.approx(parts_loss, rel=1e-4)
+        for name, value in parts.items():
+            np.testing.assert_allclose(fused[name], value, rtol=1e-4, atol=2e-5, err_msg=name)
+        frozen = {} if neurons is None else neurons.blocks(spec, kinds=("learn",))
+        for name, (rows, cols) in frozen.items():
+            is_frozen = np.ones_like(parts[name], bool)
+            rows = np.arange(is_frozen.shape[0]) if rows is None else rows
+            is_frozen[rows if cols is None else np.ix_(rows, cols)] = False
+            np.testing.assert_array_equal(fused[name][is_frozen], model(graph).params[name][is_frozen], err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["fedspu_emnist", "fedspu_cifar", "vgg11"])
+def test_fused_plans_are_smaller(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    graph = models.build(name, (3, 32, 32), 10)
+    fused = lower(graph, ModelSpec.of(graph), 16).arena_bytes
+    monkeypatch.setattr(lowering, "fuse", lambda nodes, trains: nodes)
+    assert fused < lower(graph, ModelSpec.of(graph), 16).arena_bytes
