@@ -15,6 +15,8 @@ from edgefl.errors import EdgeflError, RequestError
 
 COMMANDS = {  # name -> what it does; the module of that name in edgefl/commands/
     "simulate": "run federated methods without a network",
+    "serve": "run the server of one method, for devices to connect to",
+    "status": "show how far a served run has got",
     "client": "take part in a run as one device",
     "deal": "write every client's samples to a file of its own",
     "keys": "make device keys, and certificates",

@@ -56,6 +56,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it
         "edgefl.device",
         "edgefl.device_model",
         "edgefl.device_state",
+        "edgefl.demo",
         "edgefl.doctor",
         "edgefl.durable",
         "edgefl.evaluation",
@@ -104,8 +105,8 @@ WORLDLY = {  # standard modules with files, clocks, sockets, threads or chance i
 }  # fmt: skip
 GRANTED = {"edgefl.kernels": {"os"}}  # EDGEFL_KERNELS
 FORBIDDEN = {  # standard module -> the modules that may import it
-    "asyncio": ["edgefl.server.serve"],
-    "socket": ["edgefl.client", "edgefl.server.serve"],
+    "asyncio": ["edgefl.server.peer", "edgefl.server.serve"],
+    "socket": ["edgefl.client", "edgefl.server.peer"],
     "pickle": [],
     "marshal": [],
     "shelve": [],

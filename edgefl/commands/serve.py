@@ -1,0 +1,171 @@
+"""`edgefl serve`: the server of one run. Devices connect with `edgefl client`; `edgefl status RUN` looks on."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgefl import progress
+from edgefl.assemble import assemble
+from edgefl.client import Address as ServerAddress
+from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory
+from edgefl.errors import DataError, RequestError, RunError
+from edgefl.experiment import Experiment
+from edgefl.federation import Federation
+from edgefl.keys import read_table
+from edgefl.runs import EXPERIMENT, open_run
+from edgefl.server.endpoint import announced
+from edgefl.server.events import Closed, Record, Scored
+from edgefl.server.host import host
+from edgefl.server.rules import Rules
+from edgefl.server.serve import Address, serve
+from edgefl.server.store import Store
+from edgefl.tls import server_context
+
+INTERRUPTED = "interrupted; --resume goes on where it was"
+PORT = 7227
+TRUST = ("keys", "tls_cert", "tls_key", "tls_client_ca", "insecure")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the experiment, of its rounds over a network, and of trust."""
+    add_experiment(parser)
+    how = parser.add_argument_group("how to serve it")
+    how.add_argument("--data-dir", help="where the data set's files lie")
+    how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
+    how.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this directory")
+    how.add_argument("--host", default="127.0.0.1", help="address to listen on; default: loopback")
+    how.add_argument("--port", type=int, default=PORT, help=f"0: any that is free; default: {PORT}")
+    how.add_argument("--wait-for", type=int, metavar="N", help="clients that enrol before round 1; default: all")
+    how.add_argument(
+        "--quorum", type=int, metavar="N", help="replies that close a round; default: all that are planned"
+    )
+    how.add_argument("--deadline", type=float, metavar="S", help="seconds after which a round closes; default: never")
+    how.add_argument(
+        "--evaluation-deadline", type=float, metavar="S", help="and an evaluation; default: when all clients answered"
+    )
+    how.add_argument(
+        "--linger", type=float, default=5.0, metavar="S", help="for devices to hear of the end; default: 5"
+    )
+    trust = parser.add_argument_group("trust", "beyond loopback: TLS and keys (see `edgefl keys`), or --insecure")
+    trust.add_argument("--keys", type=Path, metavar="FILE", help="the table of the devices' keys")
+    trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="the server's certificate")
+    trust.add_argument("--tls-key", type=Path, metavar="FILE", help="and its private key")
+    trust.add_argument(
+        "--tls-client-ca", type=Path, metavar="FILE", help="who must have signed the devices' certificates"
+    )
+    trust.add_argument("--insecure", action="store_true", help="serve other machines without TLS or keys")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Checks the request, then serves until the run is over."""
+    try:
+        request = _request(dict(vars(options)))
+    except (ValueError, DataError, RunError, OSError) as error:
+        raise RequestError(str(error)) from error
+    _say(f"run directory: {request.path}")
+    with closing(Store(request.path)) as store:
+        watch = Watch(request.experiment, store.load().round)
+        server = host(request.experiment, request.federation, store, request.rules, request.keys, _say, watch)
+        try:
+            serve(server, request.address, watch.ready(request.path), request.linger_s)
+        finally:
+            watch.end()
+    return 0
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A run that can be served as asked."""
+
+    experiment: Experiment
+    federation: Federation
+    path: Path
+    rules: Rules
+    address: Address
+    keys: dict[int, bytes] | None
+    linger_s: float
+
+
+def _request(options: dict[str, Any]) -> _Request:
+    names = ("data_dir", "run_dir", "resume", "host", "port", "wait_for", "quorum", "deadline", "evaluation_deadline")
+    how = argparse.Namespace(**{name: options.pop(name) for name in (*names, "linger", *TRUST)})
+    if how.run_dir and how.resume:
+        raise ValueError(f"--run-dir {how.run_dir} with --resume {how.resume}; expected one of them")
+    experiment = _experiment(options, how.resume)
+    address, keys = _address(how)
+    rules = Rules(
+        experiment.rounds,
+        experiment.eval_every,
+        how.quorum,
+        how.deadline,
+        how.evaluation_deadline,
+        how.wait_for or experiment.clients,
+        experiment.values,
+    )
+    federation = assemble(experiment, how.data_dir)
+    path = how.resume or how.run_dir or new_directory(experiment)
+    if how.resume is None and (path / EXPERIMENT).exists():
+        raise RunError(f"{path} already holds a run; expected a new directory, or --resume {path}")
+    open_run(path, experiment.to_json())
+    return _Request(experiment, federation, path, rules, address, keys, how.linger)
+
+
+def _experiment(options: dict[str, Any], resume: Path | None) -> Experiment:
+    """The experiment asked for. It has one method: FedSPU with early stopping unless another is named."""
+    if resume is None:
+        options.setdefault("method", ["fedspu-es"])
+    experiment = experiment_of(options, resume)
+    if len(experiment.methods) != 1:
+        raise ValueError(f"methods {', '.join(experiment.methods)}; expected one, as a server runs one method")
+    return experiment
+
+
+def _address(how: argparse.Namespace) -> tuple[Address, dict[int, bytes] | None]:
+    """Where to listen, and the devices' keys if any. Raises ValueError if others could reach it without being asked."""
+    keys = None if how.keys is None else read_table(how.keys)
+    if (how.tls_cert is None) != (how.tls_key is None):
+        raise ValueError(f"--tls-cert {how.tls_cert} with --tls-key {how.tls_key}; expected both or neither")
+    if how.tls_client_ca is not None and how.tls_cert is None:
+        raise ValueError(f"--tls-client-ca {how.tls_client_ca} without --tls-cert; expected both")
+    tls = None if how.tls_cert is None else server_context(how.tls_cert, how.tls_key, how.tls_client_ca)
+    if not ServerAddress(how.host, how.port).is_loopback and not how.insecure and (keys is None or tls is None):
+        raise ValueError(f"--host {how.host} is open to other machines; expected --tls-cert and --keys, or --insecure")
+    return Address(how.host, how.port, tls), keys
+
+
+class Watch:
+    """Live progress of a served run, from its durable records."""
+
+    def __init__(self, experiment: Experiment, round: int) -> None:
+        self._display, self._experiment, self._at = progress.watch(), experiment, round
+        self._line: dict[str, Any] = {}
+
+    def ready(self, path: Path) -> Callable[[str, int], AbstractContextManager[None]]:
+        """What to do once the server listens, for as long as it does."""
+
+        def listening(host: str, port: int) -> AbstractContextManager[None]:
+            _say(f"listening on {host}:{port}")
+            self._display.begin(self._experiment.methods[0], self._experiment.rounds, self._at)
+            return announced(path, host, port)
+
+        return listening
+
+    def __call__(self, record: Record) -> None:
+        if isinstance(record, Closed):
+            self._line = record.line
+            self._display.line(record.line)
+        elif isinstance(record, Scored):
+            self._display.line({**self._line, "evaluation": record.bundle})
+
+    def end(self) -> None:
+        self._display.end()
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

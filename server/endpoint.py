@@ -1,0 +1,30 @@
+"""Where a running server can be reached, as a file of its run directory, for tools on the same machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from edgefl.durable import write_atomically
+
+ENDPOINT = "endpoint"
+
+
+@contextmanager
+def announced(run: Path, host: str, port: int) -> Iterator[None]:
+    """The file is there for the length of the with block; a server that is killed leaves it behind."""
+    file = run / ENDPOINT
+    write_atomically(file, f"{host}:{port}\n".encode())
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def read_endpoint(run: Path) -> str | None:
+    """HOST:PORT, or None if the file is not there."""
+    try:
+        return (run / ENDPOINT).read_text().strip()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,98 @@
+"""Puts the server of an experiment together: method, model, store, coordinator, and what devices are told.
+
+Not its event loop (serve.py) nor the command line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from edgefl import rng
+from edgefl.algorithms import Algorithm
+from edgefl.algorithms.base import Task
+from edgefl.durable import write_atomically
+from edgefl.experiment import Experiment
+from edgefl.federation import Federation
+from edgefl.graph import Graph, Model, Params
+from edgefl.learners import Evaluation, GraphLearner, Samples
+from edgefl.server.coordinator import Coordinator
+from edgefl.server.events import Record
+from edgefl.server.peer import Patience, Service
+from edgefl.server.rules import Rules
+from edgefl.server.serve import Server
+from edgefl.server.store import Store
+from edgefl.spec import ModelSpec
+from edgefl.wire.messages import Welcome
+from edgefl.wire.model import digest, pack
+
+IDENTITY = "id"
+
+
+def host(
+    experiment: Experiment,
+    federation: Federation,
+    store: Store,
+    rules: Rules,
+    keys: Mapping[int, bytes] | None,
+    say: Callable[[str], None],
+    watch: Callable[[Record], None],
+    patience: Patience | None = None,
+) -> Server:
+    """The server of an experiment with one method, as far as `store` says it has got."""
+    ((name, algorithm),) = experiment.algorithms().items()
+    task = Task(ModelSpec.of(federation.graph), experiment.clients, experiment.seed)
+    initial = federation.graph.init(rng.stream(experiment.seed, rng.INIT))
+    common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
+    coordinator = Coordinator(task, algorithm, rules, initial, store.load(), common)
+    packed = pack(Model(federation.graph, initial))
+    service = Service(
+        run_id(store.path),
+        experiment.clients,
+        keys,
+        lambda client: welcome(client, experiment, name, algorithm, packed),
+        packed,
+        lambda: secrets.token_bytes(32),
+        patience or Patience(),
+    )
+    return Server(coordinator, store, service, say, watch)
+
+
+def run_id(path: Path) -> str:
+    """The name that devices know this run by: drawn once, then kept in the run directory."""
+    file = path / IDENTITY
+    if not file.exists():
+        write_atomically(file, secrets.token_hex(8).encode())
+    return file.read_text()
+
+
+def welcome(client: int, experiment: Experiment, name: str, algorithm: Algorithm, packed: bytes) -> Welcome:
+    """What an enrolled client is told of the run."""
+    options: dict[str, Any] = {field.name: getattr(algorithm, field.name) for field in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
+    return Welcome(
+        client,
+        experiment.clients,
+        experiment.seed,
+        name,
+        {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()},
+        experiment.values,  # type: ignore[arg-type]
+        (experiment.train_share, experiment.validation_share),
+        len(packed),
+        digest(packed),
+    )
+
+
+class CommonTest:
+    """Evaluates a model on the test set that no client owns."""
+
+    def __init__(self, graph: Graph, initial: Params, data: Samples) -> None:
+        self._learner = GraphLearner(Model(graph, {name: value.copy() for name, value in initial.items()}))
+        self._data = data
+
+    def __call__(self, params: Params) -> Evaluation:
+        for name, value in self._learner.params.items():
+            value[...] = params[name]
+        return self._learner.evaluate(self._data)

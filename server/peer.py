@@ -1,0 +1,237 @@
+"""One connection of the server: bytes <-> messages, the handshake, timeouts, and the model in chunks. No decisions.
+
+An asyncio Protocol: every method is a callback that never blocks. Whatever a peer sends ends at most its own
+connection, with one line that says why on both sides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from edgefl.errors import AuthError, ProtocolError
+from edgefl.wire import handshake
+from edgefl.wire.connection import Connection
+from edgefl.wire.messages import PROTOCOL, Challenge, Enrol, Hello, Message, ModelChunk, ModelRequest, Refused, Welcome
+from edgefl.wire.model import chunks
+
+LOADING = ("welcomed", "loading")  # states of a connection whose device lacks the model
+UNREAD = 2  # largest messages that may wait for a device to read them
+SLOWEST = 16_384  # bytes per second; a frame of n bytes may take n / SLOWEST seconds beyond Patience.frame_s
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds after which a peer that does not keep up is dropped."""
+
+    handshake_s: float = 10.0  # from connected to enrolled
+    frame_s: float = 20.0  # from the first to the last byte of a small frame
+    silence_s: float = 60.0  # for acknowledging what was sent to it; the kernel's TCP_USER_TIMEOUT
+
+
+@dataclass(frozen=True)
+class Service:
+    """What every connection of a run is offered, and who may connect.
+
+    keys     the key of every client, or None where none are asked for
+    welcome  what a client is told once it is enrolled
+    model    the packed initial model
+    """
+
+    run: str
+    clients: int
+    keys: Mapping[int, bytes] | None
+    welcome: Callable[[int], Welcome]
+    model: bytes
+    nonce: Callable[[], bytes]
+    patience: Patience
+
+
+class Hub(Protocol):
+    """What a connection tells the server; server/serve.py."""
+
+    def enrol(self, peer: Peer, client: int | None, request: Enrol) -> None: ...
+
+    def received(self, peer: Peer, message: Message) -> None: ...
+
+    def left(self, peer: Peer) -> None: ...
+
+    def say(self, line: str) -> None: ...
+
+
+class Peer(asyncio.Protocol):
+    """A connected device. `client` is its id once it is welcome; `name` is for people.
+
+    A device loads the model before anything else: messages of the run wait until it has all of it.
+    """
+
+    def __init__(self, link: int, service: Service, hub: Hub, name: str) -> None:
+        self.link, self.name = link, name
+        self.client: int | None = None
+        self.connection = Connection("server")
+        self._service, self._hub = service, hub
+        self._hello: Hello | None = None
+        self._nonce = b""
+        self._chunks: Iterator[ModelChunk] = iter(())
+        self._waiting: list[Message] = []
+        self._paused = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._loop = asyncio.get_running_loop()
+        _watch_silence(self._transport.get_extra_info("socket"), self._service.patience.silence_s)
+        self._expect(self._service.patience.handshake_s, "the handshake")
+
+    def data_received(self, data: bytes) -> None:
+        was_inside, messages = self.connection.mid_frame, []
+        try:
+            messages = self.connection.receive(data)
+            for message in messages:
+                self._take(message)
+        except (ProtocolError, AuthError) as error:
+            self.refuse(str(error))
+        if self.client is not None and (messages or self.connection.mid_frame != was_inside):
+            self._watch_frame()
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._send_chunks()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._forget_timer()
+        self._hub.left(self)
+
+    # What the server calls.
+
+    def welcome(self, client: int) -> None:
+        """The client is enrolled: from now on it may send anything a round needs."""
+        self.client = client
+        self.name = f"client {client}"
+        self._forget_timer()
+        self._write(self._service.welcome(client))
+
+    def send(self, message: Message) -> None:
+        """Sends a message of the run, as soon as the device has the model. A device that reads nothing is dropped."""
+        if self.connection.state in LOADING:
+            self._waiting.append(message)
+            return
+        self._write(message)
+        unread, limit = self._transport.get_write_buffer_size(), UNREAD * self.connection.cap
+        if unread > limit:
+            self.drop(f"it has left {unread} bytes unread; expected at most {limit}")
+
+    def _write(self, message: Message) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(self.connection.send(message))
+
+    def refuse(self, reason: str) -> None:
+        """Tells the peer why, and closes the connection."""
+        if self._transport.is_closing():
+            return
+        self._hub.say(f"refused {self.name}: {reason}")
+        self._transport.write(self.connection.refuse(reason))
+        self._transport.close()
+
+    def close(self) -> None:
+        """Closes the connection once everything is sent."""
+        self._transport.close()
+
+    def drop(self, reason: str) -> None:
+        """Closes the connection at once."""
+        self._hub.say(f"dropped {self.name}: {reason}")
+        self._transport.abort()
+
+    # The handshake.
+
+    def _take(self, message: Message) -> None:
+        if self._transport.is_closing():
+            return
+        if isinstance(message, Hello):
+            self._challenge(message)
+        elif isinstance(message, Enrol):
+            self._check(message)
+        elif isinstance(message, ModelRequest):
+            self._chunks = chunks(self._service.model, message.offset)
+            self._send_chunks()
+        elif isinstance(message, Refused):
+            self.drop(f"it refused the server: {message.reason}")
+        else:
+            self._hub.received(self, message)
+
+    def _challenge(self, hello: Hello) -> None:
+        service = self._service
+        if hello.protocol != PROTOCOL:
+            raise AuthError(f"protocol version {hello.protocol}; expected {PROTOCOL}")
+        if hello.run not in ("", service.run):
+            raise AuthError(f"run {hello.run}; this server serves run {service.run}")
+        if hello.client is not None and hello.client >= service.clients:
+            raise AuthError(f"client {hello.client}; expected an id below {service.clients}")
+        self._hello, self._nonce = hello, service.nonce()
+        if hello.client is not None:
+            self.name += f" as client {hello.client}"
+        self._write(Challenge(service.run, self._nonce, self._proof("server")))
+
+    def _proof(self, role: handshake.Role) -> bytes:
+        """The proof that this side expects of `role`, or empty where the run has no keys."""
+        hello, keys = self._hello, self._service.keys
+        assert hello is not None
+        if keys is None:
+            return b""
+        if hello.client is None or hello.client not in keys:
+            raise AuthError(f"client {hello.client}; expected the id of a client that has a key")
+        return handshake.proof(keys[hello.client], role, self._service.run, hello.client, hello.nonce, self._nonce)
+
+    def _check(self, request: Enrol) -> None:
+        hello = self._hello
+        assert hello is not None  # the state table has Enrol after Hello only
+        handshake.check(self._proof("device"), request.proof, f"client {hello.client}")
+        self._hub.enrol(self, hello.client, request)
+
+    # The model.
+
+    def _send_chunks(self) -> None:
+        while not self._paused and (chunk := next(self._chunks, None)) is not None:
+            self._write(chunk)
+        if self.connection.state not in LOADING:
+            waiting, self._waiting = self._waiting, []
+            for message in waiting:
+                self.send(message)
+
+    # Timeouts.
+
+    def _watch_frame(self) -> None:
+        self._forget_timer()
+        if self.connection.mid_frame:
+            self._expect(self._service.patience.frame_s + self.connection.cap / SLOWEST, "a frame it began")
+
+    def _expect(self, seconds: float, what: str) -> None:
+        self._timer = self._loop.call_later(seconds, self._too_slow, seconds, what)
+
+    def _too_slow(self, seconds: float, what: str) -> None:
+        self.refuse(f"{what} is not complete after {seconds:g} s")
+
+    def _forget_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _watch_silence(sock: socket.socket | None, seconds: float) -> None:
+    """Lets the kernel notice a peer that vanished, idle or not."""
+    if sock is None:
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * seconds))

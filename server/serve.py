@@ -1,0 +1,268 @@
+"""The server's event loop: connections <-> Coordinator <-> Store. The only file with `await`; it decides nothing.
+
+Everything runs on one thread except the store, which gets a thread of its own: records that pile up while it writes are
+saved as one batch, and each record comes back to the coordinator as an event once it is durable. A batch that cannot be
+saved (a full disk) is kept and tried again; until then nobody is told that it happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import cast
+
+from edgefl.errors import RunError
+from edgefl.server.coordinator import Coordinator
+from edgefl.server.events import (
+    Action,
+    Admit,
+    Close,
+    Closed,
+    Done,
+    Event,
+    Joined,
+    Left,
+    Received,
+    Record,
+    Save,
+    Saved,
+    Send,
+    Tick,
+    Traffic,
+    WakeAt,
+)
+from edgefl.server.peer import Peer, Service
+from edgefl.server.store import Store
+from edgefl.wire.messages import Enrol, Evaluated, Message, Trained
+
+RETRY_S = 1.0  # between attempts to save what the disk refused
+BACKLOG = 512  # connections that may wait to be accepted
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens. Port 0 stands for any that is free."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = None
+
+
+Ready = Callable[[str, int], AbstractContextManager[None]]
+
+
+def serve(server: Server, address: Address, ready: Ready, linger_s: float = 5.0) -> None:
+    """Runs a server until its run is over.
+
+    ready     called with host and port once it listens; what it returns is entered until it no longer does
+    linger_s  at the end, for the devices to hear of it
+    Raises    OSError if it cannot listen there, RunError if the run contradicts what is stored, KeyboardInterrupt on
+              SIGINT or SIGTERM.
+    """
+    asyncio.run(server.run(address, ready, linger_s))
+
+
+class Server:
+    """One run, served until it is over.
+
+    say    takes lines for people
+    watch  takes every record once it is durable
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        store: Store,
+        service: Service,
+        say: Callable[[str], None],
+        watch: Callable[[Record], None],
+    ) -> None:
+        self._coordinator, self._store, self.service = coordinator, store, service
+        self.say, self._watch = say, watch
+        self._peers: dict[int, Peer] = {}
+        self._links = 0
+        self._past = Traffic(0)  # of connections that are gone
+        self._wake: asyncio.TimerHandle | None = None
+
+    async def run(self, address: Address, ready: Ready, linger_s: float) -> None:
+        """Listens, serves the run to its end, and leaves the devices `linger_s` seconds to hear of it."""
+        self._loop = asyncio.get_running_loop()
+        self._records: asyncio.Queue[Record] = asyncio.Queue()
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._gone = asyncio.Event()
+        self._loop.add_signal_handler(signal.SIGTERM, self._fail, KeyboardInterrupt())
+        listener = await self._loop.create_server(
+            lambda: _Entrance(self, address.tls), address.host, address.port, backlog=BACKLOG
+        )
+        storing = self._loop.create_task(self._keep_storing())
+        storing.add_done_callback(self._storing_ended)
+        try:
+            with ready(*listener.sockets[0].getsockname()[:2]):
+                self._carry_out(self._coordinator.start(self._loop.time()))
+                await self._over
+                await self._linger(linger_s)
+        finally:
+            self._wake_at(None)
+            storing.cancel()
+            listener.close()
+            for peer in list(self._peers.values()):
+                peer.close()
+
+    async def _linger(self, seconds: float) -> None:
+        if self._peers:
+            await asyncio.wait([self._loop.create_task(self._gone.wait())], timeout=seconds)
+
+    # What connections tell it (peer.Hub).
+
+    def enrol(self, peer: Peer, client: int | None, request: Enrol) -> None:
+        self._handle(Joined(peer.link, client, request.capacity, request.pending))
+
+    def received(self, peer: Peer, message: Message) -> None:
+        self._handle(Received(peer.link, cast(Trained | Evaluated, message)))  # the state table lets in no others
+
+    def arrived(self, name: str) -> Peer:
+        """A new connection, not greeted yet."""
+        self._links += 1
+        peer = self._peers[self._links] = Peer(self._links, self.service, self, name)
+        return peer
+
+    def left(self, peer: Peer) -> None:
+        del self._peers[peer.link]
+        self._past = _added(self._past, peer)
+        self._handle(Left(peer.link))
+        if self._over.done() and not self._peers:
+            self._gone.set()
+
+    # The coordinator.
+
+    def _handle(self, event: Event) -> None:
+        try:
+            self._carry_out(self._coordinator.handle(event, self._loop.time()))
+        except Exception as error:  # a mistake of ours: end this process; the run resumes from what is stored
+            self._fail(error)
+
+    def _carry_out(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Save):
+                self._records.put_nowait(action.record)
+            elif isinstance(action, WakeAt):
+                self._wake_at(action.time)
+            elif isinstance(action, Done):
+                self._over.set_result(None)
+            elif (peer := self._peers.get(action.link)) is not None:
+                _tell(peer, action)
+
+    def _wake_at(self, time: float | None) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake = None if time is None else self._loop.call_at(time, self._handle, Tick())
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._over.done():
+            self._over.set_exception(error)
+
+    # The store.
+
+    async def _keep_storing(self) -> None:
+        """Saves batch after batch, for ever."""
+        with ThreadPoolExecutor(1, "store") as thread:
+            while True:
+                batch = [await self._records.get()]
+                while not self._records.empty():
+                    batch.append(self._records.get_nowait())
+                await self._save(thread, batch)
+                for record in batch:
+                    self._watch(record)
+                    if not isinstance(record, Traffic):
+                        self._handle(Saved(record))
+                    if isinstance(record, Closed):
+                        self._records.put_nowait(self._traffic(record.round))
+
+    async def _save(self, thread: ThreadPoolExecutor, batch: list[Record]) -> None:
+        """Saves the batch, however long the disk refuses."""
+        complained = False
+        while True:
+            try:
+                await self._loop.run_in_executor(thread, self._store.save, batch)
+                break
+            except RunError as error:
+                if not complained:
+                    self.say(f"cannot store: {error}; trying again every {RETRY_S:g} s")
+                complained = True
+                await asyncio.sleep(RETRY_S)
+        if complained:
+            self.say("stored; going on")
+
+    def _storing_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _traffic(self, round: int) -> Traffic:
+        """What went through the sockets since this process started."""
+        total = replace(self._past, round=round)
+        for peer in self._peers.values():
+            total = _added(total, peer)
+        return total
+
+
+class _Entrance(asyncio.Protocol):
+    """A connection until it is known to be TLS where TLS is asked for; then a Peer takes over."""
+
+    def __init__(self, server: Server, context: ssl.SSLContext | None) -> None:
+        self._server, self._context = server, context
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)
+        name = "{}:{}".format(*transport.get_extra_info("peername")[:2])
+        if self._context is None:
+            peer = self._server.arrived(name)
+            transport.set_protocol(peer)
+            peer.connection_made(transport)
+            return
+        transport.pause_reading()
+        self._task = asyncio.get_running_loop().create_task(self._secure(transport, name, self._context))
+
+    async def _secure(self, transport: asyncio.Transport, name: str, context: ssl.SSLContext) -> None:
+        patience = self._server.service.patience
+        loop = asyncio.get_running_loop()
+        try:
+            secured = await loop.start_tls(
+                transport, self, context, server_side=True, ssl_handshake_timeout=patience.handshake_s
+            )
+        except (OSError, asyncio.TimeoutError) as error:
+            self._server.say(f"refused {name}: no TLS ({_why(error)})")
+            transport.abort()
+            return
+        assert secured is not None  # asyncio's None is for a transport that is closing, which raises here
+        peer = self._server.arrived(name)
+        secured.set_protocol(peer)
+        peer.connection_made(secured)
+
+
+def _why(error: OSError | asyncio.TimeoutError) -> str:
+    return str(getattr(error, "reason", None) or error or "the handshake was not finished")
+
+
+def _tell(peer: Peer, action: Admit | Send | Close) -> None:
+    if isinstance(action, Admit):
+        peer.welcome(action.client)
+    elif isinstance(action, Send):
+        peer.send(action.message)
+    else:
+        peer.refuse(action.reason)
+
+
+def _added(total: Traffic, peer: Peer) -> Traffic:
+    connection = peer.connection
+    return Traffic(
+        total.round,
+        total.sent + connection.sent_bytes,
+        total.received + connection.received_bytes,
+        total.sent_headers + connection.sent_header_bytes,
+        total.received_headers + connection.received_header_bytes,
+    )

@@ -1,0 +1,45 @@
+"""Served runs with real processes on loopback: a server and a device per client, against simulate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgefl import demo
+from edgefl.assemble import assemble
+from edgefl.runs import Journal
+from edgefl.server import history
+from edgefl.simulate import simulate
+
+SMALL = replace(demo.EXPERIMENT, clients=3, per_round=2, rounds=4, eval_every=2, partition="iid", epochs=1)
+
+
+def assert_same_arrays(found, expected) -> None:
+    assert found.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+
+
+@pytest.mark.parametrize("method", ["fedspu-es", "fedavg", "local"])
+def test_served_run_is_bit_identical_to_simulation(tmp_path: Path, method: str) -> None:
+    experiment = demo.one_method(SMALL, method)
+    demo.deal(tmp_path / "shares", experiment)
+    lines = []
+    served = demo.serve(tmp_path / "served", experiment, tmp_path / "shares", lines.append)
+    journal = Journal(tmp_path / "simulated")
+    state = simulate(experiment.algorithms()[method], assemble(experiment), experiment.settings(1), journal)
+
+    found = history.final_state(tmp_path / "served")
+    assert found.values == state.values
+    for group in state.arrays:
+        assert_same_arrays(found.arrays[group], state.arrays[group])
+    assert [without_times(line) for line in served.lines] == [without_times(line) for line in journal.metrics()]
+    assert [line["round"] for line in lines] == [1, 2, 3, 4]
+
+
+def without_times(line):
+    clients = [{name: value for name, value in each.items() if name != "seconds"} for each in line["clients"]]
+    return {**line, "seconds": None, "clients": clients}
