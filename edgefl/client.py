@@ -17,6 +17,7 @@ from edgefl.errors import EdgeflError, RequestError, RunError
 from edgefl.tls import fault
 from edgefl.wire.connection import Connection
 from edgefl.wire.handshake import NONCE_BYTES
+from edgefl.wire.messages import Welcome
 
 CONNECT_S = 10.0  # for TCP and TLS
 HANDSHAKE_S = 30.0  # for each of the server's answers up to Welcome
@@ -115,7 +116,7 @@ class Client:
             link.sendall(connection.send(self._device.hello(self._chance(NONCE_BYTES))))
             try:
                 while self._device.finished is None or self._device.is_waiting:
-                    data = link.recv(RECEIVED_BYTES)
+                    data = _received(link, connection)
                     if not data:
                         self._closed(connection)
                         break
@@ -130,10 +131,10 @@ class Client:
         for message in connection.receive(data):
             for answer in self._device.handle(message):
                 link.sendall(connection.send(answer))
-        if connection.state not in ("challenging", "proving", "deciding") and link.gettimeout() is not None:
-            link.settimeout(None)  # rounds take as long as they take; the kernel's questions find a dead server
-            self._failures = 0
-            self._say(f"{self._server}: connected as client {self._device.client}")
+            if isinstance(message, Welcome):
+                link.settimeout(None)  # rounds take as long as they take; the kernel's questions find a dead server
+                self._failures = 0
+                self._say(f"{self._server}: connected as client {self._device.client}")
 
     def _closed(self, connection: Connection) -> None:
         """The server has closed the connection: raises ConnectionError unless the run is over."""
@@ -156,6 +157,16 @@ class Client:
         except BaseException:
             link.close()
             raise
+
+
+def _received(link: socket.socket, connection: Connection) -> bytes:
+    """The next bytes; none if the server has closed the connection, be it by a reset before its first byte."""
+    try:
+        return link.recv(RECEIVED_BYTES)
+    except ConnectionResetError:
+        if connection.received_bytes:
+            raise
+        return b""
 
 
 def _refuse(link: socket.socket, connection: Connection, reason: str) -> None:
