@@ -189,8 +189,10 @@ class Coordinator:
     def _join(self, event: Joined, now: float) -> None:
         client = self._clients.find(event.client)
         if client is None:
-            wanted = "any client that is free" if event.client is None else f"client {event.client}"
-            self._actions.append(Close(event.link, f"{wanted} of {self.task.clients}; expected one from 0 on"))
+            count = self.task.clients
+            known = f"client {event.client}; expected an id below {count}"
+            full = f"no id is free; all {count} clients of this run have enrolled"
+            self._actions.append(Close(event.link, full if event.client is None else known))
             return
         link = Link(event.link, client, event.pending)
         older = self._clients.connect(link)

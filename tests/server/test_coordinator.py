@@ -1,0 +1,486 @@
+"""The coordinator as tables: events in, actions out, with a method whose state is a sum that a reader can check."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+
+from edgefl.algorithms import FedSPU
+from edgefl.algorithms.base import Algorithm, Local, Plan, Reply, State, Tally, Task
+from edgefl.errors import RunError
+from edgefl.graph import Graph, Node, Params
+from edgefl.ops import Linear
+from edgefl.rng import INIT, stream
+from edgefl.server.coordinator import LATE, Coordinator
+from edgefl.server.events import (
+    Action,
+    Admit,
+    Close,
+    Closed,
+    Done,
+    Enrolment,
+    Joined,
+    Judged,
+    Left,
+    Opened,
+    Received,
+    Record,
+    Save,
+    Saved,
+    Scored,
+    Send,
+    Tick,
+    WakeAt,
+)
+from edgefl.server.progress import Progress, Ruling
+from edgefl.server.rules import Rules
+from edgefl.spec import ModelSpec
+from edgefl.wire.messages import Evaluate, Evaluated, Finished, Scores, Train, Trained, Verdict
+
+GRAPH = Graph((2,), (Node("fc1", Linear(2, 4), ("input",)), Node("fc2", Linear(4, 2), ("fc1",))))
+INITIAL = GRAPH.init(stream(1, INIT))
+
+
+class Sum(Algorithm):
+    """Asks clients 0 and 1 (and 2, if it is `wide`) in every round, and adds up their examples. Nothing is sent."""
+
+    name: ClassVar[str] = "sum"
+    keeps_model: ClassVar[bool] = True
+
+    def __init__(self, clients: int = 2) -> None:
+        self.clients = clients
+
+    def start(self, task: Task, initial: Params) -> State:
+        return State({}, {"total": 0})
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        return [Plan("train", round, client) for client in range(self.clients)]
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        tally.reported.append(reply.examples)
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        return State({}, {"total": state.values["total"] + sum(tally.reported)})
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        raise AssertionError("a coordinator trains nothing")
+
+
+RULES = Rules(rounds=2, eval_every=2, wait_for=2)
+
+
+def coordinator(
+    rules: Rules = RULES, method: Algorithm | None = None, clients: int = 3, progress: Progress | None = None
+) -> Coordinator:
+    task = Task(ModelSpec.of(GRAPH), clients, seed=1)
+    return Coordinator(task, method or Sum(), rules, INITIAL, progress or Progress())
+
+
+def train(round: int, deadline_s: float | None = None) -> Train:
+    return Train(round, b"", {}, {}, deadline_s)
+
+
+def trained(round: int, examples: int = 5, loss: float = 0.5) -> Trained:
+    return Trained(round, {}, b"", examples, 1, "on", {"loss": loss}, 0.25)
+
+
+def scores(round: int, correct: int = 1) -> Evaluated:
+    return Evaluated(round, Scores(2.0, correct, 4), None)
+
+
+def asks(link: int, message: Any) -> Send:
+    return Send(link, message)
+
+
+def play(under_test: Coordinator, *events: Any, now: float = 0.0) -> list[Action]:
+    """The actions of all events; every record is durable at once, in order."""
+    done: list[Action] = []
+    for event in events:
+        todo = under_test.handle(event, now)
+        while todo:
+            action = todo.pop(0)
+            done.append(action)
+            if isinstance(action, Save):
+                todo += under_test.handle(Saved(action.record), now)
+    return done
+
+
+def saved(actions: list[Action]) -> list[Record]:
+    return [action.record for action in actions if isinstance(action, Save)]
+
+
+def begun(rules: Rules = RULES, method: Algorithm | None = None) -> Coordinator:
+    """Round 1 is open; clients 0 and 1 are connected on links 10 and 11."""
+    under_test = coordinator(rules, method)
+    assert under_test.start(0.0) == []
+    play(under_test, Joined(10, 0, 1.0, 0), Joined(11, 1, 1.0, 0))
+    return under_test
+
+
+# Enrolment.
+
+
+def test_a_device_is_admitted_once_its_enrolment_is_durable() -> None:
+    under_test = coordinator()
+    under_test.start(0.0)
+    assert under_test.handle(Joined(10, 0, 0.5, 0), 0.0) == [Save(Enrolment(0, 0.5))]
+    assert under_test.handle(Saved(Enrolment(0, 0.5)), 0.0) == [Admit(10, 0)]
+
+
+def test_round_one_begins_when_enough_have_enrolled() -> None:
+    under_test = coordinator()
+    under_test.start(0.0)
+    assert play(under_test, Joined(10, 0, 1.0, 0)) == [Save(Enrolment(0, 1.0)), Admit(10, 0)]
+    assert play(under_test, Joined(12, 2, 1.0, 0)) == [
+        Save(Enrolment(2, 1.0)),
+        Admit(12, 2),
+        Save(Opened(1, (0, 1))),
+        asks(10, train(1)),
+    ]
+
+
+def test_a_device_that_asks_for_any_id_gets_the_lowest_free_one() -> None:
+    under_test = coordinator()
+    under_test.start(0.0)
+    actions = play(under_test, Joined(11, 1, 1.0, 0), Joined(12, None, 1.0, 0), Joined(13, None, 1.0, 0))
+    assert [action for action in actions if isinstance(action, Admit)] == [Admit(11, 1), Admit(12, 0), Admit(13, 2)]
+    assert play(under_test, Joined(14, None, 1.0, 0)) == [
+        Close(14, "any client that is free of 3; expected one from 0 on")
+    ]
+
+
+def test_an_id_that_is_being_enrolled_is_not_free() -> None:
+    under_test = coordinator()
+    under_test.start(0.0)
+    assert under_test.handle(Joined(10, None, 1.0, 0), 0.0) == [Save(Enrolment(0, 1.0))]
+    under_test.handle(Left(10), 0.0)
+    assert under_test.handle(Joined(11, None, 0.5, 0), 0.0) == [Save(Enrolment(1, 0.5))]
+
+
+@pytest.mark.parametrize("client", [3, 99])
+def test_an_id_beyond_the_run_is_refused(client: int) -> None:
+    assert play(begun(), Joined(20, client, 1.0, 0)) == [Close(20, f"client {client}; expected an id below 3")]
+
+
+def test_a_device_that_leaves_before_it_is_admitted_stays_enrolled() -> None:
+    under_test = coordinator()
+    under_test.start(0.0)
+    under_test.handle(Joined(10, 0, 1.0, 0), 0.0)
+    under_test.handle(Left(10), 0.0)
+    assert under_test.handle(Saved(Enrolment(0, 1.0)), 0.0) == []
+    assert play(under_test, Joined(11, 0, 0.5, 0)) == [Admit(11, 0)]
+
+
+def test_two_connections_of_a_new_client_enrol_it_once() -> None:
+    under_test = coordinator()
+    under_test.start(0.0)
+    assert under_test.handle(Joined(10, 0, 1.0, 0), 0.0) == [Save(Enrolment(0, 1.0))]
+    assert under_test.handle(Joined(11, 0, 0.5, 0), 0.0) == [Close(10, "client 0 has connected again")]
+    assert under_test.handle(Saved(Enrolment(0, 1.0)), 0.0) == [Admit(11, 0)]
+
+
+def test_a_capacity_that_is_declared_in_the_middle_of_a_round_changes_the_plan() -> None:
+    """Client 2 enrols when round 1 is open: it is asked for a quarter of its neurons instead of all."""
+    under_test = coordinator(replace(RULES, wait_for=1), FedSPU(keep=(1.0,), per_round=3))
+    under_test.start(0.0)
+    whole, quarter = (
+        next(action.message for action in play(under_test, event) if isinstance(action, Send))
+        for event in (Joined(10, 0, 1.0, 0), Joined(12, 2, 0.25, 0))
+    )
+    assert isinstance(whole, Train)
+    assert isinstance(quarter, Train)
+    assert (whole.settings, quarter.settings) == ({"keep": 1.0}, {"keep": 0.25})
+    assert len(quarter.payload["model"]) < len(whole.payload["model"])
+
+
+# Connections.
+
+
+def test_the_newest_connection_of_a_client_wins() -> None:
+    under_test = begun()
+    assert play(under_test, Joined(20, 0, 1.0, 0)) == [
+        Close(10, "client 0 has connected again"),
+        Admit(20, 0),
+        asks(20, train(1)),
+    ]
+    assert play(under_test, Received(10, trained(1))) == []
+    assert play(under_test, Left(10)) == []
+    assert saved(play(under_test, Received(20, trained(1)))) == [Judged(1, 0, "accepted", "", trained(1))]
+
+
+def test_a_device_that_comes_back_is_asked_again() -> None:
+    assert play(begun(), Left(10), Joined(20, 0, 1.0, 0)) == [Admit(20, 0), asks(20, train(1))]
+
+
+def test_a_device_that_still_owes_its_reply_is_not_asked_again() -> None:
+    assert play(begun(), Joined(20, 0, 1.0, 1))[1:] == [Admit(20, 0)]
+
+
+def test_a_device_that_was_judged_is_not_asked_again() -> None:
+    assert play(begun(), Received(10, trained(1)), Joined(20, 0, 1.0, 0))[-1] == Admit(20, 0)
+
+
+def test_a_client_that_is_not_planned_is_asked_nothing() -> None:
+    assert play(begun(), Joined(12, 2, 1.0, 0)) == [Save(Enrolment(2, 1.0)), Admit(12, 2)]
+
+
+# Replies.
+
+
+def test_a_verdict_is_sent_once_the_reply_is_durable() -> None:
+    under_test = begun()
+    judged = Judged(1, 0, "accepted", "", trained(1))
+    assert under_test.handle(Received(10, trained(1)), 0.0) == [Save(judged)]
+    assert under_test.handle(Received(10, trained(1)), 0.0) == []
+    assert under_test.handle(Saved(judged), 0.0) == [asks(10, Verdict(1, "accepted", ""))]
+
+
+def test_a_verdict_goes_to_the_connection_that_there_is_by_then() -> None:
+    under_test = begun()
+    under_test.handle(Received(10, trained(1)), 0.0)
+    under_test.handle(Joined(20, 0, 1.0, 1), 0.0)
+    judged = Judged(1, 0, "accepted", "", trained(1))
+    assert under_test.handle(Saved(judged), 0.0) == [asks(20, Verdict(1, "accepted", ""))]
+
+
+def test_a_repeated_reply_gets_the_same_verdict_and_is_not_stored() -> None:
+    under_test = begun()
+    play(under_test, Received(10, trained(1)))
+    again = play(under_test, Received(10, trained(1, examples=99)))
+    assert again == [asks(10, Verdict(1, "accepted", ""))]
+
+
+def test_a_round_closes_with_the_last_reply_and_the_next_begins_when_that_is_durable() -> None:
+    under_test = begun()
+    play(under_test, Received(10, trained(1, examples=5)))
+    first, second = under_test.handle(Received(11, trained(1, examples=7)), 3.0)
+    assert first == Save(Judged(1, 1, "accepted", "", trained(1, examples=7)))
+    assert isinstance(second, Save)
+    closed = second.record
+    assert isinstance(closed, Closed)
+    assert (closed.round, closed.state.values, closed.done, closed.line["seconds"]) == (1, {"total": 12}, False, 3.0)
+    assert under_test.handle(Saved(closed), 3.0) == [
+        Save(Opened(2, (0, 1))),
+        asks(10, train(2)),
+        asks(11, train(2)),
+    ]
+
+
+def test_a_reply_repeated_while_its_round_is_being_stored_is_not_late() -> None:
+    under_test = begun()
+    play(under_test, Received(10, trained(1)))
+    judged, _closed = under_test.handle(Received(11, trained(1)), 0.0)
+    assert isinstance(judged, Save)
+    assert under_test.handle(Received(11, trained(1)), 0.0) == []
+    assert under_test.handle(Saved(judged.record), 0.0) == [asks(11, Verdict(1, "accepted", ""))]
+
+
+def test_a_refused_reply_is_named_counts_as_judged_and_is_not_folded() -> None:
+    under_test = begun()
+    reason = "reply of client 0 has loss=nan; expected a finite value"
+    refused, *_ = actions = play(under_test, Received(10, trained(1, loss=float("nan"))))
+    assert isinstance(refused, Save)
+    assert actions[1:] == [asks(10, Verdict(1, "refused", reason))]
+    records = saved(play(under_test, Received(11, trained(1, examples=7))))
+    assert isinstance(records[1], Closed)
+    assert records[1].state.values == {"total": 7}
+    assert [(client["status"], client.get("reason")) for client in records[1].line["clients"]] == [
+        ("refused", reason),
+        ("on", None),
+    ]
+
+
+def test_a_reply_to_a_closed_round_is_late() -> None:
+    under_test = begun(replace(RULES, quorum=1))
+    play(under_test, Received(11, trained(1, examples=7)))
+    assert play(under_test, Received(10, trained(1))) == [
+        Save(Judged(1, 0, "late", LATE, trained(1))),
+        asks(10, Verdict(1, "late", LATE)),
+    ]
+    assert under_test.state.values == {"total": 7}
+    assert play(under_test, Received(10, trained(1))) == [asks(10, Verdict(1, "late", LATE))]
+
+
+@pytest.mark.parametrize(("link", "round"), [(10, 2), (10, 0), (12, 1)], ids=["future", "none", "not planned"])
+def test_a_reply_that_nobody_asked_for_closes_the_connection(link: int, round: int) -> None:
+    under_test = begun()
+    play(under_test, Joined(12, 2, 1.0, 0))
+    reason = f"reply of client {link - 10} for round {round}; it was not planned there"
+    assert play(under_test, Received(link, trained(round))) == [Close(link, reason)]
+    assert play(under_test, Received(link, trained(1))) == []
+
+
+# Quorum and deadline.
+
+
+def test_a_quorum_counts_accepted_replies_only() -> None:
+    under_test = begun(replace(RULES, quorum=1))
+    assert len(saved(play(under_test, Received(10, trained(1, loss=float("nan")))))) == 1
+    kinds = [type(record) for record in saved(play(under_test, Received(11, trained(1))))]
+    assert kinds == [Judged, Closed, Opened]
+
+
+def test_a_deadline_closes_the_round_with_whoever_has_replied() -> None:
+    under_test = coordinator(replace(RULES, deadline_s=10.0))
+    under_test.start(0.0)
+    opening = play(under_test, Joined(10, 0, 1.0, 0), Joined(12, 2, 1.0, 0), now=100.0)
+    assert WakeAt(110.0) in opening
+    assert asks(10, train(1, 10.0)) in opening
+    assert play(under_test, Joined(11, 1, 1.0, 0), now=104.0)[-1] == asks(11, train(1, 6.0))
+    play(under_test, Received(11, trained(1, examples=7)), now=105.0)
+    assert play(under_test, Tick(), now=109.5) == [WakeAt(110.0)]
+    wake, save, *_ = play(under_test, Tick(), now=110.0)
+    assert wake == WakeAt(None)
+    assert isinstance(save, Save)
+    assert isinstance(save.record, Closed)
+    assert save.record.state.values == {"total": 7}
+    assert [client["status"] for client in save.record.line["clients"]] == ["absent", "on"]
+
+
+def test_a_tick_without_a_deadline_does_nothing() -> None:
+    assert play(begun(), Tick(), now=1e9) == []
+
+
+# Evaluation and the end.
+
+
+def evaluating(rules: Rules = RULES) -> Coordinator:
+    """Both rounds are over; clients 0 and 1 have been asked for their scores."""
+    under_test = begun(rules)
+    for round in (1, 2):
+        play(under_test, Received(10, trained(round)), Received(11, trained(round)))
+    assert under_test.phase == "scoring"
+    return under_test
+
+
+def test_the_last_round_is_evaluated_by_every_enrolled_client() -> None:
+    under_test = begun()
+    play(under_test, Joined(12, 2, 1.0, 0), Received(10, trained(1)), Received(11, trained(1)))
+    actions = play(under_test, Received(10, trained(2)), Received(11, trained(2)))
+    assert actions[-3:] == [asks(link, Evaluate(2, True, {})) for link in (10, 11, 12)]
+
+
+def test_the_run_ends_when_all_have_answered() -> None:
+    under_test = evaluating()
+    assert play(under_test, Received(10, scores(2, correct=1))) == []
+    summary = {
+        "accuracy": 0.5,
+        "accuracy_weighted": 0.5,
+        "loss": 0.5,
+        "correct": [1, 3, None],
+        "examples": [4, 4, None],
+        "loss_sum": [2.0, 2.0, None],
+    }
+    end = Finished("the run ended after round 2")
+    assert play(under_test, Received(11, scores(2, correct=3))) == [
+        Save(Scored(2, {"personal": summary})),
+        asks(10, end),
+        asks(11, end),
+        Done(),
+    ]
+    assert play(under_test, Joined(12, 2, 1.0, 0)) == [Save(Enrolment(2, 1.0)), Admit(12, 2), asks(12, end)]
+
+
+def test_scores_are_taken_once_and_only_of_this_round() -> None:
+    under_test = evaluating()
+    assert play(under_test, Received(10, scores(1)), Received(10, scores(2)), Received(10, scores(2))) == []
+    assert under_test.phase == "scoring"
+
+
+def test_a_client_that_joins_during_an_evaluation_takes_part() -> None:
+    under_test = evaluating()
+    assert play(under_test, Joined(12, 2, 1.0, 0))[1:] == [Admit(12, 2), asks(12, Evaluate(2, True, {}))]
+    play(under_test, Received(10, scores(2)), Received(11, scores(2)))
+    assert under_test.phase == "scoring"
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (Evaluated(2, None, None), "lacks personal scores"),
+        (Evaluated(2, Scores(1.0, 1, 4), Scores(1.0, 1, 4)), "has global scores"),
+        (Evaluated(2, Scores(1.0, 5, 4), None), "says 5 of 4 personal; expected a part of at least 1"),
+        (Evaluated(2, Scores(1.0, 0, 0), None), "says 0 of 0 personal; expected a part of at least 1"),
+    ],
+)
+def test_scores_that_cannot_be_are_left_out(answer: Evaluated, problem: str) -> None:
+    under_test = evaluating()
+    assert play(under_test, Received(10, answer)) == [Close(10, f"evaluation of client 0 {problem}")]
+    (record,) = saved(play(under_test, Received(11, scores(2))))
+    assert isinstance(record, Scored)
+    assert record.bundle["personal"]["correct"] == [None, 1, None]
+
+
+def test_an_evaluation_ends_at_its_deadline() -> None:
+    under_test = evaluating(replace(RULES, evaluation_deadline_s=5.0))
+    play(under_test, Received(10, scores(2)), now=1.0)
+    actions = play(under_test, Tick(), now=5.0)
+    (record,) = saved(actions)
+    assert isinstance(record, Scored)
+    assert record.bundle["personal"]["correct"] == [1, None, None]
+    assert actions[-1] == Done()
+
+
+def test_an_evaluation_that_nobody_answered_is_empty() -> None:
+    under_test = evaluating(replace(RULES, evaluation_deadline_s=5.0))
+    assert saved(play(under_test, Tick(), now=5.0)) == [Scored(2, {})]
+
+
+def test_a_device_that_owes_a_reply_at_the_end_hears_the_verdict_first() -> None:
+    under_test = evaluating()
+    play(under_test, Joined(20, 0, 1.0, 2), Received(20, scores(2)))
+    ending = play(under_test, Received(11, scores(2)))
+    assert Done() in ending
+    assert not any(isinstance(action, Send) and action.link == 20 for action in ending)
+    assert play(under_test, Received(20, trained(2))) == [
+        asks(20, Verdict(2, "accepted", "")),
+        asks(20, Finished("the run ended after round 2")),
+    ]
+
+
+# Going on from what is durable. test_served.py does it at every record of whole runs.
+
+
+def test_a_restarted_round_asks_those_who_have_not_been_judged() -> None:
+    progress = Progress(
+        capacities={0: 1.0, 1: 1.0},
+        opened=(0, 1),
+        answers=(Judged(1, 0, "accepted", "", trained(1, examples=5)),),
+        rulings={(1, 0): Ruling("accepted", ""), (1, 1): None},
+    )
+    under_test = coordinator(progress=progress)
+    assert under_test.start(0.0) == []
+    assert play(under_test, Joined(30, 0, 1.0, 1)) == [Admit(30, 0)]
+    assert play(under_test, Received(30, trained(1))) == [asks(30, Verdict(1, "accepted", ""))]
+    assert play(under_test, Joined(31, 1, 1.0, 0)) == [Admit(31, 1), asks(31, train(1))]
+    records = saved(play(under_test, Received(31, trained(1, examples=7))))
+    assert isinstance(records[1], Closed)
+    assert records[1].state.values == {"total": 12}
+
+
+def test_a_round_that_was_complete_is_closed_at_the_start() -> None:
+    judged = tuple(Judged(1, client, "accepted", "", trained(1)) for client in (0, 1))
+    rulings = {(1, client): Ruling("accepted", "") for client in (0, 1)}
+    under_test = coordinator(progress=Progress({0: 1.0, 1: 1.0}, opened=(0, 1), answers=judged, rulings=rulings))
+    (save,) = under_test.start(0.0)
+    assert isinstance(save, Save)
+    assert isinstance(save.record, Closed)
+
+
+def test_an_evaluation_that_was_not_stored_is_repeated() -> None:
+    under_test = coordinator(progress=Progress({0: 1.0}, round=2, state=State({}, {"total": 9}), done=True))
+    assert under_test.start(0.0) == []
+    assert play(under_test, Joined(30, 0, 1.0, 0)) == [Admit(30, 0), asks(30, Evaluate(2, True, {}))]
+
+
+def test_a_run_that_is_over_says_so_at_once() -> None:
+    progress = Progress({0: 1.0}, round=2, state=State({}, {"total": 9}), done=True, scored=2)
+    assert coordinator(progress=progress).start(0.0) == [Done()]
+
+
+def test_a_round_begun_with_other_clients_is_an_error() -> None:
+    progress = Progress({0: 1.0, 1: 1.0}, opened=(0, 2), rulings={(1, 0): None, (1, 2): None})
+    with pytest.raises(RunError, match=r"round 1 was begun with clients \(0, 2\), not \(0, 1\)"):
+        coordinator(progress=progress).start(0.0)
