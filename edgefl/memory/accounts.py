@@ -5,8 +5,8 @@ pfeiffer2023  outputs of all modules, the state dict, and the tensors that have 
 paper         weights, active gradients, outputs of active neurons and the input batch: gives FedSPU's Figure 5 at a
               batch of 1; a device also needs what frozen neurons put out
 bound         weights, active gradients and what an exact backward pass reads, without the buffers that come and go
-              within a step. A step that updates each block as soon as its gradient is complete never holds all
-              gradients and can take less; `exact` does at small batches
+              within a step. A step can take less where it applies each gradient as soon as it is complete, and never
+              holds them all, or works out signs and winners again; `exact` does at small batches
 exact         what the native learner allocates, from its plan: see exact.py
 
 Optimiser state, the data set, the interpreter and its libraries are in none but `exact`, which has the optimiser's.
