@@ -146,9 +146,8 @@ def test_a_device_that_asks_for_any_id_gets_the_lowest_free_one() -> None:
     under_test.start(0.0)
     actions = play(under_test, Joined(11, 1, 1.0, 0), Joined(12, None, 1.0, 0), Joined(13, None, 1.0, 0))
     assert [action for action in actions if isinstance(action, Admit)] == [Admit(11, 1), Admit(12, 0), Admit(13, 2)]
-    assert play(under_test, Joined(14, None, 1.0, 0)) == [
-        Close(14, "any client that is free of 3; expected one from 0 on")
-    ]
+    full = "no id is free; all 3 clients of this run have enrolled"
+    assert play(under_test, Joined(14, None, 1.0, 0)) == [Close(14, full)]
 
 
 def test_an_id_that_is_being_enrolled_is_not_free() -> None:
