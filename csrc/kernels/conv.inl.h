@@ -28,19 +28,36 @@ static efl_status conv2d_forward_f32(const efl_conv2d* conv, const float* x, con
                                  c.out_channels, all, g.out_h * g.out_w, g.out_w, 1});
 }
 
+// Whether some input of an axis meets no tap, because the kernel is smaller than the stride or dilated.
+static bool misses_inputs(int64_t size, int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t dil) {
+    for (int64_t phase = 0; phase < least(stride, size); ++phase)
+        if (transposed_axis(size, out, kernel, stride, pad, dil, phase).taps == 0) return true;
+    return false;
+}
+
+static void clear_channels(const efl_conv2d& c, efl_index ins, float* dx) {
+    const int64_t count = count_of(ins, c.in_channels), plane = c.height * c.width;
+    split(c.batch * count, plane, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) zero_floats(dx + (i / count * c.in_channels + id_of(ins, i % count)) * plane, plane);
+    });
+}
+
 // One correlation of dy for every phase of the stride: the pixels of a phase meet the same taps.
 static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy, const float* weight, efl_index outs, efl_index ins,
                                         float* dx) {
     const efl_conv2d& c = *conv;
     const Geometry g(c);
+    if (misses_inputs(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h, c.dil_h) ||
+        misses_inputs(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w, c.dil_w))
+        clear_channels(c, ins, dx);
     for (int64_t h = 0; h < least(c.stride_h, c.height); ++h)
         for (int64_t w = 0; w < least(c.stride_w, c.width); ++w) {
             const Planes planes(transposed_axis(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h, c.dil_h, h),
                                 transposed_axis(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w, c.dil_w, w));
-            const efl_status status =
-                correlate(Correlation{planes, c.batch, c.groups, dy, c.out_channels, outs, weight, true, g.in_group, nullptr,
-                                      dx + h * c.width + w, c.in_channels, ins, c.height * c.width, c.stride_h * c.width, c.stride_w});
-            if (status) return status;
+            const Correlation phase{planes, c.batch, c.groups, dy, c.out_channels, outs, weight, true, g.in_group, nullptr,
+                                    dx + h * c.width + w, c.in_channels, ins, c.height * c.width, c.stride_h * c.width, c.stride_w};
+            if (phase.taps() == 0) continue;
+            if (const efl_status status = correlate(phase)) return status;
         }
     return EFL_OK;
 }

@@ -112,17 +112,19 @@ static void tabulate_words(const Correlation& c, const CorrelationPlan& plan) {
         }
 }
 
-// Panels of one group: [panel][term][row of the panel].
+// Panels of one group: [panel][term][row of the panel]. Weights are read in the order in which they lie in memory.
 static void pack_weights(const Correlation& c, const CorrelationPlan& plan, const ChannelGroup& g) {
     const int64_t taps = c.taps();
     const Parts panels(g.targets, MAX_ROWS);
-    float* to = plan.packed + g.weights;
-    for (int64_t p = 0; p < panels.count; ++p)
-        for (int64_t s = 0, size = panels.size(p); s < g.sources; ++s, to += taps * size)
-            for (int64_t m = 0; m < size; ++m) {
-                const float* from = c.weight_of(id_of(c.sources, g.source + s), id_of(c.targets, g.target + panels.first(p) + m));
-                for (int64_t t = 0; t < taps; ++t) to[t * size + m] = from[plan.tap[t]];
-            }
+    for (int64_t i = 0; i < panels.count * g.sources; ++i) {
+        const int64_t p = c.transposed ? i % panels.count : i / g.sources, s = c.transposed ? i / panels.count : i % g.sources;
+        const int64_t size = panels.size(p);
+        float* to = plan.packed + g.weights + (panels.first(p) * g.sources + s * size) * taps;
+        for (int64_t m = 0; m < size; ++m) {
+            const float* from = c.weight_of(id_of(c.sources, g.source + s), id_of(c.targets, g.target + panels.first(p) + m));
+            for (int64_t t = 0; t < taps; ++t) to[t * size + m] = from[plan.tap[t]];
+        }
+    }
     for (int64_t m = 0; m < g.targets; ++m) plan.start[g.target + m] = c.bias ? c.bias[id_of(c.targets, g.target + m)] : 0;
 }
 
