@@ -27,6 +27,7 @@
 #include "../kernels/conv.inl.h"
 #include "../kernels/conv_grad_weight.inl.h"
 #include "../kernels/conv_grad_channels.inl.h"
+#include "../kernels/conv_grad_winograd.inl.h"
 
 void install(Table& table);
 void install(Table& table) {

@@ -148,14 +148,3 @@ static bool prefers_channels(const WeightGradient& w, int64_t weights) {
     const bool few_words = w.positions() < 8 * W && w.ins_per_group() >= W;
     return weights > PIXEL_WEIGHTS || few_words;
 }
-
-static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy, efl_index outs,
-                                         efl_index ins, float* dw) {
-    const Geometry g(*conv);
-    const WeightGradient w{*conv, g, forward_planes(*conv, g), x, x_channels, dy, outs, ins, dw};
-    const int64_t weights = count_of(outs, conv->out_channels) * w.ins_per_group() * w.taps();
-    if (weights == 0) return EFL_OK;
-    if (conv->batch == 0) zero_floats(dw, weights);
-    if (conv->batch == 0) return EFL_OK;
-    return prefers_channels(w, weights) ? weight_gradient_over_channels(w) : weight_gradient_over_pixels(w);
-}

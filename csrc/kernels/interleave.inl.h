@@ -15,8 +15,8 @@ static inline void transpose(vf* square, vf* turned) {
     }
 }
 
-// to[i * rows + m] = from[m][i] for i < n. Up to W floats past the result are overwritten.
-static void interleave(const float* const* from, int64_t rows, int64_t n, float* to) {
+// to[i * pitch + m] = from[m][i] for i < n and m < rows, rows <= pitch. Up to W floats past the last row are overwritten.
+static void interleave(const float* const* from, int64_t rows, int64_t n, float* to, int64_t pitch) {
     int64_t i = 0;
     if (2 < rows && rows <= W)
         for (; i + W <= n; i += W) {
@@ -25,8 +25,8 @@ static void interleave(const float* const* from, int64_t rows, int64_t n, float*
             for (int m = 0; m < W; ++m) square[m] = load(from[m < rows ? m : 0] + i);
             transpose(square, turned);
             EFL_UNROLL
-            for (int k = 0; k < W; ++k) store(to + (i + k) * rows, turned[k]);
+            for (int k = 0; k < W; ++k) store(to + (i + k) * pitch, turned[k]);
         }
     for (; i < n; ++i)
-        for (int64_t m = 0; m < rows; ++m) to[i * rows + m] = from[m][i];
+        for (int64_t m = 0; m < rows; ++m) to[i * pitch + m] = from[m][i];
 }

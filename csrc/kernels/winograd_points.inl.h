@@ -11,6 +11,36 @@
 // Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (arXiv:1509.09308), section 4.1.
 
 constexpr int64_t POINTS = 16;
+constexpr int64_t LINE = 64 / int64_t(sizeof(float));  // floats in a cache line
+
+// Tile rows of one image that lie in one chunk.
+struct Strip {
+    int64_t image, first, rows;
+};
+
+// The tiles of all images in chunks of about `fitting`: an image's tile rows in strips, the strips of all images in chunks.
+struct Tiling {
+    int64_t rows, cols;  // tiles of an image
+    Parts strips, chunks;
+
+    Tiling(int64_t batch, int64_t out_h, int64_t out_w, int64_t fitting)
+        : rows((out_h + 1) / 2), cols((out_w + 1) / 2), strips(rows, fitting > cols ? least(rows, fitting / cols) : 1),
+          chunks(batch * strips.count, fitting > strips.size(0) * cols ? fitting / (strips.size(0) * cols) : 1) {}
+
+    Strip strip(int64_t i) const { return Strip{i / strips.count, strips.first(i % strips.count), strips.size(i % strips.count)}; }
+    int64_t most() const { return chunks.size(0) * strips.size(0) * cols; }  // tiles of a chunk
+
+    int64_t tiles(int64_t chunk) const {
+        int64_t count = 0;
+        each_strip(chunk, [&](const Strip& strip) { count += strip.rows * cols; });
+        return count;
+    }
+
+    template <class Visit>
+    void each_strip(int64_t chunk, Visit&& visit) const {
+        for (int64_t i = chunks.first(chunk); i < chunks.first(chunk) + chunks.size(chunk); ++i) visit(strip(i));
+    }
+};
 
 // d[i] = row i of B^T times the column d.
 static inline void input_points(vf* d, int step) {
@@ -63,4 +93,28 @@ static inline void result_points(const float* from, int64_t step, vf bias, vf* y
 static inline void store_zipped(float* to, vf even, vf odd, int64_t count) {
     store_n(to, zip_low(even, odd), int(least(W, count)));
     if (count > W) store_n(to + W, zip_high(even, odd), int(least(W, count - W)));
+}
+
+// d = A y A^T of the four results of a tile, the transposed of the above: 16 points.
+static inline void spread_points(const vf* y, vf* d) {
+    vf half[8];
+    EFL_UNROLL
+    for (int q = 0; q < 2; ++q)
+        half[q] = y[q], half[2 + q] = add(y[q], y[2 + q]), half[4 + q] = sub(y[q], y[2 + q]), half[6 + q] = sub(zero(), y[2 + q]);
+    EFL_UNROLL
+    for (int r = 0; r < 4; ++r) {
+        const vf a = half[2 * r], b = half[2 * r + 1];
+        d[4 * r] = a, d[4 * r + 1] = add(a, b), d[4 * r + 2] = sub(a, b), d[4 * r + 3] = sub(zero(), b);
+    }
+}
+
+// to = G^T times the column of four.
+static inline void gather_points(const vf* u, int step, vf* to, int to_step) {
+    const vf half = set1(0.5f), even = mul(half, add(u[step], u[2 * step]));
+    to[0] = add(u[0], even), to[to_step] = mul(half, sub(u[step], u[2 * step])), to[2 * to_step] = add(even, u[3 * step]);
+}
+
+// The transforms cost some `balance` products per channel and tile; words want tiles, and a map of one row has no pairs of them.
+static bool pays_for_points(int64_t ins, int64_t outs, int64_t balance, int64_t batch, int64_t out_h, int64_t out_w) {
+    return ins * outs >= balance * (ins + outs) && out_h > 1 && out_w > 1 && batch * ((out_h + 1) / 2) * ((out_w + 1) / 2) >= 16;
 }

@@ -84,14 +84,14 @@ GEOMETRIES = list(
             Geometry(0, 4, 4, (4, 4), groups=4),
             Geometry(3, 20, 20, (14, 14)),
             Geometry(3, 6, 16, (16, 16)),
-            Geometry(2, 33, 35, (6, 6)),
+            Geometry(2, 83, 85, (6, 6)),
             Geometry(2, 70, 12, (4, 4)),
-            *(Geometry(2, 17, 16, size) for size in ((7, 9), (6, 18), (33, 5))),
-            *(Geometry(2, 16, 19, (7, 8), padding=padding) for padding in ((0, 0), (2, 2), (0, 1))),
-            Geometry(16, 16, 17, (2, 2)),
-            Geometry(17, 19, 16, (3, 2)),
-            Geometry(4, 70, 18, (12, 12)),
-            Geometry(2, 70, 18, (20, 20)),
+            *(Geometry(2, 41, 40, size) for size in ((7, 9), (6, 18), (33, 5))),
+            *(Geometry(2, 40, 42, (7, 8), padding=padding) for padding in ((0, 0), (2, 2), (0, 1))),
+            Geometry(16, 40, 41, (2, 2)),
+            Geometry(17, 43, 40, (3, 2)),
+            Geometry(4, 70, 34, (12, 12)),
+            Geometry(2, 70, 34, (20, 20)),
             Geometry(2, 260, 259, (6, 7)),
         ]
     )
@@ -100,7 +100,7 @@ EVERY_SELECTION = {
     Geometry(2, 3, 9, (5, 6)),
     Geometry(3, 6, 16, (16, 16)),
     Geometry(2, 17, 5, (5, 6)),
-    Geometry(2, 33, 35, (6, 6)),
+    Geometry(2, 83, 85, (6, 6)),
 }
 PAIRS = [
     ("all", "all"),

@@ -1,0 +1,203 @@
+// Weight gradient of a 3x3 convolution at stride 1 by Winograd's F(2x2, 3x3), transposed: 16 products per tile instead of 36.
+//
+//     dg = G^T (sum over tiles of (A dY A^T) * (B^T d B)) G
+//
+// Lanes are channels: x and dy are turned to channels-last strip by strip and transformed to [point][panel of inputs][tile][input]
+// and [point][panel of outputs][tile][output]; the outer-product microkernel sums over the tiles of a chunk. Groups of outputs
+// are independent. With one chunk a group's sums are dropped as soon as its weights are written.
+
+constexpr int64_t GRADIENT_TILES = 1 << 20;  // floats of transformed x and dy at a time
+constexpr int64_t INPUT_PANEL = 2 * W;
+
+struct GradientPlan {
+    const WeightGradient& w;
+    int64_t outs, ins;
+    Tiling tiling;
+    Parts panels, groups;  // outputs in panels; panels in groups
+    int64_t most;          // tiles of a chunk
+    int64_t *off, *row;
+    float *zeros, *x, *dy, *sums, *pixels;
+
+    explicit GradientPlan(const WeightGradient& w_)
+        : w(w_), outs(count_of(w.outs, w.conv.out_channels)), ins(w.ins_per_group()),
+          tiling(w.conv.batch, w.geometry.out_h, w.geometry.out_w, GRADIENT_TILES / (POINTS * (outs + ins))),
+          panels(outs, MAX_ROWS), groups(panels.count, GROUP_PANELS), most(tiling.most()) {}
+
+    int64_t input_panels() const { return (ins + INPUT_PANEL - 1) / INPUT_PANEL; }
+    int64_t lanes(int64_t c) const { return (least(INPUT_PANEL, ins - c * INPUT_PANEL) + W - 1) / W * W; }
+    int64_t outs_before(int64_t panel) const { return panel < panels.count ? panels.first(panel) : outs; }
+    int64_t group_outs(int64_t g) const { return outs_before(groups.first(g) + groups.size(g)) - outs_before(groups.first(g)); }
+
+    // Where panel p of dy starts; a line apart, as the spare lanes of its last word are written while others are filled.
+    int64_t dy_panel(int64_t p) const { return outs_before(p) * most + p * LINE; }
+    // Floats from point to point; a line more than the data, as in Winograd.
+    int64_t x_step() const { return input_panels() * INPUT_PANEL * most + LINE; }
+    int64_t dy_step() const { return dy_panel(panels.count) + LINE; }
+    int64_t pitch() const { return input_panels() * INPUT_PANEL; }
+    int64_t sums_step() const { return group_outs(0) * pitch() + LINE; }
+    int64_t strip_width() const { return 2 * tiling.cols + 2; }
+    int64_t pixels_size() const { return (2 * tiling.strips.size(0) + 2) * strip_width() * INPUT_PANEL; }
+
+    void lay_out(Carve& carve, int64_t slots, int64_t blocks) {
+        off = carve.take<int64_t>(most);
+        row = carve.take<int64_t>(group_outs(0));
+        zeros = carve.take<float>(MAX_ROWS);
+        x = carve.take<float>(POINTS * x_step());
+        dy = carve.take<float>(POINTS * dy_step());
+        sums = carve.take<float>(slots * POINTS * sums_step());
+        pixels = carve.take<float>(blocks * pixels_size());
+    }
+};
+
+// Rows of x under a strip, channels of panel c last, in a frame of zeros.
+static void fill_pixels(const GradientPlan& plan, int64_t c, const Strip& strip, float* pixels) {
+    const WeightGradient& w = plan.w;
+    const Axis &rows = w.planes.rows, &cols = w.planes.cols;
+    const int64_t height = 2 * strip.rows + 2, width = plan.strip_width(), count = least(INPUT_PANEL, plan.ins - c * INPUT_PANEL);
+    const int64_t top = rows.origin + 2 * strip.first, right = least(width, cols.source - cols.origin);
+    zero_floats(pixels, height * width * INPUT_PANEL);
+    for (int64_t r = top < 0 ? -top : 0; r < least(height, rows.source - top); ++r)
+        for (int64_t k = 0; k < count; k += W) {
+            const float* from[W];
+            for (int64_t l = 0; l < least(W, count - k); ++l)
+                from[l] = w.x_plane(strip.image, c * INPUT_PANEL + k + l) + (top + r) * cols.source;
+            interleave(from, least(W, count - k), right + cols.origin, pixels + (r * width - cols.origin) * INPUT_PANEL + k, INPUT_PANEL);
+        }
+}
+
+// Panel c of the transformed x of a chunk.
+static void transform_inputs(const GradientPlan& plan, int64_t c, int64_t chunk, float* pixels) {
+    const int64_t width = plan.strip_width(), lanes = plan.lanes(c);
+    float* to = plan.x + c * INPUT_PANEL * plan.most;
+    plan.tiling.each_strip(chunk, [&](const Strip& strip) {
+        fill_pixels(plan, c, strip, pixels);
+        for (int64_t r = 0; r < strip.rows; ++r)
+            for (int64_t q = 0; q < plan.tiling.cols; ++q, to += INPUT_PANEL)
+                for (int64_t k = 0; k < lanes; k += W) {
+                    const float* from = pixels + (2 * r * width + 2 * q) * INPUT_PANEL + k;
+                    vf d[POINTS];
+                    EFL_UNROLL
+                    for (int i = 0; i < POINTS; ++i) d[i] = load(from + (i / 4 * width + i % 4) * INPUT_PANEL);
+                    EFL_UNROLL
+                    for (int i = 0; i < 4; ++i) input_points(d + 4 * i, 1);
+                    EFL_UNROLL
+                    for (int i = 0; i < 4; ++i) input_points(d + i, 4);
+                    EFL_UNROLL
+                    for (int f = 0; f < POINTS; ++f) store(to + f * plan.x_step() + k, d[f]);
+                }
+    });
+}
+
+// Panel p of the transformed dy of a chunk. A word's spare lanes are overwritten by what follows.
+static void transform_outputs(const GradientPlan& plan, int64_t p, int64_t chunk, float* pixels) {
+    const WeightGradient& w = plan.w;
+    const int64_t size = plan.panels.size(p), height = w.geometry.out_h, width = w.geometry.out_w;
+    float* to = plan.dy + plan.dy_panel(p);
+    plan.tiling.each_strip(chunk, [&](const Strip& strip) {
+        const int64_t top = 2 * strip.first, rows = least(2 * strip.rows, height - top);
+        const float* from[MAX_ROWS];
+        for (int64_t m = 0; m < size; ++m) from[m] = w.dy_plane(strip.image, plan.panels.first(p) + m) + top * width;
+        interleave(from, size, rows * width, pixels, size);
+        for (int64_t r = 0; r < 2 * strip.rows; r += 2)
+            for (int64_t q = 0; q < width; q += 2, to += size)
+                for (int64_t m = 0; m < size; m += W) {
+                    const float* at = pixels + (r * width + q) * size + m;
+                    const bool below = r + 1 < rows, beside = q + 1 < width;
+                    const vf y[4] = {load(at), beside ? load(at + size) : zero(), below ? load(at + width * size) : zero(),
+                                     below && beside ? load(at + (width + 1) * size) : zero()};
+                    vf d[POINTS];
+                    spread_points(y, d);
+                    EFL_UNROLL
+                    for (int f = 0; f < POINTS; ++f) store(to + f * plan.dy_step() + m, d[f]);
+                }
+    });
+}
+
+// Adds a chunk's tiles to the sums of group g: [point][output of the group][input].
+static void add_tiles(const GradientPlan& plan, int64_t g, int64_t tiles, bool fresh, float* sums) {
+    const int64_t first = plan.groups.first(g), base = plan.outs_before(first);
+    const Parts passes(tiles, MAX_TERMS);
+    const Word words[2] = {{0, 0, W}, {W, W, W}};
+    for (int64_t f = 0; f < POINTS; ++f)
+        for (int64_t c = 0; c < plan.input_panels(); ++c)
+            for (int64_t k = 0; k < passes.count; ++k)
+                for (int64_t p = first; p < first + plan.groups.size(g); ++p) {
+                    const int64_t size = plan.panels.size(p), t = passes.first(k);
+                    outer_product(Product{plan.dy + f * plan.dy_step() + plan.dy_panel(p) + t * size,
+                                          plan.x + f * plan.x_step() + (c * plan.most + t) * INPUT_PANEL, plan.off, passes.size(k),
+                                          fresh && k == 0 ? plan.zeros : nullptr, sums + f * plan.sums_step() + c * INPUT_PANEL,
+                                          plan.row + plan.panels.first(p) - base, words}, size, plan.lanes(c) / W);
+                }
+}
+
+// dw of group g from its sums.
+static void write_gradient(const GradientPlan& plan, int64_t g, const float* sums) {
+    const int64_t base = plan.outs_before(plan.groups.first(g));
+    for (int64_t m = 0; m < plan.group_outs(g); ++m)
+        for (int64_t i = 0; i < plan.ins; i += W) {
+            const float* from = sums + m * plan.pitch() + i;
+            vf u[POINTS], half[12], dw[9];
+            float taps[9][W];
+            EFL_UNROLL
+            for (int f = 0; f < POINTS; ++f) u[f] = load(from + f * plan.sums_step());
+            EFL_UNROLL
+            for (int q = 0; q < 4; ++q) gather_points(u + q, 4, half + q, 4);
+            EFL_UNROLL
+            for (int r = 0; r < 3; ++r) gather_points(half + 4 * r, 1, dw + 3 * r, 1);
+            EFL_UNROLL
+            for (int t = 0; t < 9; ++t) store(taps[t], dw[t]);
+            float* to = plan.w.dw + ((base + m) * plan.ins + i) * 9;
+            for (int64_t l = 0; l < least(W, plan.ins - i); ++l)
+                for (int64_t t = 0; t < 9; ++t) to[l * 9 + t] = taps[t][l];
+        }
+}
+
+static efl_status weight_gradient_by_tiles(const WeightGradient& w) {
+    GradientPlan plan(w);
+    const bool whole = plan.tiling.chunks.count == 1;
+    const int64_t macs = POINTS * plan.outs * plan.ins * plan.tiling.rows * plan.tiling.cols * w.conv.batch;
+    const int64_t panels = plan.input_panels() + plan.panels.count, blocks = blocks_of(plan.groups.count, macs);
+    const Parts fills(panels, (panels + blocks - 1) / blocks), parts(plan.groups.count, (plan.groups.count + blocks - 1) / blocks);
+    if (!place([&](Carve& carve) { plan.lay_out(carve, whole ? blocks : plan.groups.count, blocks); })) return EFL_NO_MEMORY;
+    for (int64_t t = 0; t < plan.most; ++t) plan.off[t] = t * INPUT_PANEL;
+    for (int64_t m = 0; m < plan.group_outs(0); ++m) plan.row[m] = m * plan.pitch();
+    zero_floats(plan.zeros, MAX_ROWS);
+    for (int64_t i = 0; i < plan.tiling.chunks.count; ++i) {
+        each_block(fills.count, macs, [&](int64_t b) {
+            float* pixels = plan.pixels + b * plan.pixels_size();
+            for (int64_t k = fills.first(b); k < fills.first(b) + fills.size(b); ++k) {
+                if (k < plan.input_panels()) transform_inputs(plan, k, i, pixels);
+                else transform_outputs(plan, k - plan.input_panels(), i, pixels);
+            }
+        });
+        each_block(parts.count, macs, [&](int64_t b) {
+            for (int64_t g = parts.first(b); g < parts.first(b) + parts.size(b); ++g) {
+                float* sums = plan.sums + (whole ? b : g) * POINTS * plan.sums_step();
+                add_tiles(plan, g, plan.tiling.tiles(i), i == 0, sums);
+                if (i + 1 == plan.tiling.chunks.count) write_gradient(plan, g, sums);
+            }
+        });
+    }
+    return EFL_OK;
+}
+
+// As for the correlations, by shape alone; here fewer channels pay, as the plain sums do worse.
+static bool prefers_tiles(const WeightGradient& w) {
+    const efl_conv2d& c = w.conv;
+    const bool plain = c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 && c.dil_h == 1 && c.dil_w == 1;
+    return plain && c.groups == 1 && pays_for_points(w.ins_per_group(), count_of(w.outs, c.out_channels), 8, c.batch,
+                                                     w.geometry.out_h, w.geometry.out_w);
+}
+
+// One of the three ways.
+static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy, efl_index outs,
+                                         efl_index ins, float* dw) {
+    const Geometry g(*conv);
+    const WeightGradient w{*conv, g, forward_planes(*conv, g), x, x_channels, dy, outs, ins, dw};
+    const int64_t weights = count_of(outs, conv->out_channels) * w.ins_per_group() * w.taps();
+    if (weights == 0) return EFL_OK;
+    if (conv->batch == 0) zero_floats(dw, weights);
+    if (conv->batch == 0) return EFL_OK;
+    if (prefers_tiles(w)) return weight_gradient_by_tiles(w);
+    return prefers_channels(w, weights) ? weight_gradient_over_channels(w) : weight_gradient_over_pixels(w);
+}
