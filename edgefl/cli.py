@@ -15,6 +15,7 @@ from edgefl.errors import EdgeflError, RequestError
 
 COMMANDS = {  # name -> what it does; the module of that name in edgefl/commands/
     "simulate": "run federated methods without a network",
+    "demo": "train a federation of real processes on this machine and show what it gains",
     "serve": "run the server of one method, for devices to connect to",
     "status": "show how far a served run has got",
     "client": "take part in a run as one device",

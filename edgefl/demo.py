@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,21 +34,20 @@ EXPERIMENT = Experiment(
 
 
 @dataclass(frozen=True)
-class Process:
-    """One device's process: the most memory it held, in bytes (None where the system does not tell), and its log."""
-
-    client: int
-    peak_bytes: int | None
-
-
-@dataclass(frozen=True)
 class Served:
-    """One method's run over sockets: its metrics lines, its devices, and seconds from the first start to the end."""
+    """One method's run over sockets.
+
+    lines       of metrics, one per round
+    server      what the method's server recorded beside its arrays
+    peak_bytes  the most memory that each device's process held; None where the system does not tell
+    seconds     from the first start of a process to the last end
+    """
 
     method: str
     path: Path
     lines: list[dict[str, Any]]
-    processes: list[Process]
+    server: dict[str, Any]
+    peak_bytes: list[int | None]
     seconds: float
 
 
@@ -81,15 +80,10 @@ def serve(path: Path, experiment: Experiment, shares: Path, watch: Callable[[dic
             )
             for client in range(experiment.clients)
         ]
-        peaks = _look_on(path, server, devices, watch)
+        peaks = _look_on(server, devices, _Watch(path, experiment.eval_every, watch))
     seconds = time.perf_counter() - started
-    processes = [Process(client, peak) for client, peak in enumerate(peaks)]
-    return Served(experiment.methods[0], path, history.metrics(path), processes, seconds)
-
-
-def one_method(experiment: Experiment, method: str) -> Experiment:
-    """The same experiment with this method alone."""
-    return replace(experiment, methods=(method,))
+    (method,) = experiment.methods
+    return Served(method, path, history.metrics(path), history.final_state(path).values, peaks, seconds)
 
 
 @dataclass
@@ -141,30 +135,35 @@ def _address(path: Path, server: _Running) -> str:
     return address
 
 
-def _look_on(
-    path: Path, server: _Running, devices: list[_Running], watch: Callable[[dict[str, Any]], None]
-) -> list[int | None]:
-    """Until everybody has finished: new metrics to `watch`, and the peak memory of every device."""
+class _Watch:
+    """Tells of every round once, when its evaluation is there if it gets one."""
+
+    def __init__(self, path: Path, eval_every: int, tell: Callable[[dict[str, Any]], None]) -> None:
+        self._path, self._every, self._tell = path, eval_every, tell
+        self._told = 0
+
+    def news(self, is_over: bool) -> None:
+        for line in history.metrics(self._path, self._told):
+            if line["round"] % self._every == 0 and "evaluation" not in line and not is_over:
+                break
+            self._tell(line)
+            self._told = line["round"]
+
+
+def _look_on(server: _Running, devices: list[_Running], watch: _Watch) -> list[int | None]:
+    """Until everybody has finished: news to `watch`, and the peak memory of every device."""
     peaks: list[int | None] = [None] * len(devices)
-    seen = 0
     while any(each.process.poll() is None for each in (server, *devices)):
         for i, device in enumerate(devices):
             peaks[i] = _peak_bytes(device.process.pid) or peaks[i]
-        seen = _news(path, seen, watch)
+        watch.news(False)
         for each in (server, *devices):
             _check(each)
         time.sleep(LOOK_EVERY_S)
-    _news(path, seen, watch)
+    watch.news(True)
     for each in (server, *devices):
         _check(each)
     return peaks
-
-
-def _news(path: Path, seen: int, watch: Callable[[dict[str, Any]], None]) -> int:
-    lines = history.metrics(path, seen)
-    for line in lines:
-        watch(line)
-    return lines[-1]["round"] if lines else seen
 
 
 def _check(each: _Running) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from edgefl.capacity import Tiers
 from edgefl.errors import RunError
 
 PERSONAL, GLOBAL, COMMON = "personal", "global_local", "global_common"
@@ -55,16 +57,6 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "payload_bytes": self.payload_bytes, "accuracy_of": self.kind, "accuracy": self.accuracy}
-
-
-@dataclass(frozen=True)
-class Tiers:
-    """What a report must know of the model and the clients: scalars of the model, statistics included; the capacity
-    tier of every client, by id; and the training memory of every tier by the account `exact`."""
-
-    scalars: int
-    keep: Sequence[float]
-    memory_bytes: dict[float, int]
 
 
 def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server: dict[str, Any]) -> Summary:
@@ -133,6 +125,11 @@ def _curve(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return points
 
 
+def console() -> Console:
+    """The terminal, or 100 columns where there is none."""
+    return Console() if sys.stdout.isatty() else Console(width=100)
+
+
 def print_tables(console: Console, summaries: list[Summary]) -> None:
     """The methods side by side, the capacity tiers, and the gains in sentences."""
     console.print(_methods(summaries))
@@ -146,7 +143,7 @@ def print_tables(console: Console, summaries: list[Summary]) -> None:
 
 def _methods(summaries: list[Summary]) -> Table:
     common = any(COMMON in summary.evaluation for summary in summaries)
-    table = _table("Mean accuracy on every client's own test samples, and what it cost")
+    table = new_table("Mean accuracy on every client's own test samples, and what it cost")
     table.add_column("method")
     table.add_column("model")
     columns = ["accuracy", "weighted", "rounds", "payload", "of dense", "time", *(["common test"] if common else [])]
@@ -164,7 +161,7 @@ def _methods(summaries: list[Summary]) -> Table:
 
 def _tiers(summary: Summary, summaries: list[Summary]) -> Table:
     others = [s for s in summaries if not s.method.startswith("fedspu")]
-    table = _table(f"Capacity tiers, costs per client round of {summary.method}; memory: account exact")
+    table = new_table(f"Capacity tiers, costs per client round of {summary.method}; memory: account exact")
     columns = ["p", "clients", summary.method, *(s.method for s in others), "payload", "of dense", "time", "memory"]
     for column in columns:
         table.add_column(column, justify="right")
@@ -181,7 +178,7 @@ def _tiers(summary: Summary, summaries: list[Summary]) -> Table:
     return table
 
 
-def _table(title: str) -> Table:
+def new_table(title: str) -> Table:
     return Table(
         title=title, title_justify="left", title_style="bold", min_width=72, box=box.SIMPLE_HEAD, padding=(0, 0)
     )
@@ -239,23 +236,33 @@ def require_matplotlib() -> None:
         raise ValueError("--plot needs matplotlib, which is not installed; expected: pip install 'edgefl[plot]'")
 
 
-def plot(path: Path, summaries: list[Summary]) -> None:
-    """Draws accuracy over rounds and over payload bytes. Raises ValueError if matplotlib is not installed."""
+def plot(path: Path, summaries: list[Summary], devices: Sequence[Mapping[str, Any]] = ()) -> None:
+    """Draws accuracy over rounds and over payload bytes, and of single devices if given: by method, their "accuracy".
+
+    Raises  ValueError if matplotlib is not installed.
+    """
     require_matplotlib()
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, (over_rounds, over_bytes) = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True)
+    count = 3 if devices else 2
+    figure, axes = pyplot.subplots(1, count, figsize=(5 * count, 4), sharey=True)
     for summary in summaries:
         accuracy = [100 * point["accuracy"] for point in summary.curve]
-        over_rounds.plot([point["round"] for point in summary.curve], accuracy, label=summary.method)
+        axes[0].plot([point["round"] for point in summary.curve], accuracy, label=summary.method)
         if summary.payload_bytes:
-            over_bytes.plot([point["payload_bytes"] / 1e6 for point in summary.curve], accuracy, label=summary.method)
-    over_rounds.set(xlabel="round", ylabel="mean accuracy on the clients' test samples, %")
-    over_bytes.set(xlabel="payload so far, MB")
-    over_rounds.legend()
+            axes[1].plot([point["payload_bytes"] / 1e6 for point in summary.curve], accuracy, label=summary.method)
+    axes[0].set(xlabel="round", ylabel="mean accuracy on the clients' test samples, %")
+    axes[1].set(xlabel="payload so far, MB")
+    axes[0].legend()
+    width = 0.8 / len(summaries)
+    for i, summary in enumerate(summaries):
+        at = [device["device"] + (i - (len(summaries) - 1) / 2) * width for device in devices]
+        if devices:
+            axes[2].bar(at, [100 * device[summary.method]["accuracy"] for device in devices], width)
+            axes[2].set(xlabel="device, at the end")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

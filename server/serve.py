@@ -31,6 +31,7 @@ from edgefl.server.events import (
     Record,
     Save,
     Saved,
+    Scored,
     Send,
     Tick,
     Traffic,
@@ -180,7 +181,7 @@ class Server:
                     self._watch(record)
                     if not isinstance(record, Traffic):
                         self._handle(Saved(record))
-                    if isinstance(record, Closed):
+                    if isinstance(record, Closed | Scored):
                         self._records.put_nowait(self._traffic(record.round))
 
     async def _save(self, thread: ThreadPoolExecutor, batch: list[Record]) -> None:

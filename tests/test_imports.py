@@ -48,6 +48,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it
     "world": [
         "edgefl.__main__",
         "edgefl.assemble",
+        "edgefl.capacity",
         "edgefl.certificates",
         "edgefl.cli",
         "edgefl.client",

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from edgefl.capacity import Tiers
 from edgefl.errors import RunError
-from edgefl.report import Summary, Tiers, gains, precision, print_tables, summarise
+from edgefl.report import Summary, gains, precision, print_tables, summarise
 
 TIERS = Tiers(scalars=10, keep=[0.5, 1.0], memory_bytes={0.5: 1000, 1.0: 2000})
 

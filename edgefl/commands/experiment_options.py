@@ -111,7 +111,7 @@ def _assignment(text: str) -> tuple[str, str]:
     return name, value
 
 
-def new_directory(experiment: Experiment) -> Path:
-    """A directory of a run that does not exist yet: the next number and the data's name under edgefl-runs."""
+def new_directory(name: str) -> Path:
+    """A directory of a run that does not exist yet: the next number and this name under edgefl-runs."""
     numbers = [int(path.name.split("-")[0]) for path in Path(RUNS).glob("[0-9][0-9][0-9]-*")]
-    return Path(RUNS) / f"{max(numbers, default=0) + 1:03d}-{Path(experiment.data).stem}"
+    return Path(RUNS) / f"{max(numbers, default=0) + 1:03d}-{name}"

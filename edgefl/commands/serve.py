@@ -109,7 +109,7 @@ def _request(options: dict[str, Any]) -> _Request:
         experiment.values,
     )
     federation = assemble(experiment, how.data_dir)
-    path = how.resume or how.run_dir or new_directory(experiment)
+    path = how.resume or how.run_dir or new_directory(Path(experiment.data).stem)
     if how.resume is None and (path / EXPERIMENT).exists():
         raise RunError(f"{path} already holds a run; expected a new directory, or --resume {path}")
     open_run(path, experiment.to_json())

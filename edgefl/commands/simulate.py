@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from edgefl import doctor, progress, report
-from edgefl.algorithms import Algorithm, FedSPU
+from edgefl.algorithms import Algorithm
 from edgefl.assemble import assemble, check_held_out
+from edgefl.capacity import tiers_of
 from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment import Experiment
 from edgefl.federation import Federation
-from edgefl.memory import Training, estimate
 from edgefl.replay import replay
 from edgefl.runs import EXPERIMENT, Journal, open_run, read_metrics
 from edgefl.simulate import Settings, simulate
-from edgefl.spec import ModelSpec
 
 INTERRUPTED = "interrupted; --resume continues from the last checkpoint"
 
@@ -56,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         found = {"run": str(request.run), "experiment": request.experiment.to_json(), **report.to_json(summaries)}
         print(json.dumps(found))
     else:
-        report.print_tables(_console(), summaries)
+        report.print_tables(report.console(), summaries)
     return 0
 
 
@@ -109,20 +105,15 @@ def _request(options: dict[str, Any]) -> _Request:
     settings = experiment.settings(doctor.processors() if how["workers"] is None else how["workers"])
     federation = assemble(experiment, how["data_dir"])
     check_held_out(algorithms, federation)
-    run = how["resume"] or how["run_dir"] or new_directory(experiment)
+    run = how["resume"] or how["run_dir"] or new_directory(Path(experiment.data).stem)
     if how["resume"] is None and (run / EXPERIMENT).exists():
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
     open_run(run, experiment.to_json())
     return _Request(experiment, algorithms, settings, federation, run, how["plot"], bool(how["json"]))
 
 
-def _console() -> Console:
-    """The terminal, or 100 columns where there is none."""
-    return Console() if sys.stdout.isatty() else Console(width=100)
-
-
 def _run(request: _Request) -> list[report.Summary]:
-    tiers = _tiers(request.experiment, request.federation)
+    tiers = tiers_of(request.experiment, request.federation.graph)
     display = progress.watch()
     summaries = []
     try:
@@ -135,11 +126,3 @@ def _run(request: _Request) -> list[report.Summary]:
     finally:
         display.end()
     return summaries
-
-
-def _tiers(experiment: Experiment, federation: Federation) -> report.Tiers:
-    spec, method = ModelSpec.of(federation.graph), FedSPU(keep=experiment.keep)
-    keep = [method.tier(client, experiment.clients) for client in range(experiment.clients)]
-    graph, batch = federation.graph, experiment.batch
-    memory = {p: estimate("exact", Training(experiment.model or "", graph, batch, keep=p)).total for p in set(keep)}
-    return report.Tiers(sum(math.prod(param.shape) for param in spec.params.values()), keep, memory)

@@ -25,7 +25,7 @@ def assert_same_arrays(found, expected) -> None:
 
 @pytest.mark.parametrize("method", ["fedspu-es", "fedavg", "local"])
 def test_served_run_is_bit_identical_to_simulation(tmp_path: Path, method: str) -> None:
-    experiment = demo.one_method(SMALL, method)
+    experiment = replace(SMALL, methods=(method,))
     demo.deal(tmp_path / "shares", experiment)
     lines = []
     served = demo.serve(tmp_path / "served", experiment, tmp_path / "shares", lines.append)
