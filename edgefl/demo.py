@@ -29,7 +29,7 @@ LOOK_EVERY_S = 0.1
 START_S = 30.0  # for the server to listen
 
 EXPERIMENT = Experiment(
-    methods=("fedspu-es", "fedavg", "local"), clients=8, per_round=4, rounds=40, eval_every=5, seed=1
+    methods=("fedspu-es", "fedavg", "local"), clients=8, per_round=4, rounds=40, eval_every=4, seed=1
 )
 
 

@@ -257,12 +257,10 @@ def plot(path: Path, summaries: list[Summary], devices: Sequence[Mapping[str, An
     axes[0].set(xlabel="round", ylabel="mean accuracy on the clients' test samples, %")
     axes[1].set(xlabel="payload so far, MB")
     axes[0].legend()
-    width = 0.8 / len(summaries)
-    for i, summary in enumerate(summaries):
-        at = [device["device"] + (i - (len(summaries) - 1) / 2) * width for device in devices]
-        if devices:
-            axes[2].bar(at, [100 * device[summary.method]["accuracy"] for device in devices], width)
-            axes[2].set(xlabel="device, at the end")
+    for i, summary in enumerate(summaries if devices else ()):
+        accuracy = [100 * device[summary.method]["accuracy"] for device in devices]
+        axes[2].plot([device["device"] + 0.15 * i for device in devices], accuracy, "o")
+        axes[2].set(xlabel="device, at the end")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
