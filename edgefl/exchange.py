@@ -16,7 +16,7 @@ from edgefl.codec_neurons import decode_neurons, encode_neurons, neurons_of
 from edgefl.errors import CodecError
 from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec
-from edgefl.update import Update, active_axes, take
+from edgefl.update import Axes, Block, Flat, Update, active_axes, take
 from edgefl.wire.messages import Evaluate, Train, Trained
 
 
@@ -89,16 +89,22 @@ def read_answer(message: Trained, plan: Plan, spec: ModelSpec) -> Answer:
 
 def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
     """What a reply carries other than the planned neurons of the parameters that were sent; None if nothing."""
-    selection = plan.selection or NeuronSet.full(spec)
     for payload, update in reply.payload.items():
         sent = plan.payload[payload].blocks
         if update.blocks.keys() != sent.keys():
             wrong = sorted(update.blocks.keys() ^ sent.keys())
             return f"reply of client {plan.client} has not the blocks of {payload}: {', '.join(wrong[:3])}"
         for name, block in update.blocks.items():
-            if block.index != active_axes(spec.params[name], spec, selection.active, selection.keys):
+            if block.index != _planned_index(plan, name, sent[name], spec):
                 return f"reply of client {plan.client} has other coordinates in {payload}/{name} than were planned"
     return None
+
+
+def _planned_index(plan: Plan, name: str, sent: Block, spec: ModelSpec) -> Axes | Flat | None:
+    """The coordinates of a parameter that a reply must have: those that were sent, unless the whole of it was."""
+    if sent.index is not None or plan.selection is None or plan.selection.is_full:
+        return sent.index
+    return active_axes(spec.params[name], spec, plan.selection.active, plan.selection.keys)
 
 
 def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: ModelSpec) -> Evaluate:

@@ -68,7 +68,7 @@ class Store:
             self._commit(records)
             for record in closed:
                 _remove_superseded(self.path, record.round)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.OperationalError) as error:
             raise RunError(f"{self.path} cannot be written ({error})") from None
 
     def _commit(self, records: Sequence[Record]) -> None:
