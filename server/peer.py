@@ -217,7 +217,7 @@ class Peer(asyncio.Protocol):
         self._timer = self._loop.call_later(seconds, self._too_slow, seconds, what)
 
     def _too_slow(self, seconds: float, what: str) -> None:
-        self.refuse(f"{what} is not complete after {seconds:g} s")
+        self.drop(f"{what} is not complete after {seconds:g} s")  # not Refused, after which a device does not come back
 
     def _forget_timer(self) -> None:
         if self._timer is not None:

@@ -49,8 +49,7 @@ def run(options: argparse.Namespace) -> int:
     except (DataError, OSError) as error:
         raise RequestError(str(error)) from error
     profile = _profile(options)
-    uses_tls = options.tls or options.tls_ca is not None or options.tls_cert is not None
-    context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if uses_tls else None
+    context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
     device = Device(DeviceState(options.state), profile, data, World(_say, _pause, time.perf_counter))
     reason = Client(server, device, context, secrets.token_bytes, _say, _pause).run()
     _say(f"the run is over: {reason}")
@@ -59,10 +58,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _server(options: argparse.Namespace) -> Address:
     server = Address.parse(options.server)
-    uses_tls = options.tls or options.tls_ca is not None or options.tls_cert is not None
-    if not server.is_loopback and not options.insecure and (options.key is None or not uses_tls):
+    if not server.is_loopback and not options.insecure and (options.key is None or not _uses_tls(options)):
         raise RequestError(f"--server {server} is another machine; expected --tls and --key FILE, or --insecure")
     return server
+
+
+def _uses_tls(options: argparse.Namespace) -> bool:
+    """An option about certificates says so too."""
+    return options.tls or any(file is not None for file in (options.tls_ca, options.tls_cert, options.tls_key))
 
 
 def _profile(options: argparse.Namespace) -> Profile:

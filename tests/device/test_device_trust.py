@@ -19,9 +19,9 @@ from edgefl.errors import AuthError, DataError, RequestError, RunError
 
 def test_both_sides_prove_the_key(server: ScriptedServer, make: Any) -> None:
     server.key = bytes(range(32))
-    device = make(profile=Profile(0, server.key, 1.0, 1 << 20))
+    device = make(profile=Profile(0, server.key, 0.5, 1 << 20))
     converse(device, server)
-    assert len(enrol(server).proof) == 32
+    assert (len(enrol(server).proof), enrol(server).capacity) == (32, 0.5)
     assert device.finished is not None
 
 
