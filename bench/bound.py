@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from edgefl.graph import Graph
+from edgefl.learners.active import trained_blocks
 from edgefl.learners.channels import NONE
-from edgefl.learners.lowering import trained_blocks
 from edgefl.learners.needs import gradient_needs
 from edgefl.learners.plan import Ids
 from edgefl.selection import NeuronSet

@@ -36,6 +36,14 @@ public:
         kept_.append(args);
     }
 
+    void replace(size_t position, const std::string& name, const py::args& args) {
+        if (running_.load()) throw std::runtime_error("replace in a program that is running; expected an idle one");
+        if (position >= steps_.size())
+            throw py::value_error("position=" + std::to_string(position) + "; expected 0 to " + std::to_string(py::ssize_t(steps_.size()) - 1));
+        steps_[position] = make_call(find(name), args);
+        kept_[position] = args;
+    }
+
     size_t size() const { return steps_.size(); }
 
     void run() {
@@ -136,6 +144,8 @@ PYBIND11_MODULE(_core, m) {
     py::class_<Program>(m, "Program")
         .def(py::init<>())
         .def("append", [](Program& self, const std::string& op, const py::args& args) { self.append(op, args); })
+        .def("replace",
+             [](Program& self, size_t position, const std::string& op, const py::args& args) { self.replace(position, op, args); })
         .def("run", &Program::run)
         .def("run_batches", [](Program& self, const py::args& args) { self.run_batches(args); })
         .def("__len__", &Program::size);

@@ -79,13 +79,28 @@ def conv2d_grad_weight(
 ) -> Call:
     """As reference.conv2d_grad_weight."""
     window = contracts_conv.conv2d_grad_weight(x, dy, dw, stride, padding, dilation, groups, outs, ins, in_channels)
-    rows = all_or(outs, dy.shape[1])
+    rows, columns = all_or(outs, dy.shape[1]), all_or(ins, x.shape[1])
+    taps_of = dw.reshape(len(dw), math.prod(dw.shape[1:]))
+    return _conv2d_grad_weight, (x, dy, taps_of, *_walk(window), rows, columns, in_channels, groups)
+
+
+def _conv2d_grad_weight(
+    x: Array,
+    dy: Array,
+    taps_of: Array,
+    row_spans: Array,
+    col_spans: Array,
+    geometry: Array,
+    rows: Array,
+    columns: Array,
+    in_channels: int,
+    groups: int,
+) -> None:
     if groups == 1:
-        planes = np.tile(all_or(ins, x.shape[1]), (len(dw), 1))
+        planes = np.tile(columns, (len(taps_of), 1))
     else:
         planes = planes_read(rows, dy.shape[1] // groups, in_channels // groups, x.shape[1] == in_channels)
-    taps_of = dw.reshape(len(dw), math.prod(dw.shape[1:]))
-    return loops_conv.conv2d_grad_weight, (x, dy, taps_of, *_walk(window), rows, planes.astype(np.int64))
+    loops_conv.conv2d_grad_weight(x, dy, taps_of, row_spans, col_spans, geometry, rows, planes.astype(np.int64))
 
 
 # ---- pooling --------------------------------------------------------------------------------------------------------

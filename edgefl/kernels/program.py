@@ -27,6 +27,13 @@ class Program:
             raise ValueError(f"op={op!r}; expected the name of a kernel operation")
         self._calls.append((operation, args))
 
+    def replace(self, position: int, op: str, *args: Any) -> None:
+        """Put another call in the place of call `position`. Errors as for append."""
+        if not 0 <= position < len(self._calls):
+            raise ValueError(f"position={position}; expected 0 to {len(self._calls) - 1}")
+        self.append(op, *args)
+        self._calls[position] = self._calls.pop()
+
     def run(self) -> None:
         """Make all calls, in order."""
         for operation, args in self._calls:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from edgefl.graph import Node
-from edgefl.learners.channels import count, is_empty, owners
+from edgefl.learners.channels import count, is_empty
 from edgefl.learners.forward import average_window, planes_view
 from edgefl.learners.fusion import NormReLU
 from edgefl.learners.needs import own_rows
@@ -120,7 +120,7 @@ def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gra
 
 
 def _bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradients:
-    if not has_bias or is_empty(own_rows(node, recorder.scope.blocks)):
+    if not has_bias or is_empty(own_rows(node, recorder.scope.active.blocks)):
         return {}
     db = _block(recorder, node, "bias")
     recorder.call("channel_sum", dy, db.values, db.rows)
@@ -130,7 +130,7 @@ def _bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradien
 def _block(recorder: Recorder, node: Node, name: str) -> Block:
     """The trained block of a parameter, with a new buffer for its gradient."""
     param = recorder.param(node, name)
-    rows, cols = recorder.scope.blocks[param.name]
+    rows, cols = recorder.scope.active.blocks[param.name]
     shape = (count(rows, param.shape[0]), *param.shape[1:])
     if len(shape) > 1:
         shape = (shape[0], count(cols, shape[1]), *shape[2:])
@@ -139,12 +139,10 @@ def _block(recorder: Recorder, node: Node, name: str) -> Block:
 
 def _norm_kernel(recorder: Recorder, norm: Node) -> tuple[str, tuple[object, ...]]:
     """The name of its kernels, and how they are told which channels need a signal."""
-    channels = recorder.channels_needed(norm.name)
     if isinstance(norm.op, BatchNorm2d):
-        return "batchnorm", (channels,)
+        return "batchnorm", (recorder.channels_needed(norm.name),)
     assert isinstance(norm.op, GroupNorm)
-    groups = owners(channels, norm.op.num_channels // norm.op.num_groups, norm.op.num_groups)
-    return "groupnorm", (norm.op.num_groups, groups)
+    return "groupnorm", (norm.op.num_groups, recorder.scope.active.groups[norm.name])
 
 
 def _norm(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:

@@ -13,7 +13,7 @@ from edgefl.graph import INPUT, Node
 from edgefl.learners.channels import is_empty
 from edgefl.learners.fusion import NormReLU
 from edgefl.learners.plan import Param, Slot, Tensor
-from edgefl.learners.recorder import Readers, Recorder, SavedInput, saved_channels
+from edgefl.learners.recorder import Readers, Recorder, SavedInput
 from edgefl.ops import (
     Add,
     AvgPool2d,
@@ -32,7 +32,7 @@ from edgefl.ops import (
 def forward(recorder: Recorder, nodes: tuple[Node, ...]) -> Tensor:
     """Record the batch's gathering and all nodes; return the result of the last one, or the input if there is none."""
     scope = recorder.scope
-    readers = Readers(nodes, scope.blocks if scope.trains else {})
+    readers = Readers(nodes, scope.active)
     x = recorder.new((scope.batch, *scope.graph.input_shape))
     recorder.call("gather_rows", Slot("x"), Slot("index"), Slot("scale"), Slot("shift"), x)
     recorder.values[INPUT] = x
@@ -68,7 +68,7 @@ def _save_input(recorder: Recorder, readers: Readers, node: Node, x: Tensor) -> 
     scope = recorder.scope
     if not scope.trains:
         return
-    ids = saved_channels(node, scope.blocks)
+    ids = scope.active.saved[node.name]
     if is_empty(ids):
         return
     if ids is None or readers.is_saved(node.inputs[0]):
@@ -84,14 +84,14 @@ def _save_input(recorder: Recorder, readers: Readers, node: Node, x: Tensor) -> 
 def _take(recorder: Recorder, node: Node, x: Tensor) -> Tensor:
     """A compact copy of the active channels of x; features that come from channels are copied a channel at a time."""
     scope = recorder.scope
-    ids, repeat = saved_channels(node, scope.blocks), 1
+    ids, repeat = scope.active.saved[node.name], 1
     assert ids is not None
     active = recorder.new((scope.batch, ids.size, *x.shape[2:]))
     axis = scope.spec.params[f"{node.name}.weight"].cols
-    if isinstance(node.op, Linear) and axis is not None and scope.neurons is not None:
-        ids, repeat = scope.neurons.active[axis.group], axis.repeat
+    if isinstance(node.op, Linear) and axis is not None:
+        ids, repeat = scope.active.neurons[axis.group], axis.repeat
     source = x if repeat == 1 else x.view(scope.batch, x.shape[1] // repeat, repeat)
-    target = active if repeat == 1 else active.view(scope.batch, ids.size, repeat)
+    target = active if repeat == 1 else active.view(scope.batch, active.shape[1] // repeat, repeat)
     recorder.call("take_channels", source, ids, target)
     return active
 

@@ -93,8 +93,8 @@ class GraphLearner:
         frozen = self._frozen_stats(trainable) if bn_frozen == "freeze" else {}
         work.loss[0] = 0.0
         for size, run in groupby(batches, key=len):
-            program, index = session.programs[size]
-            program.run_batches(index, np.stack(list(run)))
+            bound = session.programs[size]
+            bound.program.run_batches(bound.index, np.stack(list(run)))
         for name, (rows, values) in frozen.items():
             self.params[name][rows] = values
         return FitResult(float(work.loss[0]), sum(map(len, batches)), len(batches))
@@ -115,9 +115,9 @@ class GraphLearner:
         session = self._workspace.session("gradient", samples, trainable, delta)
         self._workspace.prepare(session, {len(index)})
         stats = {name: self.params[name].copy() for name, p in self.spec.params.items() if p.kind == "stat"}
-        program, slot = session.programs[len(index)]
-        slot[:] = index
-        program.run()
+        bound = session.programs[len(index)]
+        bound.index[:] = index
+        bound.program.run()
         for name, value in stats.items():
             self.params[name][:] = value
         blocks = session.plans[len(index)].gradients
@@ -203,9 +203,9 @@ class GraphLearner:
         chunks = [index[start : start + size] for start in range(0, len(index), size)]
         self._workspace.prepare(session, {len(chunk) for chunk in chunks})
         for chunk in chunks:
-            program, slot = session.programs[len(chunk)]
-            slot[:] = chunk
-            program.run()
+            bound = session.programs[len(chunk)]
+            bound.index[:] = chunk
+            bound.program.run()
             output = session.plans[len(chunk)].output
             yield None if output is None else self._workspace.view(session, len(chunk), output)
 

@@ -9,23 +9,22 @@ Modes:  train     forward with batch statistics, exact (or cut) backward, SGD in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Literal
 
 from edgefl.errors import GraphError
 from edgefl.graph import Graph, Node
+from edgefl.learners.active import Active
 from edgefl.learners.arena import place
 from edgefl.learners.backward import Gradients, backward
 from edgefl.learners.base import Delta
 from edgefl.learners.forward import forward
 from edgefl.learners.fusion import fuse
-from edgefl.learners.needs import Axes, gradient_needs
-from edgefl.learners.plan import LOSS, Ids, Plan, Slot, State, Tensor
+from edgefl.learners.plan import LOSS, Plan, Slot, State, Tensor
 from edgefl.learners.recorder import Recorder, Scope
 from edgefl.learners.updates import Terms, update
 from edgefl.ops import Linear
 from edgefl.selection import NeuronSet
-from edgefl.spec import AxisSpec, ModelSpec
+from edgefl.spec import ModelSpec
 
 Mode = Literal["train", "gradient", "evaluate", "predict", "features"]
 TRAINING: tuple[Mode, ...] = ("train", "gradient")
@@ -48,9 +47,22 @@ def lower(
     terms    terms of the update in mode "train"
     Raises  GraphError if the graph's output is not a vector of logits, or it has no Linear layer for "features".
     """
-    blocks = trained_blocks(spec, neurons) if mode in TRAINING else {}
-    needs = gradient_needs(graph, blocks, delta)
-    recorder = Recorder(Scope(graph, spec, batch, neurons, blocks, needs, mode in TRAINING))
+    active = Active.of(graph, spec, neurons, delta) if mode in TRAINING else Active()
+    return lower_active(graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes)
+
+
+def lower_active(
+    graph: Graph,
+    spec: ModelSpec,
+    batch: int,
+    active: Active,
+    *,
+    mode: Mode = "train",
+    terms: Terms | None = None,
+    float_bytes: int = 4,
+) -> Plan:
+    """The same for id lists that are known already; the plan's calls hold these very lists."""
+    recorder = Recorder(Scope(graph, spec, batch, active, mode in TRAINING))
     nodes = fuse(_below_last_linear(graph) if mode == "features" else graph.nodes, mode in TRAINING)
     output = _as_rows(forward(recorder, nodes))
     gradients: Gradients = {}
@@ -60,19 +72,6 @@ def lower(
     else:
         states, gradients = _loss(recorder, nodes, output, mode, terms or Terms())
     return _plan(recorder, output if mode in ("predict", "features") else None, gradients, states, float_bytes)
-
-
-def trained_blocks(spec: ModelSpec, neurons: NeuronSet | None) -> Mapping[str, Axes]:
-    """Learnable parameter -> active rows and columns. Axes of one group share one array."""
-    if neurons is None:
-        return {name: (None, None) for name, param in spec.params.items() if param.kind == "learn"}
-    expanded: dict[AxisSpec | None, Ids] = {None: None}
-    for param in spec.params.values():
-        for axis, size in zip((param.rows, param.cols), param.shape, strict=False):
-            if axis not in expanded:
-                expanded[axis] = neurons.ids(axis, size)
-    learned = {name: param for name, param in spec.params.items() if param.kind == "learn"}
-    return {name: (expanded[param.rows], expanded[param.cols]) for name, param in learned.items()}
 
 
 def _loss(

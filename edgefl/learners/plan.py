@@ -100,7 +100,10 @@ class Plan:
     def state_bytes(self, float_bytes: int) -> int:
         return sum(math.prod(state.shape) for state in self.states) * float_bytes
 
+    def id_lists(self) -> list[NDArray[np.int32]]:
+        """The id lists of all calls, each once."""
+        return list({id(arg): arg for call in self.calls for arg in call.args if isinstance(arg, np.ndarray)}.values())
+
     def index_bytes(self) -> int:
         """Bytes of the id lists of all calls, each list counted once."""
-        lists = {id(arg): arg for call in self.calls for arg in call.args if isinstance(arg, np.ndarray)}
-        return sum(ids.nbytes for ids in lists.values())
+        return sum(ids.nbytes for ids in self.id_lists())

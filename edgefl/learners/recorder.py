@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
-from edgefl.learners.channels import NONE, is_empty, owners
+from edgefl.learners.active import Active
+from edgefl.learners.channels import NONE
 from edgefl.learners.fusion import NormReLU
-from edgefl.learners.needs import Axes, own_rows
 from edgefl.learners.plan import Buffer, BufferKind, Call, Ids, Param, Tensor
-from edgefl.ops import Conv2d, Flatten, Linear, Shape
-from edgefl.selection import NeuronSet
+from edgefl.ops import Flatten, Shape
 from edgefl.spec import ModelSpec
 
 
@@ -28,9 +26,7 @@ class Scope(NamedTuple):
     graph: Graph
     spec: ModelSpec
     batch: int
-    neurons: NeuronSet | None  # None: all active
-    blocks: Mapping[str, Axes]  # trained parameters with their active rows and columns
-    needs: Mapping[str, Ids]  # gradient_needs of the blocks
+    active: Active  # what is trained
     trains: bool  # batch statistics, and values saved for a backward pass
 
 
@@ -101,20 +97,10 @@ class Recorder:
 
     def needed(self, name: str) -> bool:
         """Whether the gradient of a result is needed."""
-        return name in self.scope.needs
+        return name in self.scope.active.needs
 
     def channels_needed(self, name: str) -> Ids:
-        return self.scope.needs.get(name, NONE)
-
-
-def saved_channels(node: Node, blocks: Mapping[str, Axes]) -> Ids:
-    """Input channels (features) that the layer's weight gradient reads; empty if it has none."""
-    rows, cols = own_rows(node, blocks), blocks.get(f"{node.name}.weight", (NONE, NONE))[1]
-    if is_empty(rows) or is_empty(cols):
-        return NONE
-    if isinstance(node.op, Conv2d) and node.op.groups == node.op.in_channels > 1:
-        return owners(rows, node.op.out_channels // node.op.in_channels, node.op.in_channels)
-    return cols
+        return self.scope.active.needs.get(name, NONE)
 
 
 class Readers:
@@ -123,7 +109,7 @@ class Readers:
     Results that share memory (Flatten is a view) are followed under one name.
     """
 
-    def __init__(self, nodes: tuple[Node, ...], blocks: Mapping[str, Axes]) -> None:
+    def __init__(self, nodes: tuple[Node, ...], active: Active) -> None:
         self._root: dict[str, str] = {}
         self._last: dict[str, str] = {}
         self._saved: set[str] = set()
@@ -133,9 +119,9 @@ class Readers:
             for name in () if isinstance(node.op, Flatten) else node.inputs:
                 self._last[self.root(name)] = node.name
                 self._count[self.root(name)] += 1
-            if isinstance(node.op, Conv2d | Linear) and saved_channels(node, blocks) is None:
+            if active.saved.get(node.name, NONE) is None:
                 self._saved.add(self.root(node.inputs[0]))
-            if isinstance(node.op, NormReLU) and blocks:
+            if isinstance(node.op, NormReLU) and active.blocks:
                 self._saved.add(self.root(node.inputs[0]))
         if nodes:
             self._last[self.root(nodes[-1].name)] = "output"

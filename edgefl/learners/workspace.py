@@ -1,7 +1,8 @@
 """Workspace: the memory of one learner and the programs bound to it. What passes mean is not known here.
 
-A pass is lowered once per batch size, neuron set, options and data set, and bound to one arena, which grows to the
-largest pass asked for. The last few sets of programs are kept.
+A pass is lowered once per batch size, options and number of trained neurons, and bound to one arena, which grows to the
+largest pass asked for. Other neurons and other data take the place of the former ones in programs that are there. The
+last few sets of programs are kept.
 """
 
 from __future__ import annotations
@@ -18,29 +19,43 @@ from numpy.typing import NDArray
 
 from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph
+from edgefl.learners.active import Active
 from edgefl.learners.arena import aligned
 from edgefl.learners.base import Array, Delta, Samples
 from edgefl.learners.binding import Memory, aligned_bytes, bind
-from edgefl.learners.lowering import Mode, lower, trained_blocks
-from edgefl.learners.plan import Plan, State, Tensor
+from edgefl.learners.lowering import TRAINING, Mode, lower_active
+from edgefl.learners.plan import Plan, Slot, State, Tensor
 from edgefl.learners.updates import Terms, rows_cols_inner
 from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec
 
 SESSIONS_KEPT = 6
+SIZES_KEPT = 8  # batch sizes of a session whose plans outlive a pass that has none of them
+DATA_SLOTS = ("x", "y", "scale", "shift")
+
+
+@dataclass
+class Bound:
+    """A program, the batch it reads, and the data it is bound to."""
+
+    program: Any
+    index: NDArray[np.int32]
+    samples: Samples
 
 
 @dataclass
 class Session:
-    """Plans and programs of one mode, neuron set, set of options and data set, by batch size."""
+    """Plans and programs of one mode, set of options and signature of id lists, by batch size.
+
+    active, samples  what the next pass trains, and on which data; the plans hold the very lists of `active`
+    """
 
     mode: Mode
-    neurons: NeuronSet | None
-    delta: Delta
     terms: Terms
+    active: Active
     samples: Samples
     plans: dict[int, Plan] = field(default_factory=dict)
-    programs: dict[int, tuple[Any, NDArray[np.int32]]] = field(default_factory=dict)
+    programs: dict[int, Bound] = field(default_factory=dict)
     states: dict[State, Array] = field(default_factory=dict)
 
 
@@ -82,9 +97,11 @@ class Workspace:
         """The session with these properties, from the kept ones if it is there."""
         chosen = None if neurons is None or neurons.is_full else neurons
         terms = terms or Terms()
-        data = id(samples.x), id(samples.y), samples.scale, samples.shift  # alive as long as the session is
-        key = (mode, chosen and chosen.hash(), delta, terms, data)
-        session = self._sessions.pop(key, None) or Session(mode, chosen, delta, terms, samples)
+        active = Active.of(self._graph, self._spec, chosen, delta) if mode in TRAINING else Active()
+        key = (mode, active.signature, delta, terms, samples.x.dtype)
+        session = self._sessions.pop(key, None) or Session(mode, terms, active, samples)
+        session.active.adopt(active)
+        session.samples = samples
         self._sessions[key] = session
         while len(self._sessions) > SESSIONS_KEPT:
             self._sessions.popitem(last=False)
@@ -111,25 +128,32 @@ class Workspace:
                 self.drop_latest()
                 raise
         self._reserve(arena_bytes)
+        for size in [kept for kept in session.plans if kept not in sizes][:-SIZES_KEPT]:
+            session.plans.pop(size)
+            session.programs.pop(size, None)
+        for size, bound in session.programs.items():
+            self._rebind(session, session.plans[size], bound)
         for size in sizes:
             if size not in session.programs:
                 index = np.zeros(size, np.int32)
-                session.programs[size] = self._bind(session, session.plans[size], index), index
+                program = self._bind(session, session.plans[size], index)
+                session.programs[size] = Bound(program, index, session.samples)
 
     def view(self, session: Session, size: int, tensor: Tensor) -> Array:
         """The array that a tensor of the plan for batches of `size` stands for."""
-        return self._memory(session, session.programs[size][1]).view(session.plans[size], tensor)
+        return self._memory(session, session.programs[size].index).view(session.plans[size], tensor)
 
     def fill_states(self, session: Session, centre: Mapping[str, Array], linear: Mapping[str, Array]) -> None:
         """Zero the velocities and gather the active blocks of the other states from whole parameters."""
-        blocks = trained_blocks(self._spec, session.neurons)
         given = {"centre": centre, "linear": linear}
         for state, values in session.states.items():
             if state.kind == "velocity":
                 values[:] = 0
             else:
                 source = np.ascontiguousarray(given[state.kind][state.param], self._dtype)
-                self._backend.take_axes(source.reshape(rows_cols_inner(source.shape)), *blocks[state.param], values)
+                self._backend.take_axes(
+                    source.reshape(rows_cols_inner(source.shape)), *session.active.blocks[state.param], values
+                )
 
     def release(self) -> None:
         """Give back everything but the parameters."""
@@ -144,7 +168,7 @@ class Workspace:
             "params": self.params_bytes,
             "arena": self.arena.nbytes,
             "states": sum(value.nbytes for session in sessions for value in session.states.values()),
-            "indices": sum(plan.index_bytes() for session in sessions for plan in session.plans.values()),
+            "indices": sum(_index_bytes(session) for session in sessions),
             "scratch": scratch() if scratch else 0,
         }
 
@@ -154,7 +178,7 @@ class Workspace:
         for session in self._sessions.values():
             states = {state for plan in session.plans.values() for state in plan.states}
             total += sum(math.prod(state.shape) for state in states) * self._dtype.itemsize
-            total += sum(plan.index_bytes() for plan in session.plans.values())
+            total += _index_bytes(session)
         return total
 
     def _keep_only(self, session: Session, sizes: Collection[int]) -> None:
@@ -171,16 +195,8 @@ class Workspace:
             raise MemoryLimitError(f"{what} needs {needed} bytes; limit_bytes={self.limit}")
 
     def _lower(self, session: Session, batch: int) -> Plan:
-        return lower(
-            self._graph,
-            self._spec,
-            batch,
-            session.neurons,
-            mode=session.mode,
-            delta=session.delta,
-            terms=session.terms,
-            float_bytes=self._dtype.itemsize,
-        )
+        about = (self._graph, self._spec, batch, session.active)
+        return lower_active(*about, mode=session.mode, terms=session.terms, float_bytes=self._dtype.itemsize)
 
     def _reserve(self, size: int) -> None:
         if size > self.arena.nbytes:
@@ -195,12 +211,28 @@ class Workspace:
                 session.states[state] = np.zeros(state.shape, self._dtype)
         return bind(self._backend, plan, self._memory(session, index))
 
+    def _rebind(self, session: Session, plan: Plan, bound: Bound) -> None:
+        """Point the calls that read the data set at the session's."""
+        if bound.samples is session.samples:
+            return
+        memory = self._memory(session, bound.index)
+        for position, call in enumerate(plan.calls):
+            if any(isinstance(arg, Slot) and arg.name in DATA_SLOTS for arg in call.args):
+                bound.program.replace(position, call.op, *(memory.resolve(plan, arg) for arg in call.args))
+        bound.samples = session.samples
+
     def _memory(self, session: Session, index: NDArray[np.int32]) -> Memory:
         samples = session.samples
         slots = {"x": samples.x, "y": samples.y, "scale": samples.scale, "shift": samples.shift, "index": index}
         slots |= {"loss": self.loss, "correct": self.correct, "hyper": self.hyper}
         slots |= {"total": self._total, "total_bits": self._total.view(np.float32), "clip": self._clip}
         return Memory(self.arena, self._dtype, self.params, session.states, slots)
+
+
+def _index_bytes(session: Session) -> int:
+    """Bytes of the id lists that the session's plans share."""
+    lists = {id(ids): ids.nbytes for plan in session.plans.values() for ids in plan.id_lists()}
+    return sum(lists.values())
 
 
 def _flat_views(params: Mapping[str, Array], dtype: np.dtype[Any]) -> dict[str, Array]:

@@ -9,9 +9,8 @@ import math
 from collections.abc import Iterable
 
 from edgefl.graph import Graph, Node
+from edgefl.learners.active import saved_channels, trained_blocks
 from edgefl.learners.channels import count
-from edgefl.learners.lowering import trained_blocks
-from edgefl.learners.recorder import saved_channels
 from edgefl.ops import BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, ParamInfo, ReLU
 from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec, result_axes

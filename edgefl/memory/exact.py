@@ -41,7 +41,7 @@ def _measure(one: Pass, training: Training) -> tuple[dict[str, int], Plan]:
         "params": sum(aligned(FLOAT * math.prod(param.shape)) for param in params),
         "arena": largest.arena_bytes,
         "states": max(plan.state_bytes(FLOAT) for plan in plans),
-        "indices": sum(plan.index_bytes() for plan in plans),
+        "indices": max(plan.index_bytes() for plan in plans),  # plans of one set of neurons share their lists
     }
     if one.cached:
         parts["features"] = one.cached

@@ -1,0 +1,96 @@
+"""The id lists of a plan: which rows, columns and channels its calls read and write, from a graph and a set of neurons.
+
+A plan's structure depends on the graph and on the sizes of these lists alone (`signature`). So a plan for other neurons
+with the same signature is the same plan over other ids, and `adopt` turns one into the other in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from edgefl.graph import Graph, Node
+from edgefl.learners.base import Delta
+from edgefl.learners.channels import NONE, is_empty, owners
+from edgefl.learners.needs import Axes, gradient_needs, own_rows
+from edgefl.learners.plan import Ids
+from edgefl.ops import Conv2d, GroupNorm, Linear
+from edgefl.selection import NeuronSet
+from edgefl.spec import AxisSpec, ModelSpec
+
+Signature = tuple[tuple[int | None, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Active:
+    """The id lists, by what they select; None is all. Without gradients, nothing is selected.
+
+    blocks   trained parameter -> rows, columns
+    needs    result -> channels whose gradient is needed; results that need none are absent
+    groups   GroupNorm -> groups whose gradient is needed
+    saved    convolution or Linear -> input channels (features) that its weight gradient reads
+    neurons  group -> active neurons; empty if all are active
+    """
+
+    blocks: Mapping[str, Axes] = field(default_factory=dict)
+    needs: Mapping[str, Ids] = field(default_factory=dict)
+    groups: Mapping[str, Ids] = field(default_factory=dict)
+    saved: Mapping[str, Ids] = field(default_factory=dict)
+    neurons: Mapping[str, Ids] = field(default_factory=dict)
+
+    @staticmethod
+    def of(graph: Graph, spec: ModelSpec, neurons: NeuronSet | None, delta: Delta) -> Active:
+        """What training these neurons (None: all) selects. Its lists are its own."""
+        blocks = trained_blocks(spec, neurons)
+        needs = gradient_needs(graph, blocks, delta)
+        groups = {node.name: _groups(node, needs) for node in graph.nodes if isinstance(node.op, GroupNorm)}
+        saved = {
+            node.name: saved_channels(node, blocks) for node in graph.nodes if isinstance(node.op, Conv2d | Linear)
+        }
+        chosen = {} if neurons is None else {group: ids.copy() for group, ids in neurons.active.items()}
+        return Active(blocks, needs, groups, saved, chosen)
+
+    @property
+    def signature(self) -> Signature:
+        """The length of every list, None for those that select all; and which results need a gradient."""
+        return tuple(None if ids is None else ids.size for ids in self._lists()), tuple(self.needs)
+
+    def adopt(self, other: Active) -> None:
+        """Overwrite every list with that of `other`, which has the same signature."""
+        for ours, theirs in zip(self._lists(), other._lists(), strict=True):
+            if ours is not None and theirs is not None and ours.size:
+                ours[:] = theirs
+
+    def _lists(self) -> Iterator[Ids]:
+        for axes in self.blocks.values():
+            yield from axes
+        for lists in (self.needs, self.groups, self.saved, self.neurons):
+            yield from lists.values()
+
+
+def trained_blocks(spec: ModelSpec, neurons: NeuronSet | None) -> Mapping[str, Axes]:
+    """Learnable parameter -> active rows and columns. Axes of one group share one array."""
+    if neurons is None:
+        return {name: (None, None) for name, param in spec.params.items() if param.kind == "learn"}
+    expanded: dict[AxisSpec | None, Ids] = {None: None}
+    for param in spec.params.values():
+        for axis, size in zip((param.rows, param.cols), param.shape, strict=False):
+            if axis not in expanded:
+                expanded[axis] = neurons.ids(axis, size)
+    learned = {name: param for name, param in spec.params.items() if param.kind == "learn"}
+    return {name: (expanded[param.rows], expanded[param.cols]) for name, param in learned.items()}
+
+
+def saved_channels(node: Node, blocks: Mapping[str, Axes]) -> Ids:
+    """Input channels (features) that the layer's weight gradient reads; empty if it has none."""
+    rows, cols = own_rows(node, blocks), blocks.get(f"{node.name}.weight", (NONE, NONE))[1]
+    if is_empty(rows) or is_empty(cols):
+        return NONE
+    if isinstance(node.op, Conv2d) and node.op.groups == node.op.in_channels > 1:
+        return owners(rows, node.op.out_channels // node.op.in_channels, node.op.in_channels)
+    return cols
+
+
+def _groups(norm: Node, needs: Mapping[str, Ids]) -> Ids:
+    assert isinstance(norm.op, GroupNorm)
+    return owners(needs.get(norm.name, NONE), norm.op.num_channels // norm.op.num_groups, norm.op.num_groups)
