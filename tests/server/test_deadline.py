@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from processes import lines, start, until
 
 from edgefl.cli import main
 from edgefl.server import history
@@ -19,28 +17,6 @@ SLACK_S = 2.0  # on a busy machine
 DEAD, SLOW = 0, 3
 EXPERIMENT = f"--clients {CLIENTS} --rounds {ROUNDS} --per-round {CLIENTS} --eval-every 1 --partition iid --epochs 1"
 SERVE = f"--method fedspu --port 0 --wait-for 3 --deadline {DEADLINE_S} --evaluation-deadline {DEADLINE_S}"
-
-
-def start(stack: ExitStack, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "edgefl", *arguments]
-    process = stack.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
-    stack.callback(process.kill)
-    return process
-
-
-def lines(process: subprocess.Popen[str]) -> Iterator[str]:
-    assert process.stderr is not None
-    return iter(process.stderr.readline, "")
-
-
-def until(found: Iterator[str], text: str) -> str:
-    """The first line with this text; it is an error if the process ends before."""
-    seen = []
-    for line in found:
-        seen.append(line)
-        if text in line:
-            return line
-    raise AssertionError(f"no {text!r} in {seen}")
 
 
 def test_dead_and_slow_clients_do_not_hold_a_deadline_run_up(
