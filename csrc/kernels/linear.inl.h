@@ -1,5 +1,6 @@
-// Linear layers. Forward is a table of inner products: both operands are contiguous along the sum and nothing is packed.
-// The gradients are outer products: dy is packed in panels, and the other matrix is read a few columns at a time.
+// Linear layers. Forward on a small batch is a table of inner products: both operands are contiguous along the sum and nothing
+// is packed. Forward on a larger one, and the gradients, are outer products: one operand is packed in panels, the other is
+// read a few columns at a time.
 
 constexpr int64_t FORWARD_CHUNK = 24576;  // floats of x kept in L2 while the weights pass by
 
@@ -27,22 +28,6 @@ static void linear_outputs(const float* x, const float* weight, const float* bia
         }
 }
 
-static efl_status linear_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 in_features,
-                                     efl_int64 out_features, float* y) {
-    if (batch == 0 || out_features == 0) return EFL_OK;
-    int64_t* off;
-    if (!place([&](Carve& carve) { off = carve.take<int64_t>(in_features / W); })) return EFL_NO_MEMORY;
-    for (int64_t i = 0; i < in_features / W; ++i) off[i] = i * W;
-    const Parts quads(out_features, MAX_LEFT);
-    const int64_t wanted = blocks_of(quads.count, batch * in_features * out_features);
-    const Parts blocks(quads.count, (quads.count + wanted - 1) / wanted);
-    parallel(blocks.count, [&](int64_t i) {
-        const int64_t first = quads.first(blocks.first(i)), end = blocks.first(i) + blocks.size(i);
-        linear_outputs(x, weight, bias, batch, in_features, out_features, first, end < quads.count ? quads.first(end) : out_features, off, y);
-    });
-    return EFL_OK;
-}
-
 constexpr int64_t TILE = 4 * W;                        // columns packed at a time
 constexpr int64_t TILE_TERMS = W == 16 ? 128 : 192;  // rows packed at a time: a tile stays in L1
 
@@ -54,8 +39,10 @@ struct ColumnProduct {
     int64_t count, terms;  // rows of the result; terms of the sum
     const float* b;
     int64_t b_pitch, b_columns;
+    bool b_transposed;     // b[t, n] lies at n * b_pitch + t; then nothing of b is selected
     bool b_rows_selected;  // row t of b is t_ids[t]; otherwise row t
     efl_index columns;
+    const float* bias;     // added to the columns, or nullptr
     float* c;
     int64_t c_pitch;
     bool compact;  // column n of the result lands at n; otherwise at columns[n]
@@ -63,13 +50,29 @@ struct ColumnProduct {
 
 static void pack_rows(const ColumnProduct& p, float* packed) {
     const Parts panels(p.count, MAX_ROWS);
-    for (int64_t i = 0; i < panels.count; ++i)
+    for (int64_t i = 0; i < panels.count; packed += p.terms * panels.size(i), ++i) {
+        const int64_t size = panels.size(i);
+        const float* from[MAX_ROWS];
+        for (int64_t m = 0; m < size; ++m) from[m] = p.a + p.m_step * id_of(p.m_ids, panels.first(i) + m);
+        if (p.t_step == 1 && !p.t_ids.ids) {
+            interleave(from, size, p.terms, packed, size);
+            continue;
+        }
         for (int64_t t = 0; t < p.terms; ++t)
-            for (int64_t m = 0; m < panels.size(i); ++m)
-                *packed++ = p.a[p.m_step * id_of(p.m_ids, panels.first(i) + m) + p.t_step * id_of(p.t_ids, t)];
+            for (int64_t m = 0; m < size; ++m) packed[t * size + m] = from[m][p.t_step * id_of(p.t_ids, t)];
+    }
+}
+
+static void pack_transposed(const ColumnProduct& p, int64_t first, int64_t width, int64_t t0, int64_t terms, float* tile) {
+    for (int64_t n = 0; n < width; n += W) {
+        const float* from[W];
+        for (int64_t l = 0; l < least(W, width - n); ++l) from[l] = p.b + (first + n + l) * p.b_pitch + t0;
+        interleave(from, least(W, width - n), terms, tile + n, TILE);
+    }
 }
 
 static void pack_columns(const ColumnProduct& p, int64_t first, int64_t width, int64_t t0, int64_t terms, float* tile) {
+    if (p.b_transposed) return pack_transposed(p, first, width, t0, terms, tile);
     for (int64_t t = 0; t < terms; ++t, tile += TILE) {
         const float* row = p.b + (p.b_rows_selected ? id_of(p.t_ids, t0 + t) : t0 + t) * p.b_pitch;
         if (p.columns.ids) for (int64_t n = 0; n < width; ++n) tile[n] = row[p.columns.ids[first + n]];
@@ -91,6 +94,9 @@ static void column_tile(const ColumnProduct& p, const float* packed, const float
             outer_product(Product{packed + panels.first(i) * p.terms + t0 * panels.size(i), tile, off, terms, k ? nullptr : start,
                                   apart ? results : p.c + first, row + panels.first(i), words}, panels.size(i), (width + W - 1) / W);
     }
+    if (p.bias)
+        for (int64_t m = 0; m < p.count; ++m)
+            for (int64_t n = 0; n < width; ++n) p.c[m * p.c_pitch + first + n] += p.bias[first + n];
     if (!apart) return;
     for (int64_t m = 0; m < p.count; ++m)
         for (int64_t n = 0; n < width; ++n) p.c[m * p.c_pitch + p.columns.ids[first + n]] = results[m * TILE + n];
@@ -126,14 +132,36 @@ static efl_status column_product(const ColumnProduct& p) {
     return EFL_OK;
 }
 
+constexpr int64_t MIN_PACKED = 64;  // examples, from which packing x and the weights pays
+
+static efl_status linear_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 in_features,
+                                     efl_int64 out_features, float* y) {
+    if (batch == 0 || out_features == 0) return EFL_OK;
+    const efl_index everything{nullptr, 0};
+    if (batch >= MIN_PACKED && out_features >= TILE)
+        return column_product(ColumnProduct{x, in_features, 1, everything, everything, batch, in_features, weight, in_features,
+                                            out_features, true, false, everything, bias, y, out_features, true});
+    int64_t* off;
+    if (!place([&](Carve& carve) { off = carve.take<int64_t>(in_features / W); })) return EFL_NO_MEMORY;
+    for (int64_t i = 0; i < in_features / W; ++i) off[i] = i * W;
+    const Parts quads(out_features, MAX_LEFT);
+    const int64_t wanted = blocks_of(quads.count, batch * in_features * out_features);
+    const Parts blocks(quads.count, (quads.count + wanted - 1) / wanted);
+    parallel(blocks.count, [&](int64_t i) {
+        const int64_t first = quads.first(blocks.first(i)), end = blocks.first(i) + blocks.size(i);
+        linear_outputs(x, weight, bias, batch, in_features, out_features, first, end < quads.count ? quads.first(end) : out_features, off, y);
+    });
+    return EFL_OK;
+}
+
 static efl_status linear_grad_input_f32(const float* dy, const float* weight, efl_int64 batch, efl_int64 in_features,
                                         efl_int64 out_features, efl_index outs, efl_index ins, float* dx) {
     return column_product(ColumnProduct{dy, out_features, 1, efl_index{nullptr, 0}, outs, batch, count_of(outs, out_features), weight,
-                                        in_features, in_features, true, ins, dx, in_features, false});
+                                        in_features, in_features, false, true, ins, nullptr, dx, in_features, false});
 }
 
 static efl_status linear_grad_weight_f32(const float* x, const float* dy, efl_int64 batch, efl_int64 x_features, efl_int64 out_features,
                                          efl_index outs, efl_index ins, float* dw) {
     return column_product(ColumnProduct{dy, 1, out_features, outs, efl_index{nullptr, 0}, count_of(outs, out_features), batch, x,
-                                        x_features, x_features, false, ins, dw, count_of(ins, x_features), true});
+                                        x_features, x_features, false, false, ins, nullptr, dw, count_of(ins, x_features), true});
 }

@@ -112,6 +112,7 @@ def batch_cases() -> Iterator[Case]:
 def linear_cases() -> Iterator[Case]:
     shapes = [(2, n, 5) for n in (0, *WIDTHS)] + [(2, 5, n) for n in (0, *WIDTHS)] + [(n, 6, 5) for n in (0, *WIDTHS)]
     shapes += [(16, 120, 84), (5, 33, 31), (17, 450, 35), (1, 257, 129), (33, 7, 200)]
+    shapes += [(64, 0, 70), (64, 1, 64), (65, 130, 66), (71, 257, 129), (130, 201, 65)]
     pairs = [("all", "all"), ("none", "odd"), ("odd", "none"), ("one", "but_one"), ("but_one", "one"), ("every", "odd")]
     for number, (batch, ins, outs) in enumerate(dict.fromkeys(shapes)):
         size, label = (batch, ins, outs), shape_label(batch, ins, outs)
