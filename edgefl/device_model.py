@@ -7,8 +7,8 @@ own is read from its directory whenever the learner may hold another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from edgefl.graph_json import Limits
 from edgefl.learners import GraphLearner, Samples
 from edgefl.learners.base import Evaluation
 from edgefl.spec import ModelSpec
+from edgefl.state_file import Kept
 from edgefl.wire.messages import Evaluate, Evaluated, Scores, Train, Trained, Welcome
 from edgefl.wire.model import unpack
 
@@ -40,11 +41,10 @@ class Data(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A trained round: the reply, and the device's model and private values after it, empty where they are not kept."""
+    """A trained round: the reply, and what the device keeps after it."""
 
     reply: Trained
-    params: Mapping[str, np.ndarray]
-    private: dict[str, Any]
+    kept: Kept
 
 
 class DeviceModel:
@@ -72,7 +72,7 @@ class DeviceModel:
         seconds = clock() - started
         self._is_own = self._algorithm.keeps_model
         trained = exchange.trained_message(reply, plan.selection, local.spec, self._welcome.values, seconds)
-        return Result(trained, local.learner.params, local.private) if self._is_own else Result(trained, {}, {})
+        return Result(trained, Kept(local.learner.params if self._is_own else {}, local.private, local.arrays))
 
     def forget(self) -> None:
         """The last trained round does not count."""
@@ -87,7 +87,7 @@ class DeviceModel:
         personal = self._scores_of_own(current) if message.personal else None
         if current is None:
             return Evaluated(message.round, personal, None)
-        self._hold(current, {})
+        self._hold(Kept(current, {}, {}))
         self._is_own = False
         return Evaluated(message.round, personal, _scores(evaluate(self._local)))
 
@@ -105,28 +105,25 @@ class DeviceModel:
         if self._state.round:
             return _scores(evaluate(self._own()))
         state = State({} if current is None else {MODEL: current})
-        self._hold(self._algorithm.untrained(state, self._initial().params), {})
+        self._hold(Kept(self._algorithm.untrained(state, self._initial().params), {}, {}))
         self._is_own = False
         return _scores(evaluate(self._local))
 
     def _own(self) -> Local:
         """The device as after its last round."""
         if not self._is_own:
-            saved = self._state.personal() if self._algorithm.keeps_model else None
-            if saved is None:
-                self._hold(self._initial().params, {})
-            else:
-                self._hold(saved.params, saved.private)
+            kept = self._state.personal() or Kept({}, {}, {})
+            self._hold(kept if kept.params else kept._replace(params=self._initial().params))
             self._is_own = self._algorithm.keeps_model
         return self._local
 
     def _initial(self) -> Model:
         return unpack(self._state.model(), self._limits)
 
-    def _hold(self, params: Params, private: dict[str, Any]) -> None:
+    def _hold(self, kept: Kept) -> None:
         for name, value in self._local.learner.params.items():
-            value[...] = params[name]
-        self._local.private = private
+            value[...] = kept.params[name]
+        self._local.private, self._local.arrays = kept.private, kept.arrays
 
 
 def method_of(welcome: Welcome) -> Algorithm:

@@ -4,33 +4,30 @@
     DIR/device.json          the run it has enrolled in, and Welcome as bytes in hex
     DIR/model.part           the initial model as far as it has come; a download goes on at its length
     DIR/model.bin            all of it, digest checked
-    DIR/pending.safetensors  a round whose reply has not been acknowledged: the reply, and the model and private values
-                             after it
-    DIR/local.safetensors    the last round that was: the device's model and private values
+    DIR/pending.safetensors  a round whose reply has not been acknowledged: the reply, and what the device keeps then
+    DIR/local.safetensors    the last round that was: what the device keeps
 
 Every file but model.part is written beside its place, synced and renamed; a verdict renames or removes pending. So a
 process killed at any point finds the files of before or of after, and each round's training is applied once.
-A method that keeps no model has rounds without one.
+What a device keeps is the method's choice: its model, private values, sets of arrays, or nothing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import safetensors.numpy
 
 from edgefl.durable import load_arrays, lock, sync, write_atomically
 from edgefl.errors import RunError
-from edgefl.graph import Params
+from edgefl.state_file import Kept
 from edgefl.wire import messages
 from edgefl.wire.messages import Trained, Welcome
 from edgefl.wire.model import digest
 
-MODEL = "model/"  # what a parameter's name in a file begins with
 REPLY = "reply"
 AFTER = "after"
 
@@ -40,14 +37,6 @@ class Enrolment(NamedTuple):
 
     run: str
     welcome: Welcome
-
-
-class Personal(NamedTuple):
-    """A device after a round: its model, empty where the method keeps none, and its private plain JSON values."""
-
-    round: int
-    params: Params
-    private: dict[str, Any]
 
 
 class DeviceState:
@@ -120,19 +109,18 @@ class DeviceState:
 
     # Rounds.
 
-    def personal(self) -> Personal | None:
-        """The device after its last acknowledged round; None before the first."""
-        return _read(self._local)[0] if self.round else None
+    def personal(self) -> Kept | None:
+        """What the device keeps after its last acknowledged round; None before the first."""
+        return _read(self._local).kept if self.round else None
 
     def reply(self) -> Trained:
         """The reply that has not been acknowledged. There must be one."""
-        return _read(self._pending)[1]
+        return _read(self._pending).reply
 
-    def keep(self, reply: Trained, params: Mapping[str, np.ndarray], private: dict[str, Any]) -> None:
+    def keep(self, reply: Trained, kept: Kept) -> None:
         """A trained round: durable before its reply may be sent."""
-        arrays = {MODEL + name: value for name, value in params.items()}
-        arrays[REPLY] = np.frombuffer(messages.encode(reply), np.uint8)
-        rest = {AFTER: json.dumps({"round": reply.round, "private": private})}  # one key: their order is not kept
+        arrays = {**kept.flat(), REPLY: np.frombuffer(messages.encode(reply), np.uint8)}
+        rest = {AFTER: json.dumps({"round": reply.round, "private": kept.private})}  # one key: their order is not kept
         write_atomically(self._pending, safetensors.numpy.save(arrays, rest))
         self.pending = reply.round
 
@@ -150,21 +138,28 @@ class DeviceState:
         self.pending = 0
 
 
-def _read(file: Path) -> tuple[Personal, Trained]:
+class _Round(NamedTuple):
+    """What a file of a round holds."""
+
+    round: int
+    kept: Kept
+    reply: Trained
+
+
+def _read(file: Path) -> _Round:
     arrays, metadata = load_arrays(file)
     try:
         reply = messages.decode(messages.NUMBERS[Trained], arrays.pop(REPLY).tobytes())
-        params = {name.removeprefix(MODEL): value for name, value in arrays.items()}
         after = json.loads(metadata[AFTER])
-        personal = Personal(int(after["round"]), params, dict(after["private"]))
+        round, kept = int(after["round"]), Kept.of(arrays, dict(after["private"]))
     except (KeyError, TypeError, ValueError) as error:  # msgspec's errors are ValueErrors
         raise RunError(f"{file} does not hold a round of a device ({error!r})") from None
     assert isinstance(reply, Trained)
-    return personal, reply
+    return _Round(round, kept, reply)
 
 
 def _round_of(file: Path) -> int:
-    return _read(file)[0].round if file.exists() else 0
+    return _read(file).round if file.exists() else 0
 
 
 def _read_enrolment(file: Path) -> Enrolment | None:

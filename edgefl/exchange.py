@@ -26,7 +26,7 @@ def train_message(plan: Plan, spec: ModelSpec, values: str) -> Train:
     selection = b""
     if plan.selection is not None and plan.selection != _selection_in(plan.payload, spec):
         selection = encode_neurons(plan.selection, spec)
-    return Train(plan.round, selection, payload, dict(plan.settings), plan.deadline_s)
+    return Train(plan.round, selection, payload, dict(plan.settings), plan.deadline_s, plan.authorised)
 
 
 def plan_of(message: Train, client: int, spec: ModelSpec) -> Plan:
@@ -34,7 +34,7 @@ def plan_of(message: Train, client: int, spec: ModelSpec) -> Plan:
     payload = _decode(message.payload, spec, None)
     selection = decode_neurons(message.selection, spec) if message.selection else _selection_in(payload, spec)
     settings = {name: value for name, value in message.settings.items() if value is not None}
-    return Plan("train", message.round, client, selection, payload, settings, deadline_s=message.deadline_s)
+    return Plan("train", message.round, client, selection, payload, settings, message.authorised, message.deadline_s)
 
 
 def trained_message(reply: Reply, selection: NeuronSet | None, spec: ModelSpec, values: str, seconds: float) -> Trained:

@@ -6,7 +6,7 @@ its file into one of the learners, and written back after training.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -22,6 +22,7 @@ from edgefl.learners import GraphLearner, Learner, Samples
 from edgefl.partition import Indices
 from edgefl.runs import Journal
 from edgefl.spec import ModelSpec
+from edgefl.state_file import Kept
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Devices:
             self._idle.put(GraphLearner(Model(federation.graph, copy)))
 
     @contextmanager
-    def learner(self, params: Params) -> Iterator[Learner]:
+    def learner(self, params: Mapping[str, np.ndarray]) -> Iterator[Learner]:
         """A learner that holds a copy of `params`, for the length of the with block."""
         learner = self._idle.get()
         try:
@@ -86,11 +87,10 @@ class Devices:
 
     @contextmanager
     def local(self, client: int, untrained: Params) -> Iterator[Local]:
-        """The client with its personal model and private values, or `untrained` if it has never trained."""
-        saved = self._journal.load_local(client)
-        params, private = (untrained, {}) if saved is None else saved
+        """The client with what it keeps; its model is `untrained` if it has never trained, or keeps none."""
+        kept = self._journal.load_local(client) or Kept({}, {}, {})
         split = self._federation.clients[client]
-        with self.learner(params) as learner:
+        with self.learner(kept.params or untrained) as learner:
             yield Local(
                 client,
                 self._federation.seed,
@@ -100,5 +100,6 @@ class Devices:
                 split.train,
                 split.validation,
                 split.test,
-                private,
+                kept.private,
+                kept.arrays,
             )

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from edgefl import state_file
 from edgefl.algorithms.base import State
 from edgefl.assemble import assemble
 from edgefl.errors import RunError
@@ -52,7 +53,7 @@ def difference(ours: State, theirs: State) -> str | None:
     for name in sorted(ours.values.keys() | theirs.values.keys()):
         if ours.values.get(name) != theirs.values.get(name):
             return f"{name} is {ours.values.get(name)} in the run and {theirs.values.get(name)} in the replay"
-    mine, other = _flat(ours), _flat(theirs)
+    mine, other = _contiguous(ours), _contiguous(theirs)
     if mine.keys() != other.keys():
         return f"{sorted(mine.keys() ^ other.keys())[0]} is in one of them only"
     for name, array in mine.items():
@@ -64,9 +65,5 @@ def difference(ours: State, theirs: State) -> str | None:
     return None
 
 
-def _flat(state: State) -> dict[str, Any]:
-    return {
-        f"{group}/{name}": np.ascontiguousarray(array)
-        for group, params in state.arrays.items()
-        for name, array in params.items()
-    }
+def _contiguous(state: State) -> dict[str, Any]:
+    return {name: np.ascontiguousarray(array) for name, array in state_file.flat(state.arrays).items()}

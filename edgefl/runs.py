@@ -3,7 +3,7 @@
     RUN/run.json                       the experiment: what is run, on which data, from which seed
     RUN/<method>/commit.json           the last committed round; this file alone decides what counts
     RUN/<method>/server/000010.safetensors          the server's arrays after round 10
-    RUN/<method>/clients/0007/000004.safetensors    client 7 after round 4: its model, private values as JSON metadata
+    RUN/<method>/clients/0007/000004.safetensors    what client 7 keeps after round 4, private values as JSON metadata
     RUN/<method>/metrics.jsonl         one line per round
     RUN/<method>/lock                  held by the process that runs it, so that a second one is refused
 
@@ -16,19 +16,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import safetensors.numpy
 
 from edgefl import state_file
 from edgefl.algorithms.base import State
 from edgefl.durable import load_arrays, lock, sync, write_atomically
 from edgefl.errors import RunError
-from edgefl.graph import Params
+from edgefl.state_file import Kept
 
 COMMIT = "commit.json"
 METRICS = "metrics.jsonl"
@@ -80,19 +79,19 @@ class Journal:
         """True once the client has been saved."""
         return client in self._tags
 
-    def load_local(self, client: int) -> tuple[Params, dict[str, Any]] | None:
-        """A client's model and private values after its last training; None if it has never trained."""
+    def load_local(self, client: int) -> Kept | None:
+        """What a client keeps after its last training; None if it has never trained."""
         tag = self._tags.get(client)
         if tag is None:
             return None
-        params, metadata = load_arrays(self._client_file(client, tag))
-        return params, json.loads(metadata["private"])
+        arrays, metadata = load_arrays(self._client_file(client, tag))
+        return Kept.of(arrays, json.loads(metadata["private"]))
 
-    def save_local(self, client: int, round: int, params: Mapping[str, np.ndarray], private: dict[str, Any]) -> None:
-        """Writes a client's model and private values under the tag of this round. Not durable before `commit`."""
+    def save_local(self, client: int, round: int, kept: Kept) -> None:
+        """Writes what a client keeps under the tag of this round. Not durable before `commit`."""
         file = self._client_file(client, round)
         file.parent.mkdir(exist_ok=True)
-        file.write_bytes(safetensors.numpy.save(dict(params), {"private": json.dumps(private)}))
+        file.write_bytes(safetensors.numpy.save(kept.flat(), {"private": json.dumps(kept.private)}))
         superseded = self._client_file(client, self._tags.get(client, -1))
         if superseded in self._unsynced:
             self._unsynced.discard(superseded)

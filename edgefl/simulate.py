@@ -23,6 +23,7 @@ from edgefl.metrics import ClientRound, round_line
 from edgefl.participation import TRAINED, Participation
 from edgefl.runs import Journal
 from edgefl.spec import ModelSpec
+from edgefl.state_file import Kept
 
 
 @dataclass(frozen=True)
@@ -144,8 +145,9 @@ class _Simulation:
             seconds = time.perf_counter() - started
             up = trained_message(reply, received.selection, self.spec, self.settings.values, seconds)
             answer = read_answer(up, plan, self.spec)
-            if (answer.reply is not None or logged == "late") and self.algorithm.keeps_model:
-                self.journal.save_local(plan.client, plan.round, local.learner.params, local.private)
+            if (answer.reply is not None or logged == "late") and self.algorithm.keeps_state:
+                params = local.learner.params if self.algorithm.keeps_model else {}
+                self.journal.save_local(plan.client, plan.round, Kept(params, local.private, local.arrays))
                 self.evaluator.forget(plan.client)
         record = ClientRound.answered(plan, down, up, answer)
         if logged == "late":

@@ -1,30 +1,61 @@
-"""The state of a method's server as a file: its named sets of arrays, as safetensors. Not its plain values.
+"""Named sets of arrays as a file, as safetensors: the state of a method's server, and what a client keeps.
 
-An array is named "set/parameter". Writing is the caller's, who knows when it must be durable.
+Not their plain values. An array is named "set/parameter". Writing is the caller's, who knows when it must be durable.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import safetensors.numpy
 
-from edgefl.algorithms.base import State
+from edgefl.algorithms.base import MODEL, State
 from edgefl.durable import load_arrays
 from edgefl.graph import Params
 
 
+class Kept(NamedTuple):
+    """What a client keeps between rounds: its model, empty where the method keeps none; its private plain values; and
+    its private sets of arrays.
+    """
+
+    params: Mapping[str, np.ndarray]
+    private: dict[str, Any]
+    arrays: dict[str, Params]
+
+    def flat(self) -> dict[str, np.ndarray]:
+        """All arrays, by the names they have in a file."""
+        return flat({MODEL: self.params, **self.arrays})
+
+    @staticmethod
+    def of(arrays: Mapping[str, np.ndarray], private: dict[str, Any]) -> Kept:
+        """The inverse of `flat`, with these private values."""
+        found = sets(arrays)
+        return Kept(found.pop(MODEL, {}), private, found)
+
+
 def pack(state: State) -> bytes:
     """The arrays of a state as the content of a file."""
-    arrays = {f"{group}/{name}": a for group, params in state.arrays.items() for name, a in params.items()}
-    return safetensors.numpy.save(arrays)
+    return safetensors.numpy.save(flat(state.arrays))
 
 
 def load(file: Path, values: dict[str, Any]) -> State:
     """The state with the arrays of a file and these plain values. Raises RunError if it is missing or corrupt."""
-    arrays: dict[str, Params] = {}
-    for name, array in load_arrays(file)[0].items():
+    return State(sets(load_arrays(file)[0]), values)
+
+
+def flat(arrays: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The arrays of all sets, by the names they have in a file."""
+    return {f"{group}/{name}": array for group, params in arrays.items() for name, array in params.items()}
+
+
+def sets(arrays: Mapping[str, np.ndarray]) -> dict[str, Params]:
+    """The inverse of `flat`; a set without arrays is lost."""
+    found: dict[str, Params] = {}
+    for name, array in arrays.items():
         group, _, parameter = name.partition("/")
-        arrays.setdefault(group, {})[parameter] = array
-    return State(arrays, values)
+        found.setdefault(group, {})[parameter] = array
+    return found

@@ -37,7 +37,7 @@ class OpenRound:
         if client not in self._requests:
             self._requests[client] = train_message(self._plans[client], self._task.spec, self._values)
         kept = self._requests[client]
-        return Train(kept.round, kept.selection, kept.payload, kept.settings, deadline_s)
+        return Train(kept.round, kept.selection, kept.payload, kept.settings, deadline_s, kept.authorised)
 
     def limit(self, task: Task, client: int) -> None:
         """A planned client has declared its capacity, which is in `task`: its plan is made again."""
@@ -55,8 +55,9 @@ class OpenRound:
         return Judged(self.number, client, outcome, reason[:LONGEST_TEXT], message)  # type: ignore[arg-type]
 
     def is_complete(self, quorum: int | None) -> bool:
-        """True if every planned client has been judged, or `quorum` of them accepted."""
-        accepted = sum(answer.reply is not None for _, answer in self.answers.values())
+        """True if every planned client has been judged, or `quorum` of the authorised ones accepted."""
+        replied = [client for client, (_, answer) in self.answers.items() if answer.reply is not None]
+        accepted = sum(self._plans[client].authorised for client in replied)
         return len(self.answers) == len(self.clients) or (quorum is not None and accepted >= quorum)
 
     def close(self, seconds: float) -> tuple[State, dict[str, Any]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Rules:
     """What a coordinator goes by.
 
-    quorum                 accepted replies that close a round; None: a reply of every planned client
+    quorum                 accepted replies of authorised clients that close a round; None: a reply of every planned one
     deadline_s             after which a round closes whoever has replied; None: never
     evaluation_deadline_s  the same for an evaluation, which else waits for every enrolled client
     wait_for               enrolled clients before round 1

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from edgefl import codec, rng
-from edgefl.algorithms import FedAvg, FedSPU, LocalOnly
+from edgefl.algorithms import FedAvg, FedSPU, FedUmf, LocalOnly
 from edgefl.algorithms.base import MODEL, Algorithm, Plan, Reply, State, Task
 from edgefl.codec import Sizes
 from edgefl.exchange import (
@@ -52,13 +52,14 @@ def over_the_wire(message: Any) -> Any:
         FedSPU(per_round=4, first_state="current_global"),
         FedAvg(per_round=4),
         LocalOnly(per_round=4),
+        FedUmf(per_round=2),
     ],
-    ids=["ids in the payload", "ids beside a whole payload", "no neurons", "no payload"],
+    ids=["ids in the payload", "ids beside a whole payload", "no neurons", "no payload", "not all authorised"],
 )
 def test_a_plan_arrives_as_it_was_made(algorithm: Algorithm) -> None:
     for plan in plans(algorithm):
         message = over_the_wire(train_message(plan, SPEC, "float32"))
-        assert plan_of(message, plan.client, SPEC) == replace(plan, reply_expected=True)
+        assert plan_of(message, plan.client, SPEC) == plan
 
 
 def test_ids_are_sent_once() -> None:
@@ -165,7 +166,7 @@ def test_sizes_count_the_ids_beside_the_payload_as_index() -> None:
 def test_an_evaluation_brings_the_exact_global_model(algorithm: Algorithm, personal: bool) -> None:
     message = evaluate_message(3, algorithm, algorithm.start(TASK, PARAMS), SPEC)
     assert (message.round, message.personal) == (3, personal)
-    arrived = plan_of(messages.Train(3, b"", message.payload, {}, None), 0, SPEC).payload[MODEL]
+    arrived = plan_of(messages.Train(3, b"", message.payload, {}, None, True), 0, SPEC).payload[MODEL]
     assert arrived == take(PARAMS, SPEC, None)
 
 

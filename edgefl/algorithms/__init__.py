@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from edgefl.algorithms.base import Algorithm
 from edgefl.algorithms.fedavg import FedAvg
 from edgefl.algorithms.fedspu import PRESETS, FedSPU
+from edgefl.algorithms.fedumf import FedUmf
 from edgefl.algorithms.local import LocalOnly
 
 METHODS: dict[str, Algorithm] = {
@@ -16,6 +17,7 @@ METHODS: dict[str, Algorithm] = {
     "fedspu-es": FedSPU(es=True),
     "fedavg": FedAvg(),
     "local": LocalOnly(),
+    "fedumf": FedUmf(),
 }
 
 
@@ -71,4 +73,15 @@ def _describe(kind: Any) -> str:
     return {int: "an integer", float: "a number"}.get(kind, str(kind))
 
 
-__all__ = ["METHODS", "PRESETS", "Algorithm", "FedAvg", "FedSPU", "LocalOnly", "build", "parse", "settings_of"]
+__all__ = [
+    "METHODS",
+    "PRESETS",
+    "Algorithm",
+    "FedAvg",
+    "FedSPU",
+    "FedUmf",
+    "LocalOnly",
+    "build",
+    "parse",
+    "settings_of",
+]

@@ -50,7 +50,11 @@ class State:
 
 @dataclass(frozen=True)
 class Plan:
-    """The server's message to one client for one round."""
+    """The server's message to one client for one round.
+
+    authorised  its answer carries what it trained; a client that is not trains as well, keeps what came of it in its
+                private state, and answers without a payload
+    """
 
     kind: Literal["train", "evaluate"]
     round: int
@@ -59,7 +63,6 @@ class Plan:
     payload: Mapping[str, Update] = field(default_factory=dict)
     settings: Mapping[str, float | int | str | bool] = field(default_factory=dict)
     authorised: bool = True
-    reply_expected: bool = True
     deadline_s: float | None = None
 
 
@@ -83,6 +86,7 @@ class Local:
 
     data     all samples the client can read; train, validation and test are int32 indices into them
     private  plain JSON values that persist between rounds and never leave the device
+    arrays   named sets of arrays that do so too, beside the model; `model` is none of the names
     """
 
     client: int
@@ -94,6 +98,7 @@ class Local:
     validation: NDArray[np.int32]
     test: NDArray[np.int32]
     private: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, Params] = field(default_factory=dict)
 
 
 class Tally:
@@ -109,10 +114,12 @@ class Algorithm(ABC):
     """A federated method: a frozen dataclass whose fields are the hyper-parameters, with five verbs.
 
     keeps_model  the client keeps a personal model between rounds, which is what is evaluated
+    keeps_state  it keeps private values or arrays, with or without a model; always true where it keeps a model
     """
 
     name: ClassVar[str]
     keeps_model: ClassVar[bool]
+    keeps_state: ClassVar[bool]
 
     @abstractmethod
     def start(self, task: Task, initial: Params) -> State:
@@ -149,8 +156,9 @@ def refuse(plan: Plan, reply: Reply) -> str | None:
     expected = b"" if plan.selection is None else plan.selection.hash()
     if reply.selection_hash != expected:
         return f"{who} has selection hash {reply.selection_hash.hex() or 'none'}; expected {expected.hex() or 'none'}"
-    if reply.payload.keys() != plan.payload.keys() and (reply.payload or reply.status != "stopped"):
-        return f"{who} has payloads {sorted(reply.payload)}; expected {sorted(plan.payload)}"
+    due = plan.payload.keys() if plan.authorised else set()
+    if reply.payload.keys() != due and (reply.payload or reply.status != "stopped"):
+        return f"{who} has payloads {sorted(reply.payload)}; expected {sorted(due)}"
     if reply.payload and (reply.examples < 1 or reply.steps < 1):
         return f"{who} has {reply.examples} examples and {reply.steps} steps; expected at least 1"
     for payload, update in reply.payload.items():

@@ -1,4 +1,4 @@
-"""Federated averaging: every client trains the whole model, the server averages by samples. Source: ALGORITHMS 7.2.
+"""Federated averaging: every client trains the whole model, the server averages. Source: ALGORITHMS 7.2.
 
 It is FedSPU at p = 1 without personal models: nothing persists on the client.
 """
@@ -6,40 +6,26 @@ It is FedSPU at p = 1 without personal models: nothing persists on the client.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from edgefl.algorithms.base import (
-    MODEL,
-    Algorithm,
-    Local,
-    Plan,
-    Reply,
-    State,
-    Tally,
-    Task,
-    check_sgd,
-    minibatches,
-    sample_clients,
-)
+from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, sample_clients
+from edgefl.algorithms.training import Training
 from edgefl.graph import Params
-from edgefl.learners.base import SGD
 from edgefl.update import put, take
 
 
 @dataclass(frozen=True)
-class FedAvg(Algorithm):
-    """w^{t+1} = sum n_k w_k / sum n_k over the clients that reported."""
+class FedAvg(Training):
+    """w^{t+1} = sum n_k w_k / sum n_k over the clients that reported.
+
+    weight  average by 'samples' (n_k), or 'uniform' (every n_k counts as 1)
+    """
 
     name: ClassVar[str] = "fedavg"
     keeps_model: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = False
 
-    per_round: int = 10
-    epochs: int = 5
-    batch: int = 16
-    lr: float = 0.05
-
-    def __post_init__(self) -> None:
-        check_sgd(self.per_round, self.epochs, self.batch, self.lr)
+    weight: Literal["samples", "uniform"] = "samples"
 
     def start(self, task: Task, initial: Params) -> State:
         return State({MODEL: initial})
@@ -51,15 +37,15 @@ class FedAvg(Algorithm):
 
     def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
         if MODEL in reply.payload:
-            tally.mean.add(reply.client, reply.payload[MODEL], reply.examples)
+            weight = reply.examples if self.weight == "samples" else 1
+            tally.mean.add(reply.client, reply.payload[MODEL], weight)
 
     def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
         return State({MODEL: tally.mean.over(state.arrays[MODEL])})
 
     def train(self, local: Local, plan: Plan) -> Reply:
         put(local.learner.params, plan.payload[MODEL])
-        batches = minibatches(local, plan.round, self.epochs, self.batch)
-        fit = local.learner.fit(local.data, batches, SGD(self.lr))
+        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round))
         return Reply(
             plan.round,
             plan.client,

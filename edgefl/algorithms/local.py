@@ -30,6 +30,7 @@ class LocalOnly(Algorithm):
 
     name: ClassVar[str] = "local"
     keeps_model: ClassVar[bool] = True
+    keeps_state: ClassVar[bool] = True
 
     per_round: int = 10
     epochs: int = 5
@@ -44,7 +45,7 @@ class LocalOnly(Algorithm):
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
-        return [Plan("train", round, client, reply_expected=False) for client in chosen]
+        return [Plan("train", round, client) for client in chosen]
 
     def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
         """Nothing arrives, nothing is folded."""

@@ -103,6 +103,7 @@ class Train(Message, frozen=True):
     selection  the active neurons (codec.encode_neurons) where the payload does not carry them itself, or empty
     settings   what else the method tells this client
     deadline_s seconds from now after which the round closes without the reply; None: never
+    authorised whether the reply carries what was trained; a device that may not send it answers without a payload
     """
 
     round: Round
@@ -110,6 +111,7 @@ class Train(Message, frozen=True):
     payload: Payload
     settings: Annotated[dict[Name, Plain], Meta(max_length=64)]
     deadline_s: float | None
+    authorised: bool
 
 
 class Trained(Message, frozen=True):

@@ -135,7 +135,7 @@ def test_local_sends_nothing_and_trains_in_place() -> None:
     plans = algorithm.plan(TASK, state, 1)
     local = device(plain(), plans[0].client)
     reply = algorithm.train(local, plans[0])
-    assert all(not plan.payload and not plan.reply_expected for plan in plans)
+    assert all(not plan.payload for plan in plans)
     assert not reply.payload
     assert not same_bits(copied(local.learner.params), INITIAL)
 

@@ -10,7 +10,7 @@ import pytest
 from device_server import ScriptedServer, converse
 
 from edgefl import rng
-from edgefl.algorithms import FedAvg, FedSPU, LocalOnly
+from edgefl.algorithms import FedAvg, FedSPU, FedUmf, LocalOnly
 from edgefl.algorithms.base import Algorithm, Task
 from edgefl.device import Device, Profile, World
 from edgefl.exchange import evaluate_message, train_message
@@ -29,6 +29,7 @@ METHODS: dict[str, Algorithm] = {
     "fedspu-code": FedSPU(keep=EXPERIMENT.keep, per_round=2, epochs=1, first_state="current_global"),
     "fedavg": FedAvg(per_round=2, epochs=1),
     "local": LocalOnly(per_round=2, epochs=1),
+    "fedumf": FedUmf(per_round=1, epochs=1, lr_decay=0.5),
 }
 
 

@@ -93,7 +93,8 @@ class Phone:
         self.private: dict[str, Any] = {}
         self.round = 0  # the last one that was acknowledged
         self.pending: Trained | None = None
-        self._after: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+        self.arrays: dict[str, Any] = {}
+        self._after: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] = {}, {}, {}
         self.deferred: list[Message] = []
         self.finished = False
 
@@ -116,7 +117,7 @@ class Phone:
     def _acknowledge(self, verdict: Verdict) -> list[Trained | Evaluated]:
         if self.pending is not None and self.pending.round == verdict.round:
             if verdict.outcome != "refused":
-                self.model, self.private = self._after
+                self.model, self.private, self.arrays = self._after
             self.round, self.pending = verdict.round, None
         deferred, self.deferred = self.deferred, []
         return [answer for message in deferred for answer in self.receive(message)]
@@ -125,7 +126,7 @@ class Phone:
         local = self._local(self.model)
         plan = plan_of(message, self.client, SPEC)
         reply = self.method.train(local, plan)
-        self._after = local.learner.params, local.private
+        self._after = local.learner.params, local.private, local.arrays
         self.pending = trained_message(reply, plan.selection, SPEC, "float32", 0.5)
         return self.pending
 
@@ -143,11 +144,11 @@ class Phone:
         learner = GraphLearner(Model(GRAPH, {name: value.copy() for name, value in params.items()}))
         split = FEDERATION.clients[self.client]
         parts = split.train, split.validation, split.test
-        return Local(self.client, 1, SPEC, learner, FEDERATION.data, *parts, dict(self.private))
+        return Local(self.client, 1, SPEC, learner, FEDERATION.data, *parts, dict(self.private), dict(self.arrays))
 
 
 def _as_train(message: Evaluate) -> Train:
-    return Train(message.round, b"", message.payload, {}, None)
+    return Train(message.round, b"", message.payload, {}, None, True)
 
 
 def _scores(local: Local) -> Scores:

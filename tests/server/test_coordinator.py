@@ -79,7 +79,7 @@ def coordinator(
 
 
 def train(round: int, deadline_s: float | None = None) -> Train:
-    return Train(round, b"", {}, {}, deadline_s)
+    return Train(round, b"", {}, {}, deadline_s, True)
 
 
 def trained(round: int, examples: int = 5, loss: float = 0.5) -> Trained:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from served import CLIENTS, FEDERATION, METHOD, RULES, World
 
-from edgefl.algorithms import FedAvg, FedSPU
+from edgefl.algorithms import FedAvg, FedSPU, FedUmf
 from edgefl.algorithms.base import State
 from edgefl.errors import RunError
 from edgefl.participation import Participation
@@ -19,7 +20,9 @@ from edgefl.replay import difference
 from edgefl.runs import Journal
 from edgefl.server import history
 from edgefl.simulate import Settings, simulate
+from edgefl.state_file import flat
 
+FUSION = FedUmf(per_round=2, epochs=1, batch=4, lr=0.1, lr_decay=0.5)
 TIMED = replace(RULES, deadline_s=10.0, evaluation_deadline_s=5.0, wait_for=1)
 
 
@@ -41,7 +44,13 @@ def check_replay(world: World, path: Path) -> None:
     for phone in world.phones:
         saved = journal.load_local(phone.client)
         if saved is not None:
-            assert {n: v.tobytes() for n, v in phone.model.items()} == {n: v.tobytes() for n, v in saved[0].items()}
+            assert not saved.params or as_bytes(phone.model) == as_bytes(saved.params)
+            assert phone.private == saved.private
+            assert as_bytes(flat(phone.arrays)) == as_bytes(flat(saved.arrays))
+
+
+def as_bytes(params: Mapping[str, Any]) -> dict[str, bytes]:
+    return {name: value.tobytes() for name, value in params.items()}
 
 
 def outcomes(world: World) -> dict[tuple[int, int], str | None]:
@@ -88,13 +97,42 @@ def test_a_quorum_closes_a_round_and_later_replies_are_late(tmp_path: Path) -> N
     check_replay(world, tmp_path / "replay")
 
 
+def test_a_quorum_counts_the_authorised_alone(tmp_path: Path) -> None:
+    """A round of one authorised client and three that are not ends with the reply of the one, whoever came before."""
+    world = World(tmp_path / "run", replace(FUSION, per_round=1), replace(RULES, quorum=1))
+    world.finish()
+    assert world.done
+    for line in history.metrics(world.path):
+        assert sum(record["up"] > 0 and record["status"] == "on" for record in line["clients"]) == 1
+    check_replay(world, tmp_path / "replay")
+
+
+def test_a_client_that_was_away_has_nothing_to_fuse(tmp_path: Path) -> None:
+    """Client 3 first connects in round 2, of three; the others' fusions are as in the log's replay."""
+    world = World(tmp_path / "run", FUSION, TIMED)
+    world.dead = {3}
+    while world.coordinator.round < 1:
+        steps = world.steps()
+        if steps:
+            steps[0]()
+        else:
+            world.wait()
+    world.dead = set()
+    world.finish()
+    found = outcomes(world)
+    assert [found[round, 3] for round in (1, 2)] == [None, "accepted"]
+    check_replay(world, tmp_path / "replay")
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_run_with_any_faults_is_replayed_from_its_log(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Deliveries in any order, deadlines at any time, dead clients, capacities, lost connections, server crashes."""
-    method = data.draw(st.sampled_from([METHOD, replace(METHOD, es=True, lr=0.5), FedAvg(per_round=2, epochs=1)]))
+    method = data.draw(
+        st.sampled_from([METHOD, replace(METHOD, es=True, lr=0.5), FedAvg(per_round=2, epochs=1), FUSION])
+    )
     rules = replace(TIMED, quorum=data.draw(st.sampled_from([None, 1, 2])))
     folder = tmp_path_factory.mktemp("world")
     world = World(folder / "run", method, rules)

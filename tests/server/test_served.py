@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from served import CLIENTS, METHOD, RULES, World, simulated
 
-from edgefl.algorithms import FedAvg, LocalOnly
+from edgefl import state_file
+from edgefl.algorithms import FedAvg, FedUmf, LocalOnly
 from edgefl.algorithms.base import Algorithm, State
 from edgefl.runs import Journal
 from edgefl.server import history
@@ -24,6 +27,7 @@ METHODS = {
     "current_global": replace(METHOD, first_state="current_global", weight="batches"),
     "fedavg": FedAvg(**OPTIONS),
     "local": LocalOnly(**OPTIONS),
+    "fedumf": FedUmf(**{**OPTIONS, "per_round": 1}, lr_decay=0.5, momentum=0.5),
 }
 
 
@@ -35,6 +39,10 @@ def without_times(value: Any) -> Any:
 
 def bits(state: State) -> dict[str, bytes]:
     return {f"{name}/{p}": array.tobytes() for name, params in state.arrays.items() for p, array in params.items()}
+
+
+def as_bytes(params: Mapping[str, np.ndarray]) -> dict[str, bytes]:
+    return {name: value.tobytes() for name, value in params.items()}
 
 
 class Expected:
@@ -56,10 +64,9 @@ class Expected:
         assert without_times(history.metrics(world.path)) == json.loads(json.dumps(without_times(self.lines)))
         for phone, mine in zip(world.phones, self.models, strict=True):
             if mine is not None:
-                assert {name: value.tobytes() for name, value in phone.model.items()} == {
-                    name: value.tobytes() for name, value in mine[0].items()
-                }
-                assert phone.private == mine[1]
+                assert not mine.params or as_bytes(phone.model) == as_bytes(mine.params)
+                assert phone.private == mine.private
+                assert as_bytes(state_file.flat(phone.arrays)) == as_bytes(state_file.flat(mine.arrays))
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ WELCOME = Welcome(
 )
 THIRD = -(-len(MODEL) // 3)
 CHUNKS = [ModelChunk(at, MODEL[at : at + THIRD]) for at in range(0, len(MODEL), THIRD)]
-TRAIN = Train(1, b"ids", {"model": b"w" * 200, "control": b"c" * 5}, {"keep": 0.6}, 30.0)
+TRAIN = Train(1, b"ids", {"model": b"w" * 200, "control": b"c" * 5}, {"keep": 0.6}, 30.0, False)
 TRAINED = Trained(1, {"model": b"v" * 200}, b"12345678", 100, 7, "on", {"loss": 0.25}, 1.5)
 VERDICT = Verdict(1, "accepted", "")
 EVALUATE = Evaluate(1, True, {"model": b"w" * 300})
