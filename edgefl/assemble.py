@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from edgefl import models, partition, rng
 from edgefl.algorithms import Algorithm, FedSPU
@@ -13,7 +14,17 @@ from edgefl.federation import Federation, split
 from edgefl.learners import Samples
 from edgefl.partition import Indices
 
-PARTITIONS = "iid, dirichlet:ALPHA, dirichlet-classes:ALPHA or group"
+PARTITIONS = (
+    "iid, dirichlet:ALPHA, dirichlet:ALPHA:SIGMA, lognormal:SIGMA, dirichlet-classes:ALPHA, shards:BLOCKS, "
+    "classes:K or group"
+)
+SCHEMES: dict[str, tuple[Callable[..., list[Indices]], tuple[type, ...]]] = {  # and the types of their parameters
+    "lognormal": (partition.lognormal, (float,)),
+    "dirichlet": (partition.dirichlet, (float, float)),
+    "dirichlet-classes": (partition.dirichlet_classes, (float,)),
+    "shards": (partition.shards, (int,)),
+    "classes": (partition.few_classes, (int,)),
+}
 MODEL_OF_SHAPE = {
     (1, 8, 8): "digits_cnn",
     (1, 28, 28): "fedspu_emnist",
@@ -42,19 +53,26 @@ def assemble(experiment: Experiment, data_dir: str | os.PathLike[str] | None = N
 def deal(data: DataSet, how: str, clients: int, seed: int) -> list[Indices]:
     """Every client's examples under a partition named as on the command line. Raises ValueError for another name."""
     stream = rng.stream(seed, rng.PARTITION)
-    kind, _, parameter = how.partition(":")
-    if kind == "iid" and not parameter:
+    if how == "iid":
         return partition.iid(data.y, clients, stream)
-    if kind == "group" and not parameter:
+    if how == "group":
         if data.groups is None:
             raise ValueError(f"partition=group with data={data.name}, which has no groups; expected {PARTITIONS}")
         return partition.by_group(data.groups, clients, stream)
+    scheme, parameters = _scheme(how)
+    return scheme(data.y, clients, stream, *parameters)
+
+
+def _scheme(how: str) -> tuple[Callable[..., list[Indices]], list[Any]]:
+    """The partition that "name:parameter:..." stands for, and its parameters; the second of Dirichlet may lack."""
+    kind, *texts = how.split(":")
     try:
-        alpha = float(parameter)
-        form = {"dirichlet": partition.dirichlet, "dirichlet-classes": partition.dirichlet_classes}[kind]
+        scheme, types = SCHEMES[kind]
+        if not 1 <= len(texts) <= len(types):
+            raise ValueError(len(texts))
+        return scheme, [parse(text) for parse, text in zip(types, texts, strict=False)]
     except (KeyError, ValueError):
         raise ValueError(f"partition={how}; expected {PARTITIONS}") from None
-    return form(data.y, clients, stream, alpha)
 
 
 def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> None:

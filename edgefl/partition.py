@@ -1,4 +1,4 @@
-"""Which client owns which example: IID, two Dirichlet forms, shards, by group; and each client's own split.
+"""Which client owns which example: IID, two Dirichlet forms, shards, few classes, by group; and a client's own split.
 
 Everything is a function of labels and a stream: no files, no images. Shares are lists with one sorted int32 array of
 example indices per client; no example is in two of them. Sources are named at each function.
@@ -20,14 +20,39 @@ Indices = npt.NDArray[np.int32]
 _ATTEMPTS = 1000
 
 
+def lognormal_sizes(total: int, clients: int, stream: Stream, sigma: float) -> list[int]:
+    """How many examples every client gets, in proportions ~ LogNormal(0, sigma), rounded down; client 0 the remainder.
+
+    Raises  ValueError unless 0 <= sigma < inf, or if a client is left without an example.
+    Source  Acar et al., public code of FedDyn, also used by FedDC; sigma = 0.3 there.
+    """
+    if not 0 <= sigma < np.inf:
+        raise ValueError(f"sigma={sigma}; expected 0 <= sigma < inf")
+    shares = np.exp(sigma * stream.legacy().standard_normal(clients))
+    sizes = (shares / shares.sum() * total).astype(int)
+    sizes[0] += total - sizes.sum()
+    if sizes.min() < 1:
+        raise ValueError(f"sigma={sigma}, clients={clients}: a client gets 0 of {total} examples; expected at least 1")
+    return [int(size) for size in sizes]
+
+
+def lognormal(labels: Labels, clients: int, stream: Stream, sigma: float) -> list[Indices]:
+    """IID labels and log-normal sizes. Every example is used. Raises ValueError as `lognormal_sizes` does."""
+    _check(labels, clients)
+    ends = np.cumsum(lognormal_sizes(len(labels), clients, stream, sigma))
+    return [_sorted(part) for part in np.split(stream.permutation(len(labels)), ends[:-1])]
+
+
 def iid(labels: Labels, clients: int, stream: Stream) -> list[Indices]:
     """A random permutation cut into equal slices (sizes differ by at most one). Every example is used."""
     _check(labels, clients)
     return [_sorted(part) for part in np.array_split(stream.permutation(len(labels)), clients)]
 
 
-def dirichlet(labels: Labels, clients: int, stream: Stream, alpha: float) -> list[Indices]:
+def dirichlet(labels: Labels, clients: int, stream: Stream, alpha: float, sigma: float | None = None) -> list[Indices]:
     """Client-prior form: every client gets n // clients examples, with class proportions q_k ~ Dir(alpha).
+
+    sigma   of log-normal sizes in place of equal ones; then no example is left over
 
     A random client that is not full draws a class from its q_k and takes that class's next example, until all are full.
     Published code redraws while the class is used up, which can loop for ever; drawing from q_k restricted to the
@@ -40,10 +65,11 @@ def dirichlet(labels: Labels, clients: int, stream: Stream, alpha: float) -> lis
     pools = [list(pool) for pool in _shuffled_classes(labels, stream)]
     prior = _dirichlet(alpha, clients, len(pools), stream)
     cumulative = _restricted_cumulative(prior, pools)
-    size = len(labels) // clients
+    equal = [len(labels) // clients] * clients
+    sizes = equal if sigma is None else lognormal_sizes(len(labels), clients, stream, sigma)
     shares: list[list[int]] = [[] for _ in range(clients)]
     unfilled = list(range(clients))
-    chance = stream.uniform(2 * size * clients).tolist()
+    chance = stream.uniform(2 * sum(sizes)).tolist()
     for pick, draw in zip(chance[::2], chance[1::2], strict=True):
         at = int(pick * len(unfilled))
         client = unfilled[at]
@@ -51,7 +77,7 @@ def dirichlet(labels: Labels, clients: int, stream: Stream, alpha: float) -> lis
         shares[client].append(pools[chosen].pop())
         if not pools[chosen]:
             cumulative = _restricted_cumulative(prior, pools)
-        if len(shares[client]) == size:
+        if len(shares[client]) == sizes[client]:
             unfilled[at] = unfilled[-1]
             unfilled.pop()
     return [_sorted(share) for share in shares]
@@ -98,6 +124,52 @@ def shards(labels: Labels, clients: int, stream: Stream, per_client: int = 2) ->
     cut = np.array_split(np.argsort(labels, kind="stable"), blocks)
     dealt = stream.permutation(blocks).reshape(clients, per_client)
     return [_sorted(np.concatenate([cut[block] for block in mine])) for mine in dealt]
+
+
+def class_lists(classes: int, clients: int, stream: Stream, per_client: int) -> list[list[int]]:
+    """The classes of every client: `per_client` distinct ones, drawn uniformly, sorted.
+
+    If a class is drawn by nobody, the first classes // 2 clients get consecutive pairs of a permutation of all classes
+    instead, whatever `per_client` is; the first of them gets three where their number is odd.
+    Raises  ValueError unless 1 <= per_client <= classes, or if there are too few clients for the pairs.
+    Source  PFLEGO, public code.
+    """
+    if not 1 <= per_client <= classes:
+        raise ValueError(f"per_client={per_client}; expected 1 <= per_client <= {classes} classes")
+    lists = [stream.sample(classes, per_client).tolist() for _ in range(clients)]
+    if len({held for mine in lists for held in mine}) == classes:
+        return lists
+    pairs = classes // 2
+    if not 1 <= pairs <= clients:
+        raise ValueError(f"clients={clients} leave some of {classes} classes to nobody; expected at least {pairs}")
+    order = stream.permutation(classes).tolist()
+    first = 2 + classes % 2
+    lists[:pairs] = [sorted(order[:first]), *(sorted(order[at : at + 2]) for at in range(first, classes, 2))]
+    return lists
+
+
+def round_robin(labels: Labels, lists: list[list[int]], stream: Stream) -> list[Indices]:
+    """Every class is shuffled and dealt one example at a time, in turn, to the clients that hold it, in client order.
+
+    Every example is used; the holders' counts of a class differ by at most one. Labels of a test set dealt with the
+    same lists give every client a test part of its own classes.
+    Raises  ValueError naming a class that no client holds.
+    Source  PFLEGO, public code.
+    """
+    shares: list[list[int]] = [[] for _ in lists]
+    for label, members in enumerate(_shuffled_classes(labels, stream)):
+        holders = [client for client, mine in enumerate(lists) if label in mine]
+        if len(members) and not holders:
+            raise ValueError(f"class {label} has {len(members)} examples and no client; expected one that holds it")
+        for turn, client in enumerate(holders):
+            shares[client].extend(members[turn :: len(holders)].tolist())
+    return [_sorted(share) for share in shares]
+
+
+def few_classes(labels: Labels, clients: int, stream: Stream, per_client: int) -> list[Indices]:
+    """Every client holds `per_client` classes (`class_lists`), dealt in turn (`round_robin`). Every example is used."""
+    _check(labels, clients)
+    return round_robin(labels, class_lists(int(labels.max()) + 1, clients, stream, per_client), stream)
 
 
 def by_group(groups: Labels, clients: int | None, stream: Stream) -> list[Indices]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefl.algorithms import METHODS, parse
+from edgefl.assemble import PARTITIONS
 from edgefl.errors import RunError
 from edgefl.experiment import SHARED, Experiment, defaults, preset
 from edgefl.models import NAMES
@@ -23,12 +24,12 @@ def add_experiment(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_what(what: argparse._ArgumentGroup) -> None:
-    what.add_argument("--method", action="append", help=f"of {', '.join(METHODS)}, separated by commas; default: all")
+    what.add_argument(
+        "--method", action="append", help=f"of {', '.join(METHODS)}, separated by commas; {_default('methods')}"
+    )
     what.add_argument("--data", help="data set; default: digits, which comes with the package")
     what.add_argument("--model", help=f"of {', '.join(NAMES)}; default: by the shape of the data")
-    what.add_argument(
-        "--partition", help=f"iid | dirichlet:ALPHA | dirichlet-classes:ALPHA | group; {_default('partition')}"
-    )
+    what.add_argument("--partition", help=f"{PARTITIONS}; {_default('partition')}")
     what.add_argument("--clients", type=int, help=_default("clients"))
     what.add_argument("--pool", action="store_true", help="merge the published test part into the clients' data")
     what.add_argument("--seed", type=int, help=_default("seed"))
