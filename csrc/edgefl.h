@@ -63,6 +63,9 @@ efl_int32 efl_threads(void);
 efl_status efl_set_threads(efl_int32 threads);
 /* Bytes of packing scratch held by all threads of this process. */
 efl_int64 efl_scratch_bytes(void);
+/* While a thread counts (on != 0), kernels that it calls get no scratch: those that need some return EFL_NO_MEMORY at once.
+ * Returns the most that one of them needed since the thread last began to count. Outputs of these calls are undefined. */
+efl_int64 efl_count_scratch(efl_int32 on);
 
 /* ---- batches ------------------------------------------------------------------------------------------------- */
 

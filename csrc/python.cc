@@ -139,6 +139,14 @@ PYBIND11_MODULE(_core, m) {
         throw py::value_error("set_threads: threads has value " + std::to_string(threads) + "; expected 1 to 1024");
     });
     m.def("scratch_bytes", [] { return efl_scratch_bytes(); });
+    m.def("scratch_needed", [](const std::string& name, const py::args& args) {
+        const Checked checked = make_call(find(name), args);
+        efl_count_scratch(1);
+        const efl_status status = checked.call();
+        const efl_int64 needed = efl_count_scratch(0);
+        if (status != EFL_NO_MEMORY) checked.raise_unless_ok(status);
+        return needed;
+    });
     m.def("compiler", [] { return std::string(COMPILER); });
 
     py::class_<Program>(m, "Program")

@@ -26,19 +26,17 @@ def training(name: str, batch: int, method: str = "fedspu", keep: float = 1.0, e
 def test_training_stays_under_the_bar_and_holds_what_exact_says(name: str, keep: float, bar: float) -> None:
     way = training(name, 16, keep=keep)
     learner, resident, peak = measure(way)
-    parts = dict(learner.parts)
-    assert parts.pop("scratch") >= 0
-    assert parts == estimate("exact", way).parts
-    assert sum(parts.values()) < resident.parts["training"]
+    assert learner.parts == estimate("exact", way).parts
+    assert learner.total < resident.parts["training"]
     assert resident.total <= peak.total < bar
 
 
 @linux
 def test_pflego_holds_what_exact_says() -> None:
     way = training("pflego_mlp", 50, "pflego", examples=120)
-    parts = dict(measure(way, ("learner",))[0].parts)
-    assert parts.pop("scratch") >= 0
-    assert parts == estimate("exact", way).parts
+    measured, exact = dict(measure(way, ("learner",))[0].parts), dict(estimate("exact", way).parts)
+    assert measured.pop("scratch") >= exact.pop("scratch")  # that of the features' larger batches remains
+    assert measured == exact
 
 
 @pytest.mark.parametrize(("name", "batch"), [("fedspu_emnist", 16), ("fedspu_cifar", 128)])

@@ -11,6 +11,11 @@ namespace {
 
 std::atomic<int64_t> total{0};
 
+int64_t whole_pages(int64_t bytes) {
+    const int64_t page = 4096;
+    return bytes > 0 ? (bytes + page - 1) / page * page : page;
+}
+
 struct Block {
     void* memory = nullptr;
     int64_t size = 0;
@@ -27,8 +32,7 @@ struct Block {
     void* at_least(int64_t bytes) {
         if (bytes <= size && memory) return memory;
         release();
-        const int64_t page = 4096;
-        const int64_t rounded = bytes > 0 ? (bytes + page - 1) / page * page : page;
+        const int64_t rounded = whole_pages(bytes);
         if (rounded < bytes || posix_memalign(&memory, 64, size_t(rounded))) {
             memory = nullptr;
             return nullptr;
@@ -40,12 +44,27 @@ struct Block {
 };
 
 thread_local Block own, shared;
+thread_local bool counting = false;
+thread_local int64_t counted = 0;
+
+void* give(Block& block, int64_t bytes) {
+    if (!counting) return block.at_least(bytes);
+    if (whole_pages(bytes) > counted) counted = whole_pages(bytes);
+    return nullptr;
+}
 
 }  // namespace
 
-void* scratch(int64_t bytes) { return own.at_least(bytes); }
-void* shared_scratch(int64_t bytes) { return shared.at_least(bytes); }
+void* scratch(int64_t bytes) { return give(own, bytes); }
+void* shared_scratch(int64_t bytes) { return give(shared, bytes); }
 
 }  // namespace efl
+
+extern "C" efl_int64 efl_count_scratch(efl_int32 on) {
+    const int64_t most = efl::counted;
+    efl::counting = on != 0;
+    if (on) efl::counted = 0;
+    return most;
+}
 
 extern "C" efl_int64 efl_scratch_bytes(void) { return efl::total.load(std::memory_order_relaxed); }

@@ -16,18 +16,14 @@ NOTES = {  # account or meter -> what its numbers are, in the order of the colum
     "pfeiffer2023": "outputs of all modules, state dict and all tensors with a gradient, as Pfeiffer et al. 2023 count",
     "paper": "weights, active gradients, active outputs and the input; at a batch of 1 it gives FedSPU's Figure 5",
     "bound": "weights, active gradients and what an exact backward pass reads: no buffers that come and go",
-    "exact": "what the native learner allocates: parameters, the peak of its arena, states and id lists",
-    "learner": "measured: what the learner held after training, with the kernels' packing memory",
+    "exact": "what the native learner allocates: parameters, arena's peak, states, id lists, packing memory",
+    "learner": "measured: what the learner held after training",
     "saved": "of exact: what is kept from the forward pass for the backward pass",
     "torch": "measured: what eager PyTorch keeps for the backward pass, nothing else; compare with `saved`",
     "resident": "measured: resident set of the whole process, with interpreter, numpy and 500 examples",
     "peak": "measured: the largest resident set of that process",
 }
-OUTSIDE = (
-    "interpreter, numpy and edgefl (about 34 MB resident)",
-    "the data set",
-    "the kernels' packing memory",
-)
+OUTSIDE = ("interpreter, numpy and edgefl (about 34 MB resident)", "the data set")
 
 
 class Row(NamedTuple):
@@ -101,7 +97,7 @@ def print_fit(
         f"{training.model}, {training.method}: the largest batch in {size(limit_bytes)} by the account exact",
         table,
         f"{_why(training.batch, chosen)}: {_parts(chosen.footprint)}.",
-        f"On top of that limit come {'; '.join(OUTSIDE)}.",
+        f"On top of that limit come {' and '.join(OUTSIDE)}.",
         *(f"{each.account}, {NOTES[each.account]}: {size(each.total)} ({_parts(each)})." for each in measured),
     )
 

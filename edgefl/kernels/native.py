@@ -10,9 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefl import _core
-from edgefl._core import Program, cap_isa, compiler, has_isa, isa, scratch_bytes, set_threads, threads
+from edgefl._core import Program, cap_isa, compiler, has_isa, isa, scratch_bytes, scratch_needed, set_threads, threads
 
-__all__ = ["Program", "cap_isa", "compiler", "has_isa", "isa", "scratch_bytes", "set_threads", "threads"]
+__all__ = [
+    "Program",
+    "cap_isa",
+    "compiler",
+    "has_isa",
+    "isa",
+    "scratch_bytes",
+    "scratch_needed",
+    "set_threads",
+    "threads",
+]
 
 Array = npt.NDArray[Any]
 Index = npt.NDArray[np.int32] | None  # sorted unique ids; None selects all

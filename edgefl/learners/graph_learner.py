@@ -32,8 +32,8 @@ class GraphLearner:
     model        copied; the model's own arrays are not touched
     backend      "native", "numba" or "reference"; None: kernels.backend chooses
     dtype        float32, or float64 with the reference backend (then samples must be uint8 or float64)
-    limit_bytes  what `memory` may come to without scratch: a pass that would exceed it is refused with
-                 MemoryLimitError before it allocates, and evaluation takes chunks that fit; None: no limit
+    limit_bytes  what `memory` may come to where no other learner runs: a pass that would exceed it is refused with
+                 MemoryLimitError before it allocates, and evaluation takes smaller chunks; None: no limit
     Raises       GraphError if the parameters do not fit the graph; BackendError for float64 on another backend;
                  MemoryLimitError if the parameters alone exceed the limit.
     """
@@ -214,7 +214,7 @@ class GraphLearner:
         if self._evaluation_batch is None:
             size, room, work = EVALUATION_BATCH, EVALUATION_ARENA_BYTES, self._workspace
             if work.limit is not None:
-                room = min(room, work.limit - work.params_bytes)
+                room = min(room, (work.limit - work.params_bytes) // 4)  # the rest is for scratch
             while size > 1 and lower(self.graph, self.spec, size, mode="evaluate").arena_bytes > room:
                 size //= 2
             self._evaluation_batch = size

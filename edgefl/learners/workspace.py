@@ -25,6 +25,7 @@ from edgefl.learners.base import Array, Delta, Samples
 from edgefl.learners.binding import Memory, aligned_bytes, bind
 from edgefl.learners.lowering import TRAINING, Mode, lower_active
 from edgefl.learners.plan import Plan, Slot, State, Tensor
+from edgefl.learners.scratch import scratch_bytes
 from edgefl.learners.updates import Terms, rows_cols_inner
 from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec
@@ -62,7 +63,7 @@ class Session:
 class Workspace:
     """Parameters, arena, counters and settings of one learner, and its sessions.
 
-    limit          bytes that `memory` may come to without the kernels' scratch; None: no limit
+    limit          bytes that `memory` may come to; None: no limit
     loss, correct  what softmax_xent adds to
     hyper          what sgd reads: lr, momentum, weight decay, pull
     """
@@ -83,6 +84,7 @@ class Workspace:
         self.loss, self.correct, self.hyper = np.zeros(1), np.zeros(1, np.int64), np.zeros(4, dtype)
         self.arena = aligned_bytes(0)
         self._total, self._clip = np.zeros(1), np.zeros(1, dtype)
+        self._scratch = 0  # of the passes so far; kept by the kernels, so it is counted only where there is a limit
         self._graph, self._spec, self._backend, self._dtype = graph, spec, backend, dtype
         self._sessions: OrderedDict[tuple[object, ...], Session] = OrderedDict()
 
@@ -120,13 +122,8 @@ class Workspace:
             if size not in session.plans:
                 session.plans[size] = self._lower(session, size)
         arena_bytes = max(session.plans[size].arena_bytes for size in sizes)
-        if self.limit is not None and self._needed(max(arena_bytes, self.arena.nbytes)) > self.limit:
-            self._keep_only(session, sizes)
-            try:
-                self._check_limit(f"{session.mode} in batches of {max(sizes)}", self._needed(arena_bytes))
-            except MemoryLimitError:
-                self.drop_latest()
-                raise
+        if self.limit is not None:
+            self._admit(session, sizes, arena_bytes)
         self._reserve(arena_bytes)
         for size in [kept for kept in session.plans if kept not in sizes][:-SIZES_KEPT]:
             session.plans.pop(size)
@@ -172,9 +169,22 @@ class Workspace:
             "scratch": scratch() if scratch else 0,
         }
 
-    def _needed(self, arena_bytes: int) -> int:
-        """Bytes with that arena, once all plans of the kept sessions are bound."""
-        total = self.params_bytes + arena_bytes
+    def _admit(self, session: Session, sizes: Collection[int], arena_bytes: int) -> None:
+        """Make room for these passes within the limit, at the cost of others; see prepare."""
+        assert self.limit is not None
+        scratch = max(self._scratch, *(scratch_bytes(self._backend, session.plans[size]) for size in sizes))
+        if self._needed(max(arena_bytes, self.arena.nbytes) + scratch) > self.limit:
+            self._keep_only(session, sizes)
+            try:
+                self._check_limit(f"{session.mode} in batches of {max(sizes)}", self._needed(arena_bytes + scratch))
+            except MemoryLimitError:
+                self.drop_latest()
+                raise
+        self._scratch = scratch
+
+    def _needed(self, shared: int) -> int:
+        """Bytes once all plans of the kept sessions are bound, with `shared` for what passes take turns in."""
+        total = self.params_bytes + shared
         for session in self._sessions.values():
             states = {state for plan in session.plans.values() for state in plan.states}
             total += sum(math.prod(state.shape) for state in states) * self._dtype.itemsize

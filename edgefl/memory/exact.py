@@ -1,21 +1,23 @@
 """The account `exact`: what the native learner allocates for a way of training, tensor by tensor. Nothing is allocated.
 
 parts  params (parameters, each on a cache line of its own), arena (its peak, over the sizes of batch that occur),
-       states (velocities and the like), indices (id lists of the calls); features and summed gradients of PFLEGO,
-       whose learner gives back the arena of one pass before the next
+       states (velocities and the like), indices (id lists of the calls), scratch (the kernels' packing memory, which
+       depends on the instruction set and the number of threads of this machine); features and summed gradients of
+       PFLEGO, whose learner gives back the arena of one pass before the next
 saved  bytes that the largest plan keeps from the forward pass for the backward pass
-Not in it: the kernels' packing memory where it is not in the plan (GraphLearner.memory reports it as scratch), the data
-set, the interpreter and its libraries.
+Not in it: the data set, the interpreter and its libraries.
 """
 
 from __future__ import annotations
 
 import math
 
+from edgefl import kernels
 from edgefl.learners.arena import aligned
 from edgefl.learners.inventory import arena_tensors, saved_bytes
 from edgefl.learners.lowering import lower
 from edgefl.learners.plan import Plan
+from edgefl.learners.scratch import scratch_bytes
 from edgefl.memory.counts import trained_scalars
 from edgefl.memory.footprint import Footprint
 from edgefl.memory.training import FLOAT, Pass, Training
@@ -42,6 +44,7 @@ def _measure(one: Pass, training: Training) -> tuple[dict[str, int], Plan]:
         "arena": largest.arena_bytes,
         "states": max(plan.state_bytes(FLOAT) for plan in plans),
         "indices": max(plan.index_bytes() for plan in plans),  # plans of one set of neurons share their lists
+        "scratch": max(scratch_bytes(kernels.backend(), plan) for plan in plans),
     }
     if one.cached:
         parts["features"] = one.cached

@@ -1,7 +1,7 @@
 """The answer to a device owner: which shares of active neurons and which batches fit a number of bytes.
 
 By the account `exact`, so a learner with that limit runs what is chosen here and refuses the next larger batch. The
-interpreter, its libraries, the data set and the kernels' packing memory come on top.
+interpreter, its libraries and the data set come on top.
 """
 
 from __future__ import annotations

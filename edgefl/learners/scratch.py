@@ -1,0 +1,31 @@
+"""How much packing memory the kernels will take for a plan, asked of the kernels themselves. Nothing is computed.
+
+It depends on the machine: on its instruction set and its number of threads. The kernels' blocks grow to the largest
+call and are then reused, so a plan takes what its largest call takes.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+
+from edgefl.learners.binding import Memory, aligned_bytes
+from edgefl.learners.plan import Param, Plan
+
+PACKING = ("conv2d_", "linear_", "groupnorm_backward", "groupnorm_relu_backward")  # names of operations that take any
+
+
+def scratch_bytes(backend: ModuleType, plan: Plan) -> int:
+    """Bytes that the calling thread will hold for packing once the plan has run; 0 where the backend has none.
+
+    Address space for the plan's arrays is reserved meanwhile and hardly touched. float32 plans only.
+    """
+    needed = getattr(backend, "scratch_needed", None)
+    if needed is None:
+        return 0
+    calls = [call for call in plan.calls if call.op.startswith(PACKING)]
+    args = [arg for call in calls for arg in call.args]
+    params = {arg.name: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Param)}
+    memory = Memory(aligned_bytes(plan.arena_bytes), np.float32, params, {}, {})
+    return max((needed(call.op, *(memory.resolve(plan, arg) for arg in call.args)) for call in calls), default=0)
