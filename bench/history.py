@@ -41,7 +41,7 @@ def draw(path: Path, runs: Sequence[Run]) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "edgefl"  # the same runs give the same bytes
+    matplotlib.rcParams |= {"svg.hashsalt": "edgefl", "svg.fonttype": "none"}  # the same runs give the same bytes
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 4))
