@@ -31,6 +31,10 @@ struct ChannelPlan {
         return segments * (least(c, larger) * run(0) + (c > larger ? (c - larger) * run(channels.count - 1) : 0));
     }
     int64_t image_pixels() const { return height * width; }
+    // A kernel smaller than the stride skips rows.
+    bool reads_row(int64_t r) const { return w.conv.kernel_h > 1 || r % w.conv.stride_h == 0; }
+    // Where panel p of dy starts; a line apart, as interleave may write past the end while others are filled.
+    float* dy_panel(int64_t p) const { return dy + rows.first(p) * per_group * w.positions() + p * LINE; }
     float* x_panel(int64_t c) const { return x + channels.first(c) * per_group * image_pixels(); }
 
     void lay_out(Carve& carve) {
@@ -39,7 +43,7 @@ struct ChannelPlan {
         row = carve.take<int64_t>(outs);
         word = carve.take<Word>(joint * PANEL_CHANNELS / W + 1);
         x = carve.take<float>(channels.total * per_group * image_pixels());
-        dy = carve.take<float>(outs * terms);
+        dy = carve.take<float>(outs * terms + rows.count * LINE);
         sums = carve.take<float>(outs * pitch);
         start = carve.take<float>(MAX_ROWS);
     }
@@ -53,24 +57,28 @@ static void fill_channels(const ChannelPlan& plan, int64_t c, int64_t image, int
     const int64_t top = rows.origin < 0 ? -rows.origin : 0, left = cols.origin < 0 ? -cols.origin : 0;
     const int64_t bottom = least(plan.height, rows.source - rows.origin), right = least(plan.width, cols.source - cols.origin);
     for (int64_t n = 0; n < images; ++n)
-        for (int64_t r = top; r < bottom; ++r)
-            for (int64_t k = 0; k < size; ++k) {
-                const float* from = w.x_plane(image + n, first + k) + (rows.origin + r) * cols.source + cols.origin;
-                float* to = plan.x_panel(c) + ((n * plan.height + r) * plan.width) * size + k;
-                for (int64_t q = left; q < right; ++q) to[q * size] = from[q];
-            }
+        for (int64_t r = top; r < bottom; ++r) {
+            if (!plan.reads_row(r)) continue;
+            const float* from[PANEL_CHANNELS];
+            for (int64_t k = 0; k < size; ++k) from[k] = w.x_plane(image + n, first + k) + (rows.origin + r) * cols.source + cols.origin + left;
+            float* to = plan.x_panel(c) + ((n * plan.height + r) * plan.width + left) * size;
+            int64_t k = 0;
+            for (; k + W <= size; k += W) interleave(from + k, W, right - left, to + k, size);
+            for (; k < size; ++k)
+                for (int64_t q = 0; q < right - left; ++q) to[q * size + k] = from[k][q];
+        }
 }
 
 // Panel p of dy: [position of the group's images][output of the panel].
 static void fill_outputs(const ChannelPlan& plan, int64_t p, int64_t image, int64_t images) {
     const WeightGradient& w = plan.w;
     const int64_t size = plan.rows.size(p), positions = w.positions();
-    float* to = plan.dy + plan.rows.first(p) * plan.per_group * positions;
-    for (int64_t n = 0; n < images; ++n, to += positions * size)
-        for (int64_t m = 0; m < size; ++m) {
-            const float* from = w.dy_plane(image + n, plan.rows.first(p) + m);
-            for (int64_t i = 0; i < positions; ++i) to[i * size + m] = from[i];
-        }
+    float* to = plan.dy_panel(p);
+    for (int64_t n = 0; n < images; ++n, to += positions * size) {
+        const float* from[MAX_ROWS];
+        for (int64_t m = 0; m < size; ++m) from[m] = w.dy_plane(image + n, plan.rows.first(p) + m);
+        interleave(from, size, positions, to, size);
+    }
 }
 
 // Positions of a group as offsets into a panel of `size` channels.
@@ -92,7 +100,7 @@ static void add_group(const ChannelPlan& plan, int64_t c, int64_t first, int64_t
         for (int64_t p = first; p < last; ++p)
             for (int64_t s = 0; s < plan.segments; ++s) {
                 const int64_t tap = s * plan.joint, kh = tap / conv.kernel_w, kw = tap % conv.kernel_w;
-                const float* a = plan.dy + plan.rows.first(p) * all + passes.first(k) * plan.rows.size(p);
+                const float* a = plan.dy_panel(p) + passes.first(k) * plan.rows.size(p);
                 const float* b = plan.x_panel(c) + (kh * conv.dil_h * plan.width + kw * conv.dil_w) * size;
                 outer_product(Product{a, b, off + passes.first(k), passes.size(k), fresh && k == 0 ? plan.start : nullptr,
                                       plan.sums + plan.start_of(c) + s * plan.run(c), plan.row + plan.rows.first(p), plan.word},
