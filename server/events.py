@@ -63,9 +63,10 @@ class Scored:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that went through the server's sockets since it started, when the round was closed. For the record only.
+    """Bytes that went through the server's sockets since it started, up to the end of the round. For the record only.
 
-    Headers are what is neither payload nor model: frame headers and the messages' other fields.
+    The messages of the next round are not in it. Headers are what is neither payload, selection nor model: frame
+    headers and the messages' other fields.
     """
 
     round: int

@@ -179,10 +179,10 @@ class Server:
                 await self._save(thread, batch)
                 for record in batch:
                     self._watch(record)
+                    if isinstance(record, Closed | Scored):  # before the next round adds to it
+                        self._records.put_nowait(self._traffic(record.round))
                     if not isinstance(record, Traffic):
                         self._handle(Saved(record))
-                    if isinstance(record, Closed | Scored):
-                        self._records.put_nowait(self._traffic(record.round))
 
     async def _save(self, thread: ThreadPoolExecutor, batch: list[Record]) -> None:
         """Saves the batch, however long the disk refuses."""

@@ -70,8 +70,8 @@ class Connection:
     state  a State of TABLE
 
     received_bytes, sent_bytes                what went through `receive` and came out of `send`
-    received_header_bytes, sent_header_bytes  the part of whole frames that is neither payload nor model: frame headers
-                                              and the messages' other fields
+    received_header_bytes, sent_header_bytes  the part of whole frames that is neither payload, selection nor model:
+                                              frame headers and the messages' other fields
     """
 
     def __init__(self, role: Role, cap: int = FRAME_ALLOWANCE) -> None:
@@ -154,10 +154,11 @@ class Connection:
 
 
 def payload_bytes(message: Message) -> int:
-    """Bytes of a message's payloads, or of its part of the model; 0 for messages that carry neither."""
+    """Bytes of a message's payloads and selection, or of its part of the model; 0 for messages that carry none."""
     if isinstance(message, ModelChunk):
         return len(message.data)
-    return sum(map(len, message.payload.values())) if isinstance(message, Train | Trained | Evaluate) else 0
+    selection = len(message.selection) if isinstance(message, Train) else 0
+    return selection + sum(map(len, message.payload.values())) if isinstance(message, Train | Trained | Evaluate) else 0
 
 
 def _decoded(number: int, body: bytearray) -> Message:
