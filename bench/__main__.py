@@ -1,4 +1,4 @@
-"""python -m bench step | kernels | peak | memory | codec | history: figures of this machine beside those of PyTorch."""
+"""python -m bench WHAT: figures of this machine, beside those of PyTorch, and of Flower for rounds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from bench import codec, history, kernels, machine, memory, peak, step
+from bench import codec, figures, flower, history, kernels, machine, memory, peak, rounds, step
 from bench.rows import print_json, print_table
 from bench.runner import PRODUCTS, QUICK, STEPS
 
@@ -35,6 +35,11 @@ def main(arguments: list[str] | None = None) -> int:
         for row in plain[options.what]():
             print(json.dumps(row))
         return 0
+    if options.what == "rounds":
+        how_much = rounds.QUICK if options.quick else rounds.FULL
+        found = rounds.measure(options.parts or rounds.PARTS, how_much, options.dir, options.flower)
+        (figures.print_json if options.json else figures.print_table)(facts, found)
+        return 0
     measure = step.measure if options.what == "step" else kernels.measure
     cases = [case._replace(batches=options.batches or case.batches) for case in options.models]
     rows = measure(cases, options.threads, effort)
@@ -47,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("what", choices=("step", "kernels", "peak", "memory", "codec", "history"))
+    parser.add_argument("what", choices=("step", "kernels", "peak", "memory", "codec", "rounds", "history"))
     parser.add_argument("--models", type=_cases, default=step.PAPER, help="names separated by commas, or all")
     parser.add_argument("--batches", type=_counts, help="batch sizes, separated by commas, in place of the models' own")
     parser.add_argument("--threads", type=_counts, default=(1, 2), help="numbers of threads, separated by commas")
@@ -62,7 +67,18 @@ def _parser() -> argparse.ArgumentParser:
         help="append the rows of step to a history",
     )
     parser.add_argument("--plot", type=Path, default=history.PICTURE, metavar="FILE", help="of history: its picture")
+    served = parser.add_argument_group("rounds")
+    served.add_argument("--parts", type=_parts, help=f"of {', '.join(rounds.PARTS)}, separated by commas; default: all")
+    served.add_argument("--dir", type=Path, metavar="DIR", help="where runs and devices keep their files meanwhile")
+    served.add_argument("--flower", type=Path, metavar="PYTHON", help=f"Flower beside us; to make one: {flower.HOW}")
     return parser
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    for name in text.split(","):
+        if name not in rounds.PARTS:
+            raise argparse.ArgumentTypeError(f"part {name!r}; expected some of {', '.join(rounds.PARTS)}")
+    return tuple(text.split(","))
 
 
 def _cases(text: str) -> tuple[step.Case, ...]:
