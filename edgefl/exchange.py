@@ -20,9 +20,13 @@ from edgefl.update import Axes, Block, Flat, Update, active_axes, take
 from edgefl.wire.messages import Evaluate, Train, Trained
 
 
-def train_message(plan: Plan, spec: ModelSpec, values: str) -> Train:
-    """A plan to train, for its client. `values`: number format of the payload, float32 or float16."""
-    payload = _encode(plan.payload, spec, values, None)
+def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, bytes] | None = None) -> Train:
+    """A plan to train, for its client.
+
+    values   number format of the payload, float32 or float16
+    payload  the plan's, where it has been encoded before
+    """
+    payload = _encode(plan.payload, spec, values, None) if payload is None else payload
     selection = b""
     if plan.selection is not None and plan.selection != _selection_in(plan.payload, spec):
         selection = encode_neurons(plan.selection, spec)

@@ -8,8 +8,11 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from edgefl.algorithms.base import Algorithm
 from edgefl.algorithms.fedavg import FedAvg
+from edgefl.algorithms.feddc import FedDC
+from edgefl.algorithms.feddyn import FedDyn
 from edgefl.algorithms.fedspu import PRESETS, FedSPU
 from edgefl.algorithms.fedumf import FedUmf
+from edgefl.algorithms.fedumf_feddc import FedUmfDC
 from edgefl.algorithms.local import LocalOnly
 
 METHODS: dict[str, Algorithm] = {
@@ -18,6 +21,9 @@ METHODS: dict[str, Algorithm] = {
     "fedavg": FedAvg(),
     "local": LocalOnly(),
     "fedumf": FedUmf(),
+    "feddyn": FedDyn(),
+    "feddc": FedDC(),
+    "fedumf-feddc": FedUmfDC(),
 }
 
 
@@ -78,8 +84,11 @@ __all__ = [
     "PRESETS",
     "Algorithm",
     "FedAvg",
+    "FedDC",
+    "FedDyn",
     "FedSPU",
     "FedUmf",
+    "FedUmfDC",
     "LocalOnly",
     "build",
     "parse",

@@ -105,9 +105,15 @@ class Tally:
     """What the accepted replies of one open round add up to. Thrown away when the round closes."""
 
     def __init__(self, spec: ModelSpec) -> None:
+        self._spec = spec
+        self._others: dict[str, Mean] = {}
         self.mean = Mean(spec)
         self.reported: list[int] = []
         self.stopped: list[int] = []
+
+    def of(self, payload: str) -> Mean:
+        """The sums of a payload beside the model."""
+        return self._others.setdefault(payload, Mean(self._spec))
 
 
 class Algorithm(ABC):

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, check, sample_clients
-from edgefl.algorithms.training import Training
+from edgefl.algorithms.training import Training, learnable
 from edgefl.graph import Params
 from edgefl.learners.base import Array
-from edgefl.spec import ModelSpec
 from edgefl.update import Update, put, take
 
 DELTA = "delta"  # g: what the training of the last round changed
@@ -107,13 +106,8 @@ def fuse(local: Local, plan: Plan, alpha: float, lr: float) -> None:
 
 def remember(local: Local, plan: Plan, start: Mapping[str, Array], lr: float) -> None:
     """Keeps g = theta - start with its round and rate; nothing if the client may send theta now."""
-    if plan.authorised:
-        local.private, local.arrays = {}, {}
-        return
-    local.private = {"round": plan.round, "lr": lr}
-    local.arrays = {DELTA: {name: local.learner.params[name] - value for name, value in start.items()}}
-
-
-def learnable(params: Mapping[str, Array], spec: ModelSpec) -> Params:
-    """A copy of the parameters without running statistics."""
-    return {name: params[name].copy() for name, param in spec.params.items() if param.kind == "learn"}
+    local.arrays = {group: params for group, params in local.arrays.items() if group != DELTA}
+    local.private = {}
+    if not plan.authorised:
+        local.private = {"round": plan.round, "lr": lr}
+        local.arrays[DELTA] = {name: local.learner.params[name] - value for name, value in start.items()}

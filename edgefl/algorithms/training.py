@@ -5,10 +5,15 @@ Not a method: it has none of the five verbs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from edgefl.algorithms.base import Algorithm, Local, check, check_choices, check_sgd, minibatches
-from edgefl.learners.base import SGD, Batches
+from edgefl.graph import Params
+from edgefl.learners.base import SGD, Array, Batches
+from edgefl.spec import ModelSpec
 
 
 @dataclass(frozen=True)
@@ -46,3 +51,13 @@ class Training(Algorithm):
     def batches(self, local: Local, round: int) -> Batches:
         """A client's batches of a round."""
         return minibatches(local, round, self.epochs, self.batch)
+
+
+def learnable(params: Mapping[str, Array], spec: ModelSpec) -> Params:
+    """A copy of the parameters without running statistics."""
+    return {name: params[name].copy() for name, param in spec.params.items() if param.kind == "learn"}
+
+
+def zeros(params: Mapping[str, Array]) -> Params:
+    """Zeros of the same names, shapes and types."""
+    return {name: np.zeros_like(value) for name, value in params.items()}

@@ -10,7 +10,7 @@ import pytest
 from device_server import ScriptedServer, converse
 
 from edgefl import rng
-from edgefl.algorithms import FedAvg, FedSPU, FedUmf, LocalOnly
+from edgefl.algorithms import FedAvg, FedDyn, FedSPU, FedUmf, FedUmfDC, LocalOnly
 from edgefl.algorithms.base import Algorithm, Task
 from edgefl.device import Device, Profile, World
 from edgefl.exchange import evaluate_message, train_message
@@ -30,6 +30,8 @@ METHODS: dict[str, Algorithm] = {
     "fedavg": FedAvg(per_round=2, epochs=1),
     "local": LocalOnly(per_round=2, epochs=1),
     "fedumf": FedUmf(per_round=1, epochs=1, lr_decay=0.5),
+    "feddyn": FedDyn(per_round=2, epochs=1),
+    "fedumf-feddc": FedUmfDC(per_round=1, epochs=1),
 }
 
 

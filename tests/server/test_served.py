@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from served import CLIENTS, METHOD, RULES, World, simulated
 
 from edgefl import state_file
-from edgefl.algorithms import FedAvg, FedUmf, LocalOnly
+from edgefl.algorithms import FedAvg, FedDC, FedDyn, FedUmf, FedUmfDC, LocalOnly
 from edgefl.algorithms.base import Algorithm, State
 from edgefl.runs import Journal
 from edgefl.server import history
@@ -28,6 +28,9 @@ METHODS = {
     "fedavg": FedAvg(**OPTIONS),
     "local": LocalOnly(**OPTIONS),
     "fedumf": FedUmf(**{**OPTIONS, "per_round": 1}, lr_decay=0.5, momentum=0.5),
+    "feddyn": FedDyn(**OPTIONS),
+    "feddc": FedDC(**OPTIONS),
+    "fedumf-feddc": FedUmfDC(**OPTIONS),
 }
 
 
