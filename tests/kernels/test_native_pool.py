@@ -1,4 +1,4 @@
-"""The thread pool: results do not depend on its size, callers do not disturb each other, a forked child works."""
+"""The thread pool: its size changes no result, callers do not disturb each other, forks work; and packing scratch."""
 
 import os
 import threading
@@ -118,3 +118,34 @@ def test_scratch_is_counted_and_reused():
     first = step()
     assert first > 0
     assert step() == first
+
+
+def test_what_a_call_needs_is_what_it_then_takes():
+    x, weight = np.ones((4, 8, 16, 16), np.float32), np.ones((8, 8, 3, 3), np.float32)
+    y = np.zeros_like(x)
+    call = (x, weight, None, y, (1, 1), (1, 1), (1, 1), 1)
+    readings = []
+
+    def measure():  # in a thread of its own, which holds no scratch yet
+        before = native.scratch_bytes()
+        readings.append(native.scratch_needed("conv2d_forward", *call))
+        readings.append(native.scratch_bytes() - before)
+        native.conv2d_forward(*call)
+        readings.append(native.scratch_bytes() - before)
+
+    thread = threading.Thread(target=measure)
+    thread.start()
+    thread.join()
+    needed, held_while_counting, held_after = readings
+    assert needed == held_after > held_while_counting == 0
+    assert y[0, 0, 8, 8] == 72
+
+
+def test_counting_refuses_wrong_arguments_and_ends():
+    x, weight = np.ones((1, 3), np.float32), np.ones((2, 3), np.float32)
+    with pytest.raises(ValueError, match="y"):
+        native.scratch_needed("linear_forward", x, weight, None, np.empty((1, 3), np.float32))
+    y = np.empty((1, 2), np.float32)
+    assert native.scratch_needed("linear_forward", x, weight, None, y) >= 0
+    native.linear_forward(x, weight, None, y)
+    assert y.tolist() == [[3, 3]]
