@@ -10,6 +10,7 @@ from types import ModuleType
 
 import numpy as np
 
+from edgefl.kernels.ops import HYPER
 from edgefl.learners.binding import Memory, aligned_bytes
 from edgefl.learners.plan import Param, Plan
 
@@ -27,5 +28,7 @@ def scratch_bytes(backend: ModuleType, plan: Plan) -> int:
     calls = [call for call in plan.calls if call.op.startswith(PACKING)]
     args = [arg for call in calls for arg in call.args]
     params = {arg.name: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Param)}
-    memory = Memory(aligned_bytes(plan.arena_bytes), np.float32, params, {}, {})
+    memory = Memory(
+        aligned_bytes(plan.arena_bytes), np.float32, params, {}, {"hyper": np.zeros(len(HYPER), np.float32)}
+    )
     return max((needed(call.op, *(memory.resolve(plan, arg) for arg in call.args)) for call in calls), default=0)
