@@ -53,12 +53,12 @@ def run(options: argparse.Namespace) -> int:
     try:
         training = _training(options)
         keeps = options.keep or (KEEPS if options.method in PARTIAL else (1.0,))
-        if options.plot is not None:
-            report.require_matplotlib()
         if options.fit is not None:
             if options.plot is not None:
                 raise ValueError(f"--plot {options.plot} with --fit; expected one of them")
             return _fit(training, fit(training, options.fit, keeps), options)
+        if options.plot is not None:
+            report.require_matplotlib()
         if options.tensors and "exact" not in options.account:
             raise ValueError(f"--tensors with --account {','.join(options.account)}; expected exact among them")
         rows = _rows(training, keeps, options)
