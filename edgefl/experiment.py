@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from edgefl.algorithms import PRESETS, Algorithm, build
+from edgefl.algorithms import PRESETS, Algorithm, build, fedumf
 from edgefl.errors import RunError
 from edgefl.runs import EXPERIMENT
 from edgefl.simulate import Settings
@@ -100,10 +100,14 @@ def defaults(data: str) -> dict[str, Any]:
 
 
 def preset(name: str, data: str) -> dict[str, Any]:
-    """The FedSPU paper's settings for this data set, or those of its released code (ALGORITHMS 1.4 and 1.6)."""
-    known = PRESETS[name]
+    """A paper's settings for this data set: FedSPU's or those of its released code (ALGORITHMS 1.4 and 1.6), FedUmf's
+    main tables with everybody's labels alike (ALGORITHMS 5).
+    """
+    known = fedumf.PRESETS if name == "fedumf" else PRESETS[name]
     if family(data) not in known:
         raise ValueError(f"preset={name} with data={data}; expected data among {', '.join(known)}")
+    if name == "fedumf":
+        return {**known[family(data)], "options": tuple(sorted(fedumf.OPTIONS.items()))}
     shared = {"clients": 100, "per_round": 10, "rounds": 500, "epochs": 5, "pool": True, "validation_share": 0.0}
     options: dict[str, Any] = {"es_set": "test"}
     if name == "code":
@@ -112,6 +116,6 @@ def preset(name: str, data: str) -> dict[str, Any]:
 
 
 def family(data: str) -> str:
-    """The data set of the FedSPU paper that this name or file belongs to, or the name itself."""
+    """The data set of a paper that this name or file belongs to, or the name itself."""
     stem = Path(data).stem.lower()
-    return next((known for known in PRESETS["paper"] if stem.startswith(known)), stem)
+    return next((known for known in (*PRESETS["paper"], *fedumf.PRESETS) if stem.startswith(known)), stem)

@@ -1,6 +1,7 @@
 """The built-in models: architectures only, as Graphs. Parameters come from Graph.init.
 
-Sources: FedSPU's public code (fedspu_*), FedSpa section 5 (lenet5, vgg11, resnet18), PFLEGO fig. 10 (pflego_*).
+Sources: FedSPU's public code (fedspu_*), FedSpa section 5 (lenet5, vgg11, resnet18), PFLEGO fig. 10 (pflego_*),
+the public code of FedDyn and FedDC that FedUmf's appendix uses (feddyn_mlp).
 GroupNorm has 2 groups, as the papers give no number. The last layer of every model is the Linear "fc".
 """
 
@@ -167,6 +168,14 @@ def _pflego_mlp(model: _Layers) -> None:
     model.add("relu1", ReLU())
 
 
+def _feddyn_mlp(model: _Layers) -> None:
+    """784-100-100-10 on MNIST."""
+    model.add("flatten", Flatten())
+    for index in (1, 2):
+        model.linear(f"fc{index}", 100)
+        model.add(f"relu{index}", ReLU())
+
+
 def _pflego_cifar(model: _Layers) -> None:
     """Padded so that 4096 features reach fc1, as in the paper's figure; its other shapes contradict each other."""
     for index in (1, 2):
@@ -196,6 +205,7 @@ _BUILDERS: dict[str, Callable[[_Layers], None]] = {
     "pflego_mlp": _pflego_mlp,
     "pflego_cifar": _pflego_cifar,
     "pflego_omniglot": _pflego_omniglot,
+    "feddyn_mlp": _feddyn_mlp,
     "digits_cnn": _digits_cnn,
 }
 NAMES = tuple(_BUILDERS)
@@ -210,5 +220,6 @@ EXAMPLES: dict[str, tuple[Shape, int]] = {  # input shape and classes of the dat
     "pflego_mlp": ((1, 28, 28), 10),
     "pflego_cifar": ((3, 32, 32), 10),
     "pflego_omniglot": ((1, 28, 28), 55),
+    "feddyn_mlp": ((1, 28, 28), 10),
     "digits_cnn": ((1, 8, 8), 10),
 }

@@ -25,7 +25,7 @@ from edgefl.update import Update, put, take
 DELTA = "delta"  # g: what the training of the last round changed
 
 # The paper's main tables (T1 to T4), with eta = 0.01 and C = 0.1; the number of clients is the appendix's.
-SHARED = {"clients": 100, "per_round": 10, "epochs": 1, "batch": 50, "lr": 0.01}
+SHARED = {"partition": "iid", "clients": 100, "per_round": 10, "epochs": 1, "batch": 50, "lr": 0.01}
 OPTIONS = {"momentum": 0.5, "weight_decay": 5e-4, "weight": "uniform"}
 PRESETS: dict[str, dict[str, object]] = {
     "mnist": {**SHARED, "rounds": 150},

@@ -34,7 +34,9 @@ def _add_what(what: argparse._ArgumentGroup) -> None:
     what.add_argument("--pool", action="store_true", help="merge the published test part into the clients' data")
     what.add_argument("--seed", type=int, help=_default("seed"))
     what.add_argument(
-        "--preset", choices=("paper", "code"), help="settings of the FedSPU paper, or of its released code"
+        "--preset",
+        choices=("paper", "code", "fedumf"),
+        help="settings of the FedSPU paper, of its released code, or of the FedUmf paper",
     )
 
 
