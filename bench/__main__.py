@@ -1,4 +1,7 @@
-"""python -m bench WHAT: figures of this machine, beside those of PyTorch, and of Flower for rounds."""
+"""python -m bench WHAT: figures of this machine, beside those of PyTorch, and of Flower for rounds.
+
+`python -m bench papers` runs the tables of papers again; it has options of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import sys
 from pathlib import Path
 
 from bench import codec, figures, flower, history, kernels, machine, memory, peak, rounds, step
+from bench.papers import command
 from bench.rows import print_json, print_table
 from bench.runner import PRODUCTS, QUICK, STEPS
 
@@ -15,6 +19,9 @@ BUSY = 0.5  # load per core before the measurement
 
 
 def main(arguments: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["papers"]:
+        return command.main(arguments[1:])
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.record is not None and options.what != "step":
@@ -52,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("what", choices=("step", "kernels", "peak", "memory", "codec", "rounds", "history"))
+    parser.add_argument("what", choices=("step", "kernels", "peak", "memory", "codec", "rounds", "history", "papers"))
     parser.add_argument("--models", type=_cases, default=step.PAPER, help="names separated by commas, or all")
     parser.add_argument("--batches", type=_counts, help="batch sizes, separated by commas, in place of the models' own")
     parser.add_argument("--threads", type=_counts, default=(1, 2), help="numbers of threads, separated by commas")

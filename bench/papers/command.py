@@ -1,0 +1,74 @@
+"""python -m bench papers PAPER: runs the tables of a paper, prints our numbers beside its own, keeps and draws them.
+
+Resumable: the same command again goes on where it was killed, and repeats no run that is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.papers import fedumf
+from bench.papers.record import record, write
+from bench.papers.runs import metrics
+from bench.papers.show import draw, print_table
+from bench.papers.table import Table
+from edgefl.errors import EdgeflError
+
+PAPERS = {"fedumf": fedumf.tables}  # by name: the tables of a paper, quick or whole
+RUNS = Path("edgefl-runs/papers")
+RESULTS = Path(__file__).with_name("results")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 1 if a run could not be carried out."""
+    options = _parser().parse_args(arguments)
+    tables = {table.name: table for table in PAPERS[options.paper](options.quick)}
+    for name in options.tables or tables:
+        if name not in tables:
+            _say(f"table {name!r}; expected some of {', '.join(tables)}")
+            return 2
+    folder = options.dir / ("quick" if options.quick else "whole")
+    results = options.results or (folder if options.quick else RESULTS)
+    try:
+        for name in options.tables or tables:
+            found = _carry_out(tables[name], folder, options.data_dir, results)
+            print(json.dumps(found), flush=True) if options.json else print_table(found)
+    except EdgeflError as error:
+        _say(str(error))
+        return 1
+    except KeyboardInterrupt:
+        _say("interrupted; the same command goes on from the last checkpoint")
+        return 1
+    return 0
+
+
+def _carry_out(table: Table, folder: Path, data_dir: Path | None, results: Path) -> dict[str, Any]:
+    """Runs what is not done yet of a table; its record, which is written and drawn as well."""
+    found = record(table, {run.name: metrics(run, folder, data_dir) for run in table.runs()})
+    path = write(found, results)
+    try:
+        draw(found, path.with_suffix(".svg"))
+    except ImportError as error:
+        _say(f"no picture of {table.name}: {error}; expected pip install matplotlib")
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench papers", description=__doc__)
+    parser.add_argument("paper", choices=PAPERS)
+    parser.add_argument("--quick", action="store_true", help="few clients and rounds: shows that it runs, not what of")
+    parser.add_argument("--tables", type=lambda text: text.split(","), help="names, separated by commas; default: all")
+    parser.add_argument("--dir", type=Path, default=RUNS, help="of the runs; default: %(default)s")
+    parser.add_argument("--data-dir", type=Path, help="where the data sets' files lie")
+    parser.add_argument("--results", type=Path, help=f"of JSON and pictures; default: {RESULTS.name} beside the tables")
+    parser.add_argument("--json", action="store_true", help="print a line of JSON per table")
+    return parser
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

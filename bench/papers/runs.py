@@ -1,0 +1,38 @@
+"""Carrying out the runs of a table: what is done is read, what was killed goes on from its last checkpoint."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from bench.papers.table import Lines, Run
+from edgefl.assemble import assemble
+from edgefl.runs import Journal, open_run, read_metrics
+from edgefl.simulate import simulate
+
+
+def metrics(run: Run, folder: Path, data_dir: Path | None) -> Lines:
+    """The metrics of a run whose directory is `folder`/NAME, after as many of its rounds as are still due.
+
+    Raises  RunError if the directory holds a run with other settings, DataError if the data cannot be had.
+    """
+    open_run(folder / run.name, run.experiment.to_json())
+    (method,) = run.experiment.methods
+    journal = Journal(folder / run.name / method)
+    try:
+        if not journal.committed.done:
+            _say(f"{run.name}: round {max(journal.committed.round, 0)} of {run.experiment.rounds}")
+            federation = assemble(run.experiment, data_dir)
+            simulate(run.experiment.algorithms()[method], federation, run.experiment.settings(1), journal)
+        return list(read_metrics(journal.path))
+    finally:
+        journal.close()
+
+
+def seconds(lines: Lines) -> float:
+    """How long the rounds of a run took, without its evaluations."""
+    return float(sum(line["seconds"] for line in lines))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

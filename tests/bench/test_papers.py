@@ -1,0 +1,157 @@
+"""Tables of papers: measures by hand, results over seeds, and runs that are neither repeated nor begun again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.papers import command, fedumf, runs
+from bench.papers.measures import accuracy, bytes_up, last, rounds_to
+from bench.papers.record import record, write
+from bench.papers.show import draw
+from bench.papers.table import Found, Row, Run, Table, compare
+from edgefl.errors import RunError
+from edgefl.experiment import Experiment
+
+UP = {"values": 8, "index": 1, "header": 1}
+
+
+def lines(*correct: int | None) -> list[dict[str, Any]]:
+    """A run with these hits of 10 test samples; None in a round that was not evaluated."""
+    found: list[dict[str, Any]] = []
+    for round, hits in enumerate(correct, 1):
+        evaluated = {} if hits is None else {"evaluation": {"global_common": {"correct": hits, "examples": 10}}}
+        found.append({"round": round, "up": UP, "seconds": 0.5, **evaluated})
+    return found
+
+
+def test_measures_by_hand() -> None:
+    run = lines(1, None, 7, 6, 8)
+    assert [accuracy(line) for line in run] == [0.1, None, 0.7, 0.6, 0.8]
+    assert (rounds_to(0.7, run), rounds_to(0.71, run), rounds_to(0.9, run)) == (3, 5, None)
+    assert last(run, 2) == Found(pytest.approx(70.0), "highest 80.0")
+    assert bytes_up(run) == 50
+
+
+def test_accuracy_without_a_common_test_set_is_on_the_clients_own() -> None:
+    assert accuracy({"evaluation": {"global_local": {"accuracy_weighted": 0.4}}}) == 0.4
+
+
+def one(name: str, seed: int = 1) -> Run:
+    settings: dict[str, Any] = {"clients": 4, "per_round": 2, "rounds": 4, "epochs": 1, "partition": "iid"}
+    return Run(name, Experiment(methods=("fedavg",), seed=seed, eval_every=1, checkpoint_every=2, **settings))
+
+
+def test_a_result_is_the_mean_over_the_seeds_that_can_be_compared() -> None:
+    seeds = tuple((one(f"run{seed}", seed),) for seed in (1, 2, 3))
+    row = Row("hits", lambda run: Found(accuracy(run[-1]), "seen"), seeds, paper=0.5)
+    result = compare(row, {"run1": lines(4), "run2": lines(6), "run3": lines(None)})
+    assert (result.ours, result.difference, result.seeds) == (0.5, 0.0, (1, 2, 3))
+    assert result.spread == pytest.approx(0.02**0.5)
+    assert result.detail == "seen; seen; seen"
+    nothing = compare(row, {"run1": lines(None), "run2": lines(None), "run3": lines(None)})
+    assert (nothing.ours, nothing.spread, nothing.difference) == (None, None, None)
+
+
+def test_a_run_that_is_done_is_read_and_a_killed_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = runs.metrics(one("whole"), tmp_path, None)
+    folder = tmp_path / "again"
+    seen: list[int] = []
+    carry_out = runs.simulate
+
+    def killed(*arguments: Any) -> None:
+        def after(line: dict[str, Any]) -> None:
+            seen.append(line["round"])
+            if seen == [1, 2, 3]:
+                raise KeyboardInterrupt
+
+        carry_out(*arguments, after)
+
+    monkeypatch.setattr(runs, "simulate", killed)
+    with pytest.raises(KeyboardInterrupt):
+        runs.metrics(one("run"), folder, None)
+    found = runs.metrics(one("run"), folder, None)
+    assert seen == [1, 2, 3, 3, 4]  # round 3 was not committed
+    assert [accuracy(line) for line in found] == [accuracy(line) for line in expected]
+    assert runs.metrics(one("run"), folder, None) == found
+    assert len(seen) == 5
+
+
+def test_a_directory_with_another_run_is_refused(tmp_path: Path) -> None:
+    runs.metrics(one("run"), tmp_path, None)
+    with pytest.raises(RunError, match="was run with seed=1; expected 2"):
+        runs.metrics(one("run", seed=2), tmp_path, None)
+
+
+def table(run: Run) -> Table:
+    row = Row("hits", lambda found: Found(accuracy(found[-1])), ((run,),), 0.5)
+    return Table("hits", "Hits", "made up", (row,), {"all": {"ours": run}}, accuracy)
+
+
+def test_a_record_holds_results_and_curves_and_is_written_as_json(tmp_path: Path) -> None:
+    found = record(table(one("run")), {"run": lines(3, None, 6)})
+    assert found["curves"] == {"all": {"ours": [(1, 0.3), (3, 0.6)]}}
+    assert found["runs"]["run"] == {"data": "digits", "partition": "iid", "seed": 1, "rounds": 3, "seconds": 1.5}
+    assert found["results"][0]["difference"] == pytest.approx(0.1)
+    path = write(found, tmp_path)
+    assert json.loads(path.read_text()) == json.loads(json.dumps(found))
+
+
+def test_a_picture_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    draw(record(table(one("run")), {"run": lines(3, 6)}), tmp_path / "hits.svg")
+    assert "<svg" in (tmp_path / "hits.svg").read_text()
+
+
+# FedUmf's tables.
+
+
+def test_ratio_of_rounds_needs_a_baseline_of_enough_rounds() -> None:
+    average, fusion = lines(1, 2, 3, 7), lines(1, 7)
+    assert fedumf._rounds_ratio(0.7, average, fusion, least=4) == Found(0.5, "2 / 4")
+    assert fedumf._rounds_ratio(0.7, average, fusion) == Found(None, "2 / 4: too few to compare")
+    assert fedumf._rounds_ratio(0.8, average, fusion) == Found(None, "never / never")
+
+
+def test_order_of_alphas() -> None:
+    fast, slow, never = lines(7), lines(1, 7), lines(1)
+    assert fedumf._in_order(0.7, never, slow, slow, fast).value == 1
+    assert fedumf._in_order(0.7, never, fast, slow, slow).value == 0
+    assert fedumf._in_order(0.7, never, never, never, never).value is None
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_runs_of_a_name_are_the_same_run(quick: bool) -> None:
+    found: dict[str, Experiment] = {}
+    for each in fedumf.tables(quick):
+        for row in each.rows:
+            for run in (run for seed in row.runs for run in seed):
+                assert found.setdefault(run.name, run.experiment) == run.experiment
+    assert len(found) == 16 + 4 + 12
+
+
+def test_whole_runs_have_the_paper_s_settings() -> None:
+    run = fedumf._run("iid", 0.05, 0.5, 1.0).experiment
+    assert (run.clients, run.per_round, run.rounds, run.epochs, run.batch, run.lr) == (100, 50, 150, 1, 50, 0.05)
+    (method,) = run.algorithms().values()
+    assert replace(method, alpha=0.1) == replace(  # type: ignore[type-var]
+        method, alpha=0.1, momentum=0.5, weight_decay=5e-4, weight="uniform", lr_decay=1.0, clip=0.0
+    )
+
+
+def test_the_quick_command_writes_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["fedumf", "--quick", "--tables", "alpha", "--json", "--dir", str(tmp_path)]
+    assert command.main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert json.loads((tmp_path / "quick" / "alpha.json").read_text())["results"] == found["results"]
+    assert found["curves"]["IID"].keys() == {"FedAvg", "alpha 0.1", "alpha 0.5", "alpha 1"}
+
+
+def test_an_unknown_table_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["fedumf", "--tables", "a1"]) == 2
+    expected = "table 'a1'; expected some of rounds-iid, rounds-two-classes, alpha, appendix\n"
+    assert capsys.readouterr().err == expected
