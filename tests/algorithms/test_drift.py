@@ -72,6 +72,27 @@ def test_feddyn_stays_at_a_stationary_point() -> None:
     assert weight(state, GRADIENT) == 0.0
 
 
+def test_feddyn_with_a_stiff_pull_does_not_move() -> None:
+    """alpha -> infinity with bounded gradients, at steps that the pull allows (lr * alpha <= 1)."""
+    stiff = replace(DYN, alpha=1e6, lr=1e-6, epochs=20)
+    locals_ = clients(CENTRES)
+    state = start(stiff, locals_)
+    for round in range(1, 4):
+        state = play(stiff, locals_, state, round)
+    assert abs(weight(state)) < 1e-4
+
+
+def test_feddc_begins_as_fedprox() -> None:
+    """With h = s = 0 a client takes steps along its gradient + alpha (x - w); without alpha, plain ones."""
+    for alpha in (0.0, 0.5):
+        locals_, method = clients([4.0, -8.0]), replace(DC, alpha=alpha, epochs=2)
+        state = play(method, locals_, start(method, locals_), 1)
+        x = [0.25 * centre for centre in (4.0, -8.0)]
+        x = [at - 0.25 * ((at - centre) + alpha * at) for at, centre in zip(x, (4.0, -8.0), strict=True)]
+        assert [scalar(local, DRIFT) for local in locals_] == x
+        assert weight(state) == np.mean(x) + np.mean(x)  # of the models, and of the drifts
+
+
 def test_feddc_by_hand() -> None:
     locals_ = clients([4.0, -8.0])
     state = play(DC, locals_, start(DC, locals_), 1)  # x = 1, -2 = d

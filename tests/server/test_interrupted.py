@@ -1,4 +1,6 @@
-"""A served run whose server process is killed, or whose disk is full for a while, ends bit-identical to simulate."""
+"""A served run whose processes are killed, or whose server's disk is full for a while, ends bit-identical to simulate:
+the server's parameters, every evaluation, and what each device keeps.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import resource
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,59 +16,118 @@ from processes import lines, start, until
 
 from edgefl.assemble import assemble
 from edgefl.cli import main
+from edgefl.device_state import DeviceState
 from edgefl.experiment import Experiment
 from edgefl.replay import difference
 from edgefl.runs import Journal, read_experiment
 from edgefl.server import history
 from edgefl.simulate import simulate
+from edgefl.state_file import Kept
 
 CLIENTS, ROUNDS = 3, 6
 EXPERIMENT = f"--clients {CLIENTS} --rounds {ROUNDS} --per-round 2 --eval-every 1 --partition iid --epochs 1".split()
 
-Server = tuple[subprocess.Popen[str], Iterator[str]]
+
+@dataclass
+class Processes:
+    """A run with a process for the server and one for every device.
+
+    said      what the server says, line by line
+    commands  that start the devices, again if need be
+    """
+
+    stack: ExitStack
+    run: Path
+    address: str
+    server: subprocess.Popen[str]
+    said: Iterator[str]
+    commands: list[list[str]]
+    devices: list[subprocess.Popen[str]]
 
 
-def killed(stack: ExitStack, server: Server, run: Path, address: str) -> Server:
+def serve(stack: ExitStack, path: Path, method: str) -> Processes:
+    run, shares = path / "run", path / "shares"
+    assert main(["deal", *EXPERIMENT, "--out", str(shares)]) == 0
+    server = start(stack, "serve", *EXPERIMENT, "--method", method, "--port", "0", "--run-dir", str(run))
+    said = lines(server)
+    address = until(said, "listening on").split()[-1]
+    commands = []
+    for client in range(CLIENTS):
+        state, data = str(path / f"device{client}"), str(shares / f"device-{client:04d}.npz")
+        commands.append(["client", "--server", address, "--id", str(client), "--state", state, "--data", data])
+    devices = [start(stack, *command) for command in commands]
+    return Processes(stack, run, address, server, said, commands, devices)
+
+
+def server_killed(processes: Processes) -> None:
     """SIGKILL, and a new process that resumes the run at the same address."""
-    process, _ = server
-    process.kill()
-    process.wait()
-    again = start(stack, "serve", "--resume", str(run), "--port", address.split(":")[1])
-    return again, lines(again)
+    processes.server.kill()
+    processes.server.wait()
+    port = processes.address.split(":")[1]
+    processes.server = start(processes.stack, "serve", "--resume", str(processes.run), "--port", port)
+    processes.said = lines(processes.server)
 
 
-def out_of_space(stack: ExitStack, server: Server, run: Path, address: str) -> Server:
+def both_killed(processes: Processes) -> None:
+    """A device, then the server, then, two rounds on, another device; each comes back."""
+    device_killed(processes, 0)
+    server_killed(processes)
+    until(processes.said, f"round 4/{ROUNDS}")
+    device_killed(processes, 1)
+
+
+def device_killed(processes: Processes, client: int) -> None:
+    processes.devices[client].kill()
+    processes.devices[client].wait()
+    processes.devices[client] = start(processes.stack, *processes.commands[client])
+
+
+def out_of_space(processes: Processes) -> None:
     """No write to a file succeeds until the server has complained of it."""
-    process, said = server
+    process, said = processes.server, processes.said
     unlimited = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, unlimited[1]))
     until(said, "cannot store: ")
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, unlimited)
     until(said, "stored; going on")
-    return server
 
 
-@pytest.mark.parametrize("interrupt", [killed, out_of_space])
+@pytest.mark.parametrize(
+    ("method", "interrupt"),
+    [
+        ("fedspu", server_killed),
+        ("fedspu", out_of_space),
+        ("fedumf", both_killed),
+        ("fedumf-feddc", both_killed),
+    ],
+)
 def test_an_interrupted_run_equals_simulate(
-    interrupt: Callable[[ExitStack, Server, Path, str], Server], tmp_path: Path
+    method: str, interrupt: Callable[[Processes], None], tmp_path: Path
 ) -> None:
-    run, shares = tmp_path / "run", tmp_path / "shares"
-    assert main(["deal", *EXPERIMENT, "--out", str(shares)]) == 0
     with ExitStack() as stack:
-        process = start(stack, "serve", *EXPERIMENT, "--method", "fedspu", "--port", "0", "--run-dir", str(run))
-        server: Server = process, lines(process)
-        address = until(server[1], "listening on").split()[-1]
-        for client in range(CLIENTS):
-            state, data = str(tmp_path / f"device{client}"), str(shares / f"device-{client:04d}.npz")
-            start(stack, "client", "--server", address, "--id", str(client), "--state", state, "--data", data)
-        until(server[1], f"round 2/{ROUNDS}")
-        process, said = interrupt(stack, server, run, address)
-        until(said, f"round {ROUNDS}/{ROUNDS}")
-        assert process.wait(60) == 0
+        processes = serve(stack, tmp_path, method)
+        until(processes.said, f"round 2/{ROUNDS}")
+        interrupt(processes)
+        until(processes.said, f"round {ROUNDS}/{ROUNDS}")
+        assert [process.wait(60) for process in (processes.server, *processes.devices)] == [0] * (1 + CLIENTS)
+    run = tmp_path / "run"
     experiment = Experiment.from_json(read_experiment(run))
     journal = Journal(tmp_path / "simulated")
-    state = simulate(experiment.algorithms()["fedspu"], assemble(experiment), experiment.settings(1), journal)
+    state = simulate(experiment.algorithms()[method], assemble(experiment), experiment.settings(1), journal)
     assert difference(history.final_state(run), state) is None
-    served = [line["evaluation"] for line in history.metrics(run)]
-    assert served == [line["evaluation"] for line in journal.metrics()]
+    for served, simulated in zip(history.metrics(run), journal.metrics(), strict=True):
+        assert served["evaluation"] == simulated["evaluation"]
+        moved = [
+            [(record["client"], record["down"], record["up"]) for record in line["clients"]]
+            for line in (served, simulated)
+        ]
+        assert moved[0] == moved[1]
+    for client in range(CLIENTS):
+        assert content(DeviceState(tmp_path / f"device{client}").personal()) == content(journal.load_local(client))
     journal.close()
+
+
+def content(kept: Kept | None) -> tuple[object, dict[str, bytes]]:
+    """What a device keeps, as values that can be compared."""
+    assert kept is not None
+    return kept.private, {name: value.tobytes() for name, value in kept.flat().items()}
