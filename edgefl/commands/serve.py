@@ -19,6 +19,7 @@ from edgefl.experiment import Experiment
 from edgefl.federation import Federation
 from edgefl.keys import read_table
 from edgefl.runs import EXPERIMENT, open_run
+from edgefl.server import history
 from edgefl.server.endpoint import announced
 from edgefl.server.events import Closed, Record, Scored
 from edgefl.server.host import host
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         raise RequestError(str(error)) from error
     _say(f"run directory: {request.path}")
     with closing(Store(request.path)) as store:
-        watch = Watch(request.experiment, store.load().round)
+        watch = Watch(request.experiment, history.metrics(request.path))
         server = host(request.experiment, request.federation, store, request.rules, request.keys, _say, watch)
         try:
             serve(server, request.address, watch.ready(request.path), request.linger_s)
@@ -140,11 +141,11 @@ def _address(how: argparse.Namespace) -> tuple[Address, dict[int, bytes] | None]
 
 
 class Watch:
-    """Live progress of a served run, from its durable records."""
+    """Live progress of a served run, from its durable records. `lines`: its metrics before this process."""
 
-    def __init__(self, experiment: Experiment, round: int) -> None:
-        self._display, self._experiment, self._at = progress.watch(), experiment, round
-        self._line: dict[str, Any] = {}
+    def __init__(self, experiment: Experiment, lines: list[dict[str, Any]]) -> None:
+        self._display, self._experiment, self._at = progress.watch(), experiment, len(lines)
+        self._line = lines[-1] if lines else {}  # its evaluation may be the next record
 
     def ready(self, path: Path) -> Callable[[str, int], AbstractContextManager[None]]:
         """What to do once the server listens, for as long as it does."""
