@@ -140,8 +140,9 @@ class Client:
         """The server has closed the connection: raises ConnectionError unless the run is over."""
         if self._device.finished is not None:
             return
-        if not connection.received_bytes and self._context is None:
-            raise ConnectionError("the server closed the connection without a word; one with TLS expects --tls")
+        if not connection.received_bytes:  # asyncio's servers close without telling why TLS failed
+            wanted = "--tls" if self._context is None else "--tls-cert signed by its authority if it asks for one"
+            raise ConnectionError(f"the server closed the connection without a word; one with TLS expects {wanted}")
         where = " in the middle of a message" if connection.mid_frame else ""
         raise ConnectionError(f"the server closed the connection{where}")
 

@@ -14,6 +14,7 @@ sent again, and devices answer a repeated request with the same reply.
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Literal
 
@@ -103,6 +104,11 @@ class Coordinator:
         elif self._deadline is not None:
             self._tick(now)
         return self._taken()
+
+    @property
+    def enrolled(self) -> AbstractSet[int]:
+        """The clients whose enrolment is durable."""
+        return self._clients.capacities.keys()
 
     # Phases.
 

@@ -88,6 +88,7 @@ class Server:
         self._peers: dict[int, Peer] = {}
         self._links = 0
         self._past = Traffic(0)  # of connections that are gone
+        self._heard: set[int] = set()  # clients that were told of the end
         self._wake: asyncio.TimerHandle | None = None
 
     async def run(self, address: Address, ready: Ready, linger_s: float) -> None:
@@ -115,8 +116,13 @@ class Server:
                 peer.close()
 
     async def _linger(self, seconds: float) -> None:
-        if self._peers:
-            await asyncio.wait([self._loop.create_task(self._gone.wait())], timeout=seconds)
+        """Until every client has heard of the end, also one that is away, but no longer than that."""
+        self._end_if_all_have_heard()
+        await asyncio.wait([self._loop.create_task(self._gone.wait())], timeout=seconds)
+
+    def _end_if_all_have_heard(self) -> None:
+        if self._over.done() and not self._peers and self._coordinator.enrolled <= self._heard:
+            self._gone.set()
 
     # What connections tell it (peer.Hub).
 
@@ -135,9 +141,10 @@ class Server:
     def left(self, peer: Peer) -> None:
         del self._peers[peer.link]
         self._past = _added(self._past, peer)
+        if peer.client is not None and peer.connection.state == "finished":
+            self._heard.add(peer.client)
         self._handle(Left(peer.link))
-        if self._over.done() and not self._peers:
-            self._gone.set()
+        self._end_if_all_have_heard()
 
     # The coordinator.
 
