@@ -1,6 +1,7 @@
 """python -m bench WHAT: figures of this machine, beside those of PyTorch, and of Flower for rounds.
 
-`python -m bench papers` runs the tables of papers again; it has options of its own.
+`python -m bench papers` runs the tables of papers again, and `python -m bench faults` runs with faults; they have
+options of their own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import sys
 from pathlib import Path
 
 from bench import codec, figures, flower, history, kernels, machine, memory, peak, rounds, step
-from bench.papers import command
+from bench.faults import command as faults
+from bench.papers import command as papers
 from bench.rows import print_json, print_table
 from bench.runner import PRODUCTS, QUICK, STEPS
 
@@ -21,7 +23,9 @@ BUSY = 0.5  # load per core before the measurement
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["papers"]:
-        return command.main(arguments[1:])
+        return papers.main(arguments[1:])
+    if arguments[:1] == ["faults"]:
+        return faults.main(arguments[1:])
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.record is not None and options.what != "step":

@@ -1,0 +1,197 @@
+"""A server process and device processes of one run, started, ended and started again as a case of faults wants it.
+
+They are `edgefl serve` and `edgefl client`, as a user starts them. Logs lie beside the run, so that a full disk or a
+count of steps does not concern them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from edgefl.assemble import assemble
+from edgefl.experiment import Experiment
+from edgefl.runs import open_run
+from edgefl.server.endpoint import read_endpoint
+from edgefl.shares import share_file, write_share
+
+EDGEFL = ("-m", "edgefl")
+ENVIRONMENT = {
+    "PYTHONPATH": str(Path(__file__).parents[2]),
+    "EDGEFL_NUM_THREADS": "1",  # the devices share the processors
+    "OPENBLAS_NUM_THREADS": "1",
+}
+LOOK_EVERY_S = 0.02
+LIMIT_S = 120.0  # for whatever is waited for
+HEARD_S = 1.0  # after the server's end: who still runs then has not heard of it
+
+
+class Process:
+    """`edgefl ...` in a process that can be started again with the same words. `program`: what Python runs."""
+
+    def __init__(self, name: str, log: Path, arguments: Sequence[str], program: Sequence[str] = EDGEFL) -> None:
+        self.name, self.log, self.arguments, self._program = name, log, list(arguments), program
+        self.lives = 0
+        self.ended_at: float | None = None  # when that was seen
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Begins a life. Its output is added to the log."""
+        self.lives += 1
+        self.ended_at = None
+        command = [sys.executable, *self._program, *self.arguments]
+        everything = {**os.environ, **ENVIRONMENT, **(environment or {})}
+        with open(self.log, "ab") as log:
+            self._running = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=everything)
+
+    def ended(self) -> int | None:
+        """The exit code of this life, or None while it lasts."""
+        assert self._running is not None
+        code = self._running.poll()
+        if code is not None and self.ended_at is None:
+            self.ended_at = time.monotonic()
+        return code
+
+    def send(self, signal: signal.Signals) -> None:
+        assert self._running is not None
+        self._running.send_signal(signal)
+
+    def kill(self) -> None:
+        """SIGKILL, and gone."""
+        self.send(signal.SIGKILL)
+        self.wait()
+
+    def wait(self) -> int:
+        """The exit code. Raises subprocess.TimeoutExpired."""
+        assert self._running is not None
+        return self._running.wait(LIMIT_S)
+
+    def said(self) -> str:
+        """All of its output so far."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+
+class Cluster:
+    """One run's processes. At the end of the with block those that still run are killed.
+
+    place    gets run/, devices/N/ and logs/
+    shares   the devices' samples, as `deal` wrote them
+    serve, client   options beyond those that every run needs; the client's may differ by client
+    server_program  what Python runs in place of `-m edgefl`
+    """
+
+    def __init__(
+        self,
+        place: Path,
+        experiment: Experiment,
+        shares: Path,
+        serve: Sequence[str] = (),
+        client: Callable[[int], Sequence[str]] = lambda client: (),
+        server_program: Sequence[str] = EDGEFL,
+    ) -> None:
+        self.run, self.devices_at, self.logs = place / "run", place / "devices", place / "logs"
+        self.logs.mkdir(parents=True)
+        self._shares, self._client = shares, client
+        open_run(self.run, experiment.to_json())
+        self._serve = ["serve", "--resume", str(self.run), *serve]
+        self.server = Process("server", self.logs / "server.log", [*self._serve, "--port", "0"], server_program)
+        self.devices: dict[int, Process] = {}
+        self.port = 0
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in (self.server, *self.devices.values()):
+            if process.lives and process.ended() is None:
+                process.kill()
+
+    def start_server(self, environment: Mapping[str, str] | None = None) -> None:
+        """Starts the server and waits until it listens; from its first life on it has the same port.
+
+        Raises  RuntimeError with its last words if it ends before, unless it is killed.
+        """
+        self.server.start(environment)
+        if not self.port:
+            await_(lambda: read_endpoint(self.run) is not None or self.server.ended() is not None, "the server listens")
+            endpoint = read_endpoint(self.run)
+            if endpoint is None and self.server.ended() == -signal.SIGKILL:
+                return  # its next life may have any port
+            if endpoint is None:
+                raise RuntimeError(
+                    f"the server ended with exit code {self.server.ended()} ({_last_words(self.server)})"
+                )
+            self.port = int(endpoint.rpartition(":")[2])
+            self.server.arguments = [*self._serve, "--port", str(self.port)]
+
+    def start_device(self, client: int, environment: Mapping[str, str] | None = None) -> None:
+        """One of the run's own devices, for the first time or again."""
+        if client not in self.devices:
+            options = "--id", str(client), "--state", str(self.state_of(client)), *self._client(client)
+            self.devices[client] = self.device(f"device {client}", share_file(self._shares, client), *options)
+        self.devices[client].start(environment)
+
+    def device(self, name: str, data: Path, *options: str) -> Process:
+        """A device that has not been started, and is none of the run's unless it becomes one."""
+        server = "--server", f"127.0.0.1:{self.port}"
+        return Process(name, self.logs / f"{name}.log", ["client", *server, "--data", str(data), *options])
+
+    def state_of(self, client: int) -> Path:
+        """The directory of a device."""
+        return self.devices_at / str(client)
+
+    def finish(self, fragile: Process | None = None) -> None:
+        """Until everybody has come to the end of the run, starting again who was killed.
+
+        fragile  a process that may also end with an error, once, and is started again
+        Raises   RuntimeError with the last words of a process that failed otherwise, or after LIMIT_S.
+        """
+        until = time.monotonic() + LIMIT_S
+        while not self._is_over(fragile):
+            if time.monotonic() > until:
+                words = [f"{each.name}: {_last_words(each)}" for each in (self.server, *self.devices.values())]
+                raise RuntimeError(f"not over after {LIMIT_S:g} s ({'; '.join(words)})")
+            time.sleep(LOOK_EVERY_S)
+
+    def _is_over(self, fragile: Process | None) -> bool:
+        for process in (self.server, *self.devices.values()):
+            code = process.ended()
+            may_fail = process is fragile and process.lives == 1
+            if code == -signal.SIGKILL or (code and may_fail):
+                process.start()
+            elif code:
+                raise RuntimeError(f"{process.name} ended with exit code {code} ({_last_words(process)})")
+        waiting = [device for device in self.devices.values() if device.ended() is None]
+        ended_at = self.server.ended_at
+        if waiting and ended_at is not None and time.monotonic() > ended_at + HEARD_S:
+            self.server.start()  # for those who have not heard of the end
+        return not waiting and ended_at is not None
+
+
+def deal(directory: Path, experiment: Experiment, data_dir: str | None = None) -> None:
+    """Gives every device its samples as a file of its own."""
+    federation = assemble(experiment, data_dir)
+    directory.mkdir(parents=True, exist_ok=True)
+    for client in range(experiment.clients):
+        write_share(share_file(directory, client), federation, client)
+
+
+def await_(happened: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> None:
+    """Looks until something in another process has happened. Raises RuntimeError if it has not in time."""
+    until = time.monotonic() + limit_s
+    while not happened():
+        if time.monotonic() > until:
+            raise RuntimeError(f"not after {limit_s:g} s: {what}")
+        time.sleep(LOOK_EVERY_S)
+
+
+def _last_words(process: Process) -> str:
+    return (process.said().splitlines() or ["it said nothing"])[-1]

@@ -1,0 +1,79 @@
+"""Rounds with a deadline, a device that died and one that is slow: do they close on time, and replay identically?
+
+Device DEAD is killed in round 1 when it has trained and not uploaded, and comes back after the last round. Device SLOW
+stands still at the same point until that round is over.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.faults.cluster import Cluster, await_, deal
+from bench.faults.steps import Fault, Steps
+from edgefl import demo
+from edgefl.experiment import Experiment
+from edgefl.server import history
+
+DEAD, SLOW = 2, 3
+TRAINED = "open .pending.safetensors.tmp"  # the step of a device that follows its training
+
+EXPERIMENT = replace(
+    demo.EXPERIMENT,
+    methods=("fedspu-es",),
+    clients=4,
+    per_round=4,
+    rounds=3,
+    eval_every=3,
+    partition="iid",
+    epochs=1,
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """late_s: seconds beyond the deadline at which each round closed. took_part: by round, client and outcome."""
+
+    deadline_s: float
+    late_s: list[float]
+    took_part: list[dict[int, str]]
+    replay: str
+    identical: bool
+
+
+def run(place: Path, deadline_s: float, experiment: Experiment = EXPERIMENT) -> Result:
+    """One such run under `place`, and its replay by `edgefl simulate --replay`."""
+    place.mkdir(parents=True, exist_ok=True)
+    steps = Steps(place)
+    deal(place / "shares", experiment)
+    limits = "--deadline", str(deadline_s), "--evaluation-deadline", str(deadline_s)
+    with Cluster(place, experiment, place / "shares", limits) as cluster:
+        cluster.start_server()
+        for client in range(experiment.clients):
+            cluster.start_device(client, _environment(steps, cluster, client))
+        await_(lambda: _rounds(cluster) >= 1, "round 1 is closed")
+        cluster.devices[SLOW].send(signal.SIGCONT)
+        await_(lambda: _rounds(cluster) == experiment.rounds, "the last round is closed")
+        cluster.finish()  # starts the dead one again
+    command = [sys.executable, "-m", "edgefl", "simulate", "--replay", str(cluster.run), "--workers", "1"]
+    replay = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = history.metrics(cluster.run)
+    took_part: list[dict[int, str]] = [{} for _ in lines]
+    for (number, client), ruling in history.progress(cluster.run).rulings.items():
+        took_part[number - 1][client] = "absent" if ruling is None else ruling.outcome
+    late_s = [round(line["seconds"] - deadline_s, 4) for line in lines]
+    return Result(deadline_s, late_s, took_part, (replay.stdout or replay.stderr).strip(), replay.returncode == 0)
+
+
+def _rounds(cluster: Cluster) -> int:
+    return len(history.metrics(cluster.run))
+
+
+def _environment(steps: Steps, cluster: Cluster, client: int) -> dict[str, str] | None:
+    faults = {DEAD: Fault("killed before", TRAINED), SLOW: Fault("stopped before", TRAINED)}
+    if client not in faults:
+        return None
+    return steps.environment(cluster.state_of(client), cluster.logs / f"steps-{client}", faults[client])

@@ -1,0 +1,117 @@
+"""Served runs of 20 devices on Fashion-MNIST, dealt by a Dirichlet distribution of 0.5, against their simulation: one
+that nothing happens to, and one in which much does. All planned clients must answer.
+
+What happens: the server is killed in round 2, when some of its replies are stored and others not, and the disk of its
+second life is full for a while when it closes that round. Of the devices that train in round 1, one is killed when it
+has trained, one when it has written that down and not uploaded it, one when it has uploaded it and has no verdict yet,
+and the disk of one is full for a while when it has trained.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.faults.cluster import Cluster, await_, deal
+from bench.faults.outcome import Truth
+from bench.faults.steps import Fault, Steps
+from edgefl.experiment import Experiment
+from edgefl.server import history
+
+EXPERIMENT = Experiment(
+    methods=("fedspu",),
+    data="fashion-mnist",
+    partition="dirichlet:0.5",
+    clients=20,
+    per_round=10,
+    rounds=3,
+    eval_every=3,
+    keep=(0.2, 0.4, 0.6, 0.8, 1.0),
+    epochs=1,
+)
+TRAINED = "open .pending.safetensors.tmp"  # the step of a device that follows its training
+UPLOAD = "rename pending.safetensors +2"  # the folder is synced, then the reply is sent
+FULL_S = 2.0
+DEVICE_FAULTS = (
+    Fault("killed before", TRAINED),
+    Fault("killed before", UPLOAD),
+    Fault("killed after", UPLOAD),
+    Fault("disk full from", TRAINED, FULL_S),
+)
+SERVER_FAULT = Fault("disk full from", "open server/.000002.safetensors.tmp", FULL_S)  # of its second life
+
+
+@dataclass(frozen=True)
+class Result:
+    """One served run beside its simulation.
+
+    lives             of all processes together: the server, the devices, and again those that were killed
+    simulated_s       of the simulation, with one worker
+    served_s          from the server's start to the last device's end
+    sent_bytes, ...   through the server's sockets in its last life, over all its rounds, headers included
+    difference        from the simulation, in words; None if everything is bit-identical, global and personal
+    """
+
+    what: str
+    lives: int
+    simulated_s: float
+    served_s: float
+    sent_bytes: int
+    received_bytes: int
+    header_bytes: int
+    difference: str | None
+
+
+def run(place: Path, data_dir: str | None = None, experiment: Experiment = EXPERIMENT) -> Iterator[Result]:
+    """Both runs, under `place`. Raises DataError if the data are absent."""
+    started = time.perf_counter()
+    truth = Truth.of(experiment, place / "simulated", data_dir)
+    simulated_s = time.perf_counter() - started
+    deal(place / "shares", experiment, data_dir)
+    steps = Steps(place)
+    where = () if data_dir is None else ("--data-dir", data_dir)
+    for what in ("nothing happens", "killed and full"):
+        cluster = Cluster(place / what, experiment, place / "shares", where)
+        started = time.perf_counter()
+        with cluster:
+            if what == "nothing happens":
+                _start(cluster, experiment, {})
+            else:
+                _strike(cluster, experiment, truth, steps)
+            cluster.finish()
+        served_s = time.perf_counter() - started
+        lives = sum(process.lives for process in (cluster.server, *cluster.devices.values()))
+        traffic = history.traffic(cluster.run)[-1]
+        headers = traffic.sent_headers + traffic.received_headers
+        times = round(simulated_s, 1), round(served_s, 1)
+        yield Result(what, lives, *times, traffic.sent, traffic.received, headers, truth.difference(cluster))
+
+
+def _start(cluster: Cluster, experiment: Experiment, environments: Mapping[int, Mapping[str, str]]) -> None:
+    cluster.start_server()
+    for client in range(experiment.clients):
+        cluster.start_device(client, environments.get(client))
+
+
+def _strike(cluster: Cluster, experiment: Experiment, truth: Truth, steps: Steps) -> None:
+    """Starts everybody, and again those that are killed in round 1, and the server in round 2."""
+    planned = [each["client"] for each in truth.metrics[0]["clients"]]
+    struck = dict(zip(planned, DEVICE_FAULTS, strict=False))
+    environments = {
+        client: steps.environment(cluster.state_of(client), cluster.logs / f"{client}.steps", fault)
+        for client, fault in struck.items()
+    }
+    _start(cluster, experiment, environments)
+    for client in [client for client, fault in struck.items() if fault.kind.startswith("killed")]:
+        cluster.devices[client].wait()
+        cluster.start_device(client)
+    await_(lambda: _is_partly_stored(cluster, 2), "some replies of round 2 are stored")
+    cluster.server.kill()
+    cluster.start_server(steps.environment(cluster.run, cluster.logs / "server.steps", SERVER_FAULT))
+
+
+def _is_partly_stored(cluster: Cluster, round: int) -> bool:
+    progress = history.progress(cluster.run)
+    return progress.round >= round or (progress.round == round - 1 and bool(progress.answers))

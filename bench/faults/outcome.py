@@ -1,0 +1,74 @@
+"""What a served run ended with, against a simulation of the same experiment: bit for bit, but for times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.faults.cluster import Cluster
+from edgefl.algorithms.base import State
+from edgefl.assemble import assemble
+from edgefl.device_state import DeviceState
+from edgefl.experiment import Experiment
+from edgefl.replay import difference
+from edgefl.runs import Journal
+from edgefl.server import history
+from edgefl.simulate import simulate
+from edgefl.state_file import Kept, sets
+
+
+@dataclass(frozen=True)
+class Truth:
+    """How the simulation of an experiment with one method ends."""
+
+    state: State
+    metrics: list[dict[str, Any]]
+    journal: Journal
+    clients: int
+
+    @staticmethod
+    def of(experiment: Experiment, directory: Path, data_dir: str | None = None, workers: int = 1) -> Truth:
+        """Simulates it. Raises DataError if its data cannot be had."""
+        ((_, algorithm),) = experiment.algorithms().items()
+        journal = Journal(directory)
+        federation = assemble(experiment, data_dir)
+        state = simulate(algorithm, federation, experiment.settings(workers), journal)
+        return Truth(state, [without_times(line) for line in journal.metrics()], journal, experiment.clients)
+
+    def difference(self, cluster: Cluster) -> str | None:
+        """The first thing in which a run that is over differs, in words; None if everything is bit-identical."""
+        if found := difference(history.final_state(cluster.run), self.state):
+            return f"server: {found}"
+        for line, expected in zip(history.metrics(cluster.run), self.metrics, strict=False):
+            if without_times(line) != expected:
+                return f"metrics of round {expected['round']}"
+        if len(history.metrics(cluster.run)) != len(self.metrics):
+            return f"{len(history.metrics(cluster.run))} rounds; expected {len(self.metrics)}"
+        for client in range(self.clients):
+            if found := self._personal_difference(cluster.state_of(client), client):
+                return f"device {client}: {found}"
+        return None
+
+    def _personal_difference(self, directory: Path, client: int) -> str | None:
+        """Of a device's private model and values."""
+        state, expected = DeviceState(directory), self.journal.load_local(client)
+        try:
+            if state.pending:
+                return f"round {state.pending} is not acknowledged"
+            found = state.personal()
+        finally:
+            state.close()
+        if expected is None or found is None:
+            return None if expected is None and not (found and found.flat()) else "has trained on one side only"
+        return difference(_as_state(found), _as_state(expected))
+
+
+def _as_state(kept: Kept) -> State:
+    return State(sets(kept.flat()), kept.private)
+
+
+def without_times(line: dict[str, Any]) -> dict[str, Any]:
+    """A metrics line of which another run of the same experiment must have all."""
+    clients = [{name: value for name, value in each.items() if name != "seconds"} for each in line["clients"]]
+    return {**line, "seconds": None, "clients": clients}

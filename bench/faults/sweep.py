@@ -1,0 +1,137 @@
+"""Either side of a small run struck at every step that outlives it, one step per run; each run must end like simulate.
+
+steps     those of a run that nothing happens to
+killed    SIGKILL before the step, or right after a sending; the process is then started again
+full      creating and writing fail with ENOSPC from the step on, for a while; who ends over it is started again
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+from bench.faults.cluster import Cluster, Process, deal
+from bench.faults.outcome import Truth
+from bench.faults.steps import Fault, Kind, Steps, read_log, struck
+from edgefl import demo
+
+Side = Literal["server", "device"]
+
+EXPERIMENT = replace(
+    demo.EXPERIMENT,
+    methods=("fedspu-es",),
+    clients=3,
+    per_round=2,
+    rounds=3,
+    eval_every=2,
+    partition="iid",
+    epochs=1,
+)
+STRUCK = 0  # the device that faults happen to
+FULL_S = {"server": 1.5, "device": 0.5}  # longer than the first pause before writing again
+REFUSABLE = ("open", "write")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run with one fault, at the step of that number or line.
+
+    what        the step at which it happened; empty if the run had fewer steps, as it may when messages cross otherwise
+    lives       of the process that was struck
+    difference  from simulate, in words; None if everything is bit-identical
+    """
+
+    side: Side
+    kind: Kind
+    step: int | str
+    what: str
+    lives: int
+    seconds: float
+    difference: str | None
+
+    @property
+    def key(self) -> tuple[str, str, int | str]:
+        return self.side, self.kind, self.step
+
+
+class Sweep:
+    """A simulated truth and the devices' samples, for as many runs as are asked for. Files go under `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._truth = Truth.of(EXPERIMENT, directory / "simulated")
+        self._steps = Steps(directory)
+        deal(directory / "shares", EXPERIMENT)
+
+    def steps(self) -> dict[Side, list[str]]:
+        """The steps of the server and of the device that will be struck. Raises RuntimeError if that run differs."""
+        place = self._directory / "undisturbed"
+        with self._cluster(place) as cluster:
+            cluster.start_server(self._environment(cluster, place, "server", None))
+            for client in range(EXPERIMENT.clients):
+                cluster.start_device(client, self._environment(cluster, place, "device", None) if client == 0 else None)
+            cluster.finish()
+        if found := self._truth.difference(cluster):
+            raise RuntimeError(f"differs without any fault: {found}")
+        steps: dict[Side, list[str]] = {"server": [], "device": []}
+        for side in steps:
+            steps[side] = read_log(place / f"{side}.steps")
+        shutil.rmtree(place)
+        return steps
+
+    def run(self, side: Side, kind: Kind, step: int | str) -> Row:
+        """One run in which this happens to that side."""
+        fault = Fault(kind, step, FULL_S[side])
+        place = Path(tempfile.mkdtemp(dir=self._directory))
+        started = time.perf_counter()
+        with self._cluster(place) as cluster:
+            process = self._start(cluster, place, side, fault)
+            cluster.finish(process if kind == "disk full from" else None)
+        seconds = time.perf_counter() - started
+        what = struck(read_log(place / f"{side}.steps"), step)
+        difference = self._truth.difference(cluster)
+        shutil.rmtree(place)
+        return Row(side, kind, step, what, process.lives, round(seconds, 2), difference)
+
+    def _start(self, cluster: Cluster, place: Path, side: Side, fault: Fault) -> Process:
+        """Starts everybody; the one that will be struck."""
+        environment = self._environment(cluster, place, side, fault)
+        cluster.start_server(environment if side == "server" else None)
+        if not cluster.port:  # it died before it listened
+            cluster.start_server()
+        for client in range(EXPERIMENT.clients):
+            cluster.start_device(client, environment if (side, client) == ("device", STRUCK) else None)
+        return cluster.server if side == "server" else cluster.devices[STRUCK]
+
+    def _cluster(self, place: Path) -> Cluster:
+        return Cluster(place, EXPERIMENT, self._directory / "shares")
+
+    def _environment(self, cluster: Cluster, place: Path, side: Side, fault: Fault | None) -> dict[str, str]:
+        watched = cluster.run if side == "server" else cluster.state_of(STRUCK)
+        return self._steps.environment(watched, place / f"{side}.steps", fault)
+
+
+def faults(steps: list[str], every_write: bool = False) -> Iterator[tuple[Kind, int]]:
+    """Everything that can happen at these steps.
+
+    every_write  False: of writes to one file that follow each other only the first and one in the middle are struck,
+                 so that a part of what belongs together is written, or nothing of it
+    """
+    number = 0
+    for what, group in groupby(steps):
+        length = len(list(group))
+        kind = what.split()[0]
+        of_group = {0, length // 2} if kind == "write" and not every_write else set(range(length))
+        for at in sorted(of_group):
+            yield "killed before", number + at
+            if kind == "send":
+                yield "killed after", number + at
+        if kind in REFUSABLE:
+            yield "disk full from", number
+        number += length

@@ -1,0 +1,67 @@
+"""A sample of `python -m bench faults`: real processes struck at a step that outlives
+them end bit-identical to simulate.
+
+The steps are counted by a library that is loaded before the C library, so this needs Linux and a C compiler.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from bench.faults.command import print_table
+from bench.faults.steps import Kind, compiler
+from bench.faults.sweep import Row, Side, Sweep, faults
+
+if sys.platform != "linux" or compiler() is None:
+    pytest.skip("steps are counted with LD_PRELOAD, by a library built with cc", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    return Sweep(tmp_path_factory.mktemp("faults"))
+
+
+UPLOAD = "rename pending.safetensors +2"  # the folder is synced, then the reply is sent
+
+
+@pytest.mark.parametrize(
+    ("side", "kind", "step", "what"),
+    [
+        pytest.param("server", "killed before", "rename server/000001.safetensors", "", id="server-closing-a-round"),
+        pytest.param("server", "disk full from", "open server/.000001.safetensors.tmp", "", id="server-disk-full"),
+        pytest.param("device", "killed before", UPLOAD, "send to peer", id="device-trained-before-upload"),
+        pytest.param("device", "killed after", UPLOAD, "send to peer", id="device-before-acknowledgement"),
+        pytest.param("device", "disk full from", "open .pending.safetensors.tmp", "", id="device-disk-full"),
+    ],
+)
+def test_a_struck_process_ends_bit_identical_to_simulate(
+    side: Side, kind: Kind, step: str, what: str, sweep: Sweep
+) -> None:
+    row = sweep.run(side, kind, step)
+    assert row.difference is None
+    assert row.what == (what or step)
+    assert row.lives == (2 if kind.startswith("killed") else 1)
+
+
+def test_a_sweep_strikes_every_step_and_of_writes_in_a_row_two() -> None:
+    steps = ["open a", *["write a"] * 4, "fsync a", "send to peer"]
+    assert list(faults(steps)) == [
+        ("killed before", 0),
+        ("disk full from", 0),
+        ("killed before", 1),
+        ("killed before", 3),
+        ("disk full from", 1),
+        ("killed before", 5),
+        ("killed before", 6),
+        ("killed after", 6),
+    ]
+    assert [step for kind, step in faults(steps, every_write=True) if kind == "killed before"] == list(range(7))
+
+
+def test_a_run_that_differs_shows_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    same = Row("server", "killed before", 3, "fsync run.db", 2, 1.5, None)
+    print_table([same, Row("server", "killed before", 4, "fsync run.db", 2, 1.5, "server: w is 1 and 2")])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "fsync" in line]
+    assert line.split()[-2::-2][:5] == ["1.5", "2", "1", "2", "2"]
