@@ -223,6 +223,15 @@ class _Entrance(asyncio.Protocol):
 
     def __init__(self, server: Server, context: ssl.SSLContext | None) -> None:
         self._server, self._context = server, context
+        self._early = b""
+        self._is_lost = False
+
+    def data_received(self, data: bytes) -> None:
+        """What came with the last bytes of the TLS handshake, before the Peer is there."""
+        self._early += data
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._is_lost = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)
@@ -247,9 +256,13 @@ class _Entrance(asyncio.Protocol):
             transport.abort()
             return
         assert secured is not None  # asyncio's None is for a transport that is closing, which raises here
+        if self._is_lost:
+            return
         peer = self._server.arrived(name)
         secured.set_protocol(peer)
         peer.connection_made(secured)
+        if self._early:
+            peer.data_received(self._early)
 
 
 def _why(error: OSError | asyncio.TimeoutError) -> str:
