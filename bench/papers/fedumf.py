@@ -46,7 +46,7 @@ APPENDIX: dict[str, dict[str, tuple[float, int]]] = {
     "lognormal:0.3": {"fedavg": (97.06, 34), "feddyn": (97.66, 25), "feddc": (98.09, 28), "fedumf-feddc": (98.20, 12)},
     "dirichlet:0.6": {"fedavg": (96.45, 52), "feddyn": (97.56, 31), "feddc": (98.09, 24), "fedumf-feddc": (98.21, 14)},
 }
-APPENDIX_TARGET = 0.80
+APPENDIX_TARGETS = (0.80, 0.83)
 # The rate and batch are the paper's; clipping at 10 and the weight decay are those of the public code of FedDC.
 APPENDIX_OPTIONS = {"lr_decay": 0.998, "clip": 10.0, "weight_decay": 1e-3, "weight": "uniform"}
 
@@ -137,16 +137,15 @@ def _alpha_table(data: str, declare: Declare) -> Table:
 
 def _appendix_table(data: str, declare: Declare) -> Table:
     accuracies, rounds, panels = [], [], {}
-    target = 100 * APPENDIX_TARGET
     for partition, methods in APPENDIX.items():
         average = declare(partition, "fedavg")
         panels[NAMES[partition]] = {METHODS[method]: declare(partition, method) for method in methods}
         for method, (percent, needed) in methods.items():
             run, what = declare(partition, method), f"{NAMES[partition]}, {METHODS[method]}"
             accuracies.append(Row(f"{what}: accuracy, last 10 rounds", last, ((run,),), percent, "%"))
-            if method != "fedavg":
-                label, paper = f"{what}: rounds to {target:g} % over FedAvg's", needed / methods["fedavg"][1]
-                rounds.append(Row(label, partial(_rounds_ratio, APPENDIX_TARGET, least=1), ((average, run),), paper))
+            for target in APPENDIX_TARGETS if method != "fedavg" else ():
+                label, paper = f"{what}: rounds to {100 * target:g} % over FedAvg's", needed / methods["fedavg"][1]
+                rounds.append(Row(label, partial(_rounds_ratio, target, least=1), ((average, run),), paper))
     about = f"{data}, 784-100-100-10, 100 clients, 15 a round. The paper's rounds are to 95 % on MNIST."
     rows = (*accuracies, *rounds)
     return Table("appendix", "FedUmf, tables A1 and A2, 15 %", about, rows, panels, accuracy)
