@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from edgefl import algorithms, codec, exchange
-from edgefl.algorithms.base import MODEL, Algorithm, Local, State, evaluate
+from edgefl.algorithms.base import BODY, MODEL, Algorithm, Local, State, evaluate
 from edgefl.device_state import DeviceState
 from edgefl.errors import CodecError, RunError
 from edgefl.federation import Split
@@ -81,33 +81,35 @@ class DeviceModel:
     def evaluate(self, message: Evaluate) -> Evaluated:
         """Scores on the device's test samples: of its own model and of the global one, whichever are asked for.
 
-        Raises  CodecError if the global model is not all of a model of this run.
+        Raises  CodecError if the global model, or the body that all clients share, is not whole.
         """
-        current = self._global(message)
-        personal = self._scores_of_own(current) if message.personal else None
+        spec = self._local.spec
+        current, body = self._part(message, MODEL, tuple(spec.params)), self._part(message, BODY, spec.body)
+        personal = self._scores_of_own(current, body) if message.personal else None
         if current is None:
             return Evaluated(message.round, personal, None)
         self._hold(Kept(current, {}, {}))
         self._is_own = False
         return Evaluated(message.round, personal, _scores(evaluate(self._local)))
 
-    def _global(self, message: Evaluate) -> Params | None:
-        if MODEL not in message.payload:
+    def _part(self, message: Evaluate, part: str, names: tuple[str, ...]) -> Params | None:
+        """These parameters, whole, out of a message; None if it has none of that part."""
+        if part not in message.payload:
             return None
-        data, spec = message.payload[MODEL], self._local.spec
-        blocks = codec.decode(data, spec, limit=len(data)).blocks
-        whole = [name for name, block in blocks.items() if block.index is None]
-        if len(whole) != len(spec.params):
-            raise CodecError(f"global model with {len(whole)} whole parameters; expected {len(spec.params)}")
-        return {name: block.values for name, block in blocks.items()}
+        data = message.payload[part]
+        blocks = codec.decode(data, self._local.spec, limit=len(data)).blocks
+        whole = {name: block.values for name, block in blocks.items() if block.index is None}
+        if whole.keys() != set(names):
+            raise CodecError(f"global {part} with {len(whole)} whole parameters; expected {len(names)}")
+        return whole
 
-    def _scores_of_own(self, current: Params | None) -> Scores:
-        if self._state.round:
-            return _scores(evaluate(self._own()))
+    def _scores_of_own(self, current: Params | None, body: Params | None) -> Scores:
+        if self._state.round or body is not None:
+            return _scores(self._algorithm.evaluate(self._own(), body))
         state = State({} if current is None else {MODEL: current})
         self._hold(Kept(self._algorithm.untrained(state, self._initial().params), {}, {}))
         self._is_own = False
-        return _scores(evaluate(self._local))
+        return _scores(self._algorithm.evaluate(self._local, None))
 
     def _own(self) -> Local:
         """The device as after its last round."""

@@ -1,6 +1,7 @@
 """The four accuracies of ALGORITHMS 0, for every client, at the rounds where the simulation asks for them.
 
-(a), (b) personal models on their own test split, unweighted and weighted by test size; (c) the global model on every
+(a), (b) personal models on their own test split, unweighted and weighted by test size: the client's own, or the body of
+the server under the client's own head; (c) the global model on every
 local test split; (d) the global model on the common test set. Each paper's metric is one of those.
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from edgefl.algorithms.base import MODEL, Algorithm, State, evaluate
+from edgefl.algorithms.base import BODY, MODEL, Algorithm, State
 from edgefl.federation import Devices, Federation
 from edgefl.graph import Params
 from edgefl.learners.base import Evaluation
@@ -18,7 +19,7 @@ from edgefl.metrics import accuracies
 
 
 class Evaluator:
-    """Evaluates all clients; a personal model is evaluated again only after it has changed."""
+    """Evaluates all clients; a personal model of the client's own is evaluated again only after it has changed."""
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class Evaluator:
     def bundle(self, state: State) -> dict[str, Any]:
         """The accuracies of this state, as JSON values. Every client has test samples."""
         result: dict[str, Any] = {}
-        if self._algorithm.keeps_model:
+        if self._algorithm.keeps_model or BODY in state.arrays:
             result["personal"] = accuracies(self._all(lambda client: self._personal_of(state, client)))
         if MODEL in state.arrays:
             model = state.arrays[MODEL]
@@ -56,10 +57,10 @@ class Evaluator:
     def _personal_of(self, state: State, client: int) -> Evaluation:
         if client in self._personal:
             return self._personal[client]
-        untrained = self._algorithm.untrained(state, self._initial)
+        untrained, body = self._algorithm.untrained(state, self._initial), state.arrays.get(BODY)
         with self._devices.local(client, untrained) as local:
-            found = evaluate(local)
-        if untrained is self._initial or self._devices.has_trained(client):
+            found = self._algorithm.evaluate(local, body)
+        if body is None and (untrained is self._initial or self._devices.has_trained(client)):
             self._personal[client] = found
         return found
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from edgefl import codec
-from edgefl.algorithms.base import MODEL, Algorithm, Plan, Reply, State, refuse
+from edgefl.algorithms.base import BODY, MODEL, Algorithm, Plan, Reply, State, refuse
 from edgefl.codec import Sizes
 from edgefl.codec_neurons import decode_neurons, encode_neurons, neurons_of
 from edgefl.errors import CodecError
@@ -112,11 +112,14 @@ def _planned_index(plan: Plan, name: str, sent: Block, spec: ModelSpec) -> Axes 
 
 
 def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: ModelSpec) -> Evaluate:
-    """The request to evaluate after a round. The global model, where there is one, is exact: dense float32."""
-    payload = {}
-    if MODEL in state.arrays:
-        payload[MODEL] = codec.encode(take(state.arrays[MODEL], spec, None), spec)
-    return Evaluate(round, algorithm.keeps_model, payload)
+    """The request to evaluate after a round. The global model or body, where there is one, is exact: dense float32."""
+    parts = {MODEL: None, BODY: spec.body}
+    payload = {
+        part: codec.encode(take(state.arrays[part], spec, None, names=names), spec)
+        for part, names in parts.items()
+        if part in state.arrays
+    }
+    return Evaluate(round, algorithm.keeps_model or BODY in payload, payload)
 
 
 def sizes(payload: Mapping[str, bytes], selection: bytes = b"") -> Sizes:

@@ -44,6 +44,11 @@ class Federation:
     seed: int
     common: Samples | None = None
 
+    @property
+    def examples(self) -> int:
+        """For training, of all clients together."""
+        return sum(len(split.train) for split in self.clients)
+
 
 def split(share: Indices, seed: int, client: int, train_share: float, validation_share: float) -> Split:
     """A client's parts of its own samples; a function of the seed and the client alone.

@@ -23,9 +23,10 @@ import numpy as np
 from edgefl.errors import EdgeflError, TrainingError
 from edgefl.graph import Graph, Model
 from edgefl.graph_json import dumps, loads
+from edgefl.heads import head_of
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.memory import Footprint, Training
-from edgefl.memory.training import PLAIN, head_of
+from edgefl.memory.training import PLAIN
 
 METERS = ("learner", "resident", "peak", "torch")
 NATIVE = METERS[:3]  # read off one process, without torch
@@ -117,7 +118,7 @@ def _pflego(training: Training, limit: int | None) -> tuple[dict[str, int], obje
     features = np.zeros((examples, head_of(graph).input_shape[0]), np.float32)
     chunks = [order[start : start + training.batch] for start in range(0, examples, training.batch)]
     for chunk in chunks:
-        features[chunk] = trunk.features(data.x[chunk].astype(np.float32))
+        features[chunk] = trunk.features(data, chunk)
     trunk.release()
     head = _learner(head_of(graph), limit)
     head.fit(Samples(features, data.y[:examples]), [order] * STEPS, SGD(0.01))

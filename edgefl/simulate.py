@@ -95,7 +95,7 @@ class _Simulation:
         self.pool = ThreadPoolExecutor(settings.workers)
         self.spec = ModelSpec.of(federation.graph)
         limits = {} if participation is None else participation.limits
-        self.task = Task(self.spec, len(federation.clients), federation.seed, limits)
+        self.task = Task(self.spec, len(federation.clients), federation.seed, limits, federation.examples)
         self.initial = federation.graph.init(rng.stream(federation.seed, rng.INIT))
         self.devices = Devices(federation, self.initial, journal, settings.workers)
         self.evaluator = Evaluator(algorithm, federation, self.devices, self.initial, self.pool)

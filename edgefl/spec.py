@@ -49,12 +49,19 @@ class ModelSpec:
 
     params       by full name, in node order
     groups       neurons per group, in node order
+    head         parameters of the last Linear layer and of what follows it; empty where there is no Linear layer
     fingerprint  16 bytes; equal for two graphs iff their canonical JSON is equal
     """
 
     params: Mapping[str, ParamSpec]
     groups: Mapping[str, int]
     fingerprint: bytes
+    head: tuple[str, ...] = ()
+
+    @property
+    def body(self) -> tuple[str, ...]:
+        """All parameters but the head's."""
+        return tuple(name for name in self.params if name not in self.head)
 
     @staticmethod
     def of(graph: Graph) -> ModelSpec:
@@ -71,7 +78,12 @@ def _spec(graph: Graph) -> ModelSpec:
         for node in graph.nodes
         for name, info in node.op.parameters().items()
     }
-    return ModelSpec(params, groups.sizes(), _fingerprint(graph, params))
+    return ModelSpec(params, groups.sizes(), _fingerprint(graph, params), _head(graph))
+
+
+def _head(graph: Graph) -> tuple[str, ...]:
+    at = max((i for i, node in enumerate(graph.nodes) if isinstance(node.op, Linear)), default=len(graph.nodes))
+    return tuple(f"{node.name}.{name}" for node in graph.nodes[at:] for name in node.op.parameters())
 
 
 def result_axes(graph: Graph) -> dict[str, AxisSpec | None]:

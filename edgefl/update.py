@@ -160,21 +160,28 @@ def take(
     neurons: NeuronSet | None = None,
     *,
     kinds: Collection[Kind] = KINDS,
+    names: Collection[str] | None = None,
     ops: ModuleType | None = None,
 ) -> Update:
     """Copy the blocks that are active under `neurons` (None: everything) out of `params`, in the specification's order.
 
     kinds   which parameters to take: "learn", "stat" or both
+    names   of those the ones to take; None: all
     ops     kernel backend, default kernels.backend()
     Raises  ValueError naming the parameter that is missing or does not fit the specification.
     """
     ops = ops or kernels.backend()
     blocks = {}
     for name, param in spec.params.items():
-        if param.kind in kinds:
+        if param.kind in kinds and (names is None or name in names):
             index = None if neurons is None else active_axes(param, spec, neurons.active, neurons.keys)
             blocks[name] = _gather(_parameter(params, name, param.shape), param.shape, index, ops)
     return Update(blocks)
+
+
+def values(update: Update) -> dict[str, Array]:
+    """The values of an update of whole parameters, by parameter; of others their blocks."""
+    return {name: block.values for name, block in update.blocks.items()}
 
 
 def take_flat(

@@ -28,6 +28,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it
         "edgefl.resize",
         "edgefl.graph",
         "edgefl.graph_json",
+        "edgefl.heads",
         "edgefl.models",
         "edgefl.spec",
         "edgefl.selection",

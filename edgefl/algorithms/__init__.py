@@ -10,10 +10,13 @@ from edgefl.algorithms.base import Algorithm
 from edgefl.algorithms.fedavg import FedAvg
 from edgefl.algorithms.feddc import FedDC
 from edgefl.algorithms.feddyn import FedDyn
+from edgefl.algorithms.fedper import FedPer
+from edgefl.algorithms.fedrecon import FedRecon
 from edgefl.algorithms.fedspu import PRESETS, FedSPU
 from edgefl.algorithms.fedumf import FedUmf
 from edgefl.algorithms.fedumf_feddc import FedUmfDC
 from edgefl.algorithms.local import LocalOnly
+from edgefl.algorithms.pflego import PFLEGO
 
 METHODS: dict[str, Algorithm] = {
     "fedspu": FedSPU(),
@@ -24,6 +27,9 @@ METHODS: dict[str, Algorithm] = {
     "feddyn": FedDyn(),
     "feddc": FedDC(),
     "fedumf-feddc": FedUmfDC(),
+    "pflego": PFLEGO(),
+    "fedper": FedPer(),
+    "fedrecon": FedRecon(),
 }
 
 
@@ -81,11 +87,14 @@ def _describe(kind: Any) -> str:
 
 __all__ = [
     "METHODS",
+    "PFLEGO",
     "PRESETS",
     "Algorithm",
     "FedAvg",
     "FedDC",
     "FedDyn",
+    "FedPer",
+    "FedRecon",
     "FedSPU",
     "FedUmf",
     "FedUmfDC",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -23,6 +23,7 @@ from edgefl.spec import ModelSpec
 from edgefl.update import Update
 
 MODEL = "model"  # the payload's name for the model's parameters
+BODY = "body"  # and for those of all but its head, where every client has a head of its own
 
 Status = Literal["on", "stopped"]
 
@@ -31,18 +32,23 @@ Status = Literal["on", "stopped"]
 class Task:
     """What server and clients agree on before round 1: the model, how many clients are registered, and the seed.
 
-    limits  largest share of active neurons that a client is willing to train; those not listed have none
+    limits    largest share of active neurons that a client is willing to train; those not listed have none
+    examples  for training, of all clients together; 0: not known
     """
 
     spec: ModelSpec
     clients: int
     seed: int
     limits: Mapping[int, float] = field(default_factory=dict)
+    examples: int = 0
 
 
 @dataclass
 class State:
-    """All that the server of a method must keep between rounds: named sets of arrays, and plain JSON values."""
+    """All that the server of a method must keep between rounds: named sets of arrays, and plain JSON values.
+
+    Evaluated are arrays[MODEL], the model of all clients, and arrays[BODY] under the head of each client.
+    """
 
     arrays: dict[str, Params]
     values: dict[str, Any] = field(default_factory=dict)
@@ -151,6 +157,13 @@ class Algorithm(ABC):
         """The personal model of a client that has never been selected: w^0 (Alg. 1 line 2)."""
         return initial
 
+    def evaluate(self, local: Local, body: Params | None) -> Evaluation:
+        """Client: its personal model on its own test samples.
+
+        body  of the server's state, where the personal model is a head under it; else the learner holds the model
+        """
+        return evaluate(local)
+
 
 def refuse(plan: Plan, reply: Reply) -> str | None:
     """Why a reply must not be folded, in one sentence; None if it may be. A refused reply counts as not reported."""
@@ -199,6 +212,12 @@ def minibatches(local: Local, round: int, epochs: int, batch: int) -> list[NDArr
 def evaluate(local: Local) -> Evaluation:
     """The model that the learner holds, on the client's own test samples."""
     return local.learner.evaluate(local.data, local.test)
+
+
+def tested(reply: Reply, found: Evaluation) -> Reply:
+    """The reply with what its client's model, as it is after training, does on the client's test samples."""
+    metrics = {**reply.metrics, "correct": float(found.correct), "tested": float(found.examples)}
+    return replace(reply, metrics=metrics)
 
 
 def check(ok: bool, name: str, value: object, expected: str) -> None:

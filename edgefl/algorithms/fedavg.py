@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, sample_clients
+from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, evaluate, sample_clients, tested
 from edgefl.algorithms.training import Training
 from edgefl.graph import Params
 from edgefl.update import put, take
@@ -18,7 +18,8 @@ from edgefl.update import put, take
 class FedAvg(Training):
     """w^{t+1} = sum n_k w_k / sum n_k over the clients that reported.
 
-    weight  average by 'samples' (n_k), or 'uniform' (every n_k counts as 1)
+    weight      average by 'samples' (n_k), or 'uniform' (every n_k counts as 1)
+    eval_point  'post_local': a reply tells how the client's model does on its test samples after training
     """
 
     name: ClassVar[str] = "fedavg"
@@ -26,6 +27,7 @@ class FedAvg(Training):
     keeps_state: ClassVar[bool] = False
 
     weight: Literal["samples", "uniform"] = "samples"
+    eval_point: Literal["none", "post_local"] = "none"
 
     def start(self, task: Task, initial: Params) -> State:
         return State({MODEL: initial})
@@ -46,7 +48,7 @@ class FedAvg(Training):
     def train(self, local: Local, plan: Plan) -> Reply:
         put(local.learner.params, plan.payload[MODEL])
         fit = local.learner.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round))
-        return Reply(
+        reply = Reply(
             plan.round,
             plan.client,
             payload={MODEL: take(local.learner.params, local.spec, None)},
@@ -54,3 +56,4 @@ class FedAvg(Training):
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},
         )
+        return tested(reply, evaluate(local)) if self.eval_point == "post_local" else reply

@@ -19,7 +19,7 @@ from edgefl.algorithms.training import Training, learnable, zeros
 from edgefl.graph import Params
 from edgefl.learners.base import Array, FitResult
 from edgefl.ops import Kind
-from edgefl.update import Update, put, take
+from edgefl.update import Update, put, take, values
 
 LEARN: tuple[Kind, ...] = ("learn",)
 DRIFT = "drift"  # h_i of a client, the sum of its moves; of the server the mean of all h_i
@@ -123,11 +123,6 @@ class FedDC(Training):
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},
         )
-
-
-def values(update: Update) -> dict[str, Array]:
-    """A whole payload as arrays."""
-    return {name: block.values for name, block in update.blocks.items()}
 
 
 def own(local: Local, like: Mapping[str, Array]) -> tuple[Params, Params]:

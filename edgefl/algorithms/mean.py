@@ -27,6 +27,7 @@ class Mean:
         self.total = {name: np.zeros(param.shape) for name, param in spec.params.items()}
         self.weight = {name: np.zeros(param.shape) for name, param in spec.params.items()}
         self.clients: list[int] = []
+        self.weights: list[float] = []
 
     def add(self, client: int, update: Update, weight: float) -> None:
         """Adds one client's values. Raises ValueError if `client` is not above the last one added."""
@@ -35,6 +36,7 @@ class Mean:
         if not weight > 0:
             raise ValueError(f"weight={weight} of client {client}; expected weight > 0")
         self.clients.append(client)
+        self.weights.append(weight)
         for name, block in update.blocks.items():
             values = block.values.astype(np.float64) * weight
             _add_at(self.total[name], block, values)

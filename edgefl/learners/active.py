@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from edgefl.graph import Graph, Node
-from edgefl.learners.base import Delta
+from edgefl.learners.base import Delta, Trainable
 from edgefl.learners.channels import NONE, is_empty, owners
 from edgefl.learners.needs import Axes, gradient_needs, own_rows
 from edgefl.learners.plan import Ids
@@ -18,7 +18,7 @@ from edgefl.ops import Conv2d, GroupNorm, Linear
 from edgefl.selection import NeuronSet
 from edgefl.spec import AxisSpec, ModelSpec
 
-Signature = tuple[tuple[int | None, ...], tuple[str, ...]]
+Signature = tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,22 @@ class Active:
     neurons: Mapping[str, Ids] = field(default_factory=dict)
 
     @staticmethod
-    def of(graph: Graph, spec: ModelSpec, neurons: NeuronSet | None, delta: Delta) -> Active:
-        """What training these neurons (None: all) selects. Its lists are its own."""
-        blocks = trained_blocks(spec, neurons)
+    def of(graph: Graph, spec: ModelSpec, trainable: Trainable, delta: Delta) -> Active:
+        """What training these neurons or layers (None: all) selects. Its lists are its own."""
+        blocks = trained_blocks(spec, trainable)
         needs = gradient_needs(graph, blocks, delta)
         groups = {node.name: _groups(node, needs) for node in graph.nodes if isinstance(node.op, GroupNorm)}
         saved = {
             node.name: saved_channels(node, blocks) for node in graph.nodes if isinstance(node.op, Conv2d | Linear)
         }
-        chosen = {} if neurons is None else {group: ids.copy() for group, ids in neurons.active.items()}
+        neurons = trainable.active if isinstance(trainable, NeuronSet) else {}
+        chosen = {group: ids.copy() for group, ids in neurons.items()}
         return Active(blocks, needs, groups, saved, chosen)
 
     @property
     def signature(self) -> Signature:
-        """The length of every list, None for those that select all; and which results need a gradient."""
-        return tuple(None if ids is None else ids.size for ids in self._lists()), tuple(self.needs)
+        """The length of every list, None for those that select all; what is trained, which results need a gradient."""
+        return tuple(None if ids is None else ids.size for ids in self._lists()), tuple(self.blocks), tuple(self.needs)
 
     def adopt(self, other: Active) -> None:
         """Overwrite every list with that of `other`, which has the same signature."""
@@ -68,17 +69,22 @@ class Active:
             yield from lists.values()
 
 
-def trained_blocks(spec: ModelSpec, neurons: NeuronSet | None) -> Mapping[str, Axes]:
+def trained_blocks(spec: ModelSpec, trainable: Trainable) -> Mapping[str, Axes]:
     """Learnable parameter -> active rows and columns. Axes of one group share one array."""
-    if neurons is None:
-        return {name: (None, None) for name, param in spec.params.items() if param.kind == "learn"}
+    learned = {name: param for name, param in spec.params.items() if param.kind == "learn"}
+    if not isinstance(trainable, NeuronSet):
+        return {name: (None, None) for name in learned if trainable is None or layer_of(name) in trainable}
     expanded: dict[AxisSpec | None, Ids] = {None: None}
     for param in spec.params.values():
         for axis, size in zip((param.rows, param.cols), param.shape, strict=False):
             if axis not in expanded:
-                expanded[axis] = neurons.ids(axis, size)
-    learned = {name: param for name, param in spec.params.items() if param.kind == "learn"}
+                expanded[axis] = trainable.ids(axis, size)
     return {name: (expanded[param.rows], expanded[param.cols]) for name, param in learned.items()}
+
+
+def layer_of(parameter: str) -> str:
+    """The layer that has this parameter."""
+    return parameter.rpartition(".")[0]
 
 
 def saved_channels(node: Node, blocks: Mapping[str, Axes]) -> Ids:

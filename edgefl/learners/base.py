@@ -22,6 +22,7 @@ Batches = Sequence[NDArray[np.int32]]
 Delta = Literal["exact", "cut"]
 FrozenStats = Literal["track", "freeze"]
 Pull = tuple[float, Mapping[str, Array]]
+Trainable = NeuronSet | frozenset[str] | None  # neurons, or names of layers; None: everything
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,12 @@ class FitResult:
     loss_sum: float
     examples: int
     steps: int
+
+
+class Gradient(dict[str, Array]):
+    """Gradient of a mean loss, parameter -> its block. loss_sum: sum of the examples' losses; it may be NaN or inf."""
+
+    loss_sum: float
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,7 @@ class Learner(Protocol):
         samples: Samples,
         batches: Batches,
         sgd: SGD,
-        trainable: NeuronSet | None = None,
+        trainable: Trainable = None,
         pull: Pull | None = None,
         linear: Mapping[str, Array] | None = None,
         delta: Delta = "exact",
@@ -114,10 +121,13 @@ class Learner(Protocol):
         self,
         samples: Samples,
         index: NDArray[np.int32],
-        trainable: NeuronSet | None = None,
+        trainable: Trainable = None,
         delta: Delta = "exact",
-    ) -> dict[str, Array]:
-        """Gradient of the mean loss over `index`, compact, for the blocks that `trainable` selects."""
+        chunk: int | None = None,
+    ) -> Gradient:
+        """Gradient of the mean loss over `index`, compact, for the blocks that `trainable` selects; in passes of
+        `chunk` examples whose gradients are summed, or in one.
+        """
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
         """Loss and hits over `index` (None: all samples), with running statistics."""
@@ -125,8 +135,16 @@ class Learner(Protocol):
     def predict(self, x: Array) -> Array:
         """Logits [N, classes] of inputs [N, *input_shape]."""
 
-    def features(self, x: Array) -> Array:
-        """Inputs [N, in_features] of the last Linear layer."""
+    def features(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Array:
+        """Inputs [N, in_features] of the last Linear layer for `index` (None: all samples)."""
+
+    def with_head(self, classes: int) -> Learner:
+        """A learner of this body, whose parameters it shares, under a last Linear layer of its own with `classes`
+        outputs. Asked again for as many classes it may be the same learner, its head as it was left.
+        """
+
+    def head(self) -> Learner:
+        """A learner of the last Linear layer alone, whose parameters it shares. Its inputs are features."""
 
     def clone(self) -> Learner:
         """An independent learner with equal parameters."""

@@ -6,6 +6,7 @@ workspace.py, what a pass consists of is decided in lowering.py.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
@@ -14,16 +15,33 @@ from numpy.typing import DTypeLike, NDArray
 
 from edgefl import kernels
 from edgefl.errors import BackendError, DataError, TrainingError
-from edgefl.graph import Model
-from edgefl.learners.base import SGD, Array, Batches, Delta, Evaluation, FitResult, FrozenStats, Pull, Samples
+from edgefl.graph import Graph, Model, Params
+from edgefl.heads import head_of, with_classes
+from edgefl.learners.active import layer_of
+from edgefl.learners.base import (
+    SGD,
+    Array,
+    Batches,
+    Delta,
+    Evaluation,
+    FitResult,
+    FrozenStats,
+    Gradient,
+    Pull,
+    Samples,
+    Trainable,
+)
+from edgefl.learners.channels import NONE
 from edgefl.learners.lowering import Mode, lower
+from edgefl.learners.plan import Ids
 from edgefl.learners.updates import Terms
-from edgefl.learners.workspace import Workspace
+from edgefl.learners.workspace import Session, Workspace
 from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec
 
 EVALUATION_BATCH = 256
 EVALUATION_ARENA_BYTES = 4 << 20
+HEADS_KEPT = 4  # learners with other heads, by number of classes
 
 
 class GraphLearner:
@@ -51,7 +69,12 @@ class GraphLearner:
             raise BackendError(f"dtype={self._dtype} with {self._backend.__name__}; expected float32, or reference")
         self.graph, self.spec = model.graph, ModelSpec.of(model.graph)
         self._workspace = Workspace(self.graph, self.spec, model.params, self._backend, self._dtype, limit_bytes)
+        self._begin()
+
+    def _begin(self) -> None:
         self._evaluation_batch: int | None = None
+        self._heads: OrderedDict[int, GraphLearner] = OrderedDict()
+        self._head: GraphLearner | None = None
 
     @property
     def params(self) -> Mapping[str, Array]:
@@ -63,7 +86,7 @@ class GraphLearner:
         samples: Samples,
         batches: Batches,
         sgd: SGD,
-        trainable: NeuronSet | None = None,
+        trainable: Trainable = None,
         pull: Pull | None = None,
         linear: Mapping[str, Array] | None = None,
         delta: Delta = "exact",
@@ -72,8 +95,8 @@ class GraphLearner:
         """One SGD step per batch, in order, on the blocks that `trainable` selects (None: all).
 
         samples    rows that the batches' int32 indices name
-        trainable  everything outside its blocks keeps its bits, except running statistics of frozen channels, which
-                   follow the batches ("track") unless bn_frozen="freeze" restores them at the end
+        trainable  neurons, or layers by name. Everything outside its blocks keeps its bits, except running statistics
+                   of frozen channels, which follow the batches ("track") unless bn_frozen="freeze" restores them
         pull       (mu, centre): adds mu/2 |w - centre|^2 to the loss; centre holds the model's parameters
         linear     adds the inner product of w with these parameters to the loss
         Velocities start at zero in every call. A non-finite loss does not stop the call: it is in the result.
@@ -103,25 +126,41 @@ class GraphLearner:
         self,
         samples: Samples,
         index: NDArray[np.int32],
-        trainable: NeuronSet | None = None,
+        trainable: Trainable = None,
         delta: Delta = "exact",
-    ) -> dict[str, Array]:
-        """Gradient of the mean loss over `index` as one batch: parameter -> its compact block [|rows|, |cols|, ...].
+        chunk: int | None = None,
+    ) -> Gradient:
+        """Gradient of the mean loss over `index`: parameter -> its compact block [|rows|, |cols|, ...].
 
-        Batch statistics are used and running statistics are left alone. Raises DataError like `fit`.
+        chunk   examples per pass; the passes' gradients are summed in order in the learner's type, so the result
+                depends on it in the last bits only. None: one pass. Batch statistics are those of a pass
+        Running statistics are left alone. Raises DataError like `fit`.
         """
         self._check(samples)
         _check_index(index, len(samples))
         session = self._workspace.session("gradient", samples, trainable, delta)
-        self._workspace.prepare(session, {len(index)})
+        chunks = [index[start : start + (chunk or len(index))] for start in range(0, len(index), chunk or len(index))]
+        self._workspace.prepare(session, {len(part) for part in chunks})
+        self._workspace.loss[0] = 0.0
         stats = {name: self.params[name].copy() for name, p in self.spec.params.items() if p.kind == "stat"}
-        bound = session.programs[len(index)]
-        bound.index[:] = index
-        bound.program.run()
+        total = self._gradient_of(session, chunks[0], len(index))
+        for part in chunks[1:]:
+            for name, value in self._gradient_of(session, part, len(index)).items():
+                total[name] += value
         for name, value in stats.items():
             self.params[name][:] = value
-        blocks = session.plans[len(index)].gradients
-        return {name: self._workspace.view(session, len(index), block.values).copy() for name, block in blocks.items()}
+        total.loss_sum = float(self._workspace.loss[0])
+        return total
+
+    def _gradient_of(self, session: Session, part: NDArray[np.int32], examples: int) -> Gradient:
+        """What one pass adds to the gradient of the mean loss over so many examples."""
+        bound, share = session.programs[len(part)], len(part) / examples
+        bound.index[:] = part
+        bound.program.run()
+        blocks = session.plans[len(part)].gradients
+        return Gradient(
+            (name, self._workspace.view(session, len(part), block.values) * share) for name, block in blocks.items()
+        )
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
         """Loss and hits over `index` (None: all samples), with running statistics.
@@ -139,14 +178,52 @@ class GraphLearner:
 
     def predict(self, x: Array) -> Array:
         """Logits [N, classes] of inputs [N, *input_shape] of the learner's type, with running statistics."""
-        return self._outputs("predict", x)
+        samples = Samples(x, np.zeros(len(x), np.int32))
+        logits = self._outputs("predict", samples, np.arange(len(x), dtype=np.int32))
+        self._workspace.drop_latest()  # do not keep x alive
+        return logits
 
-    def features(self, x: Array) -> Array:
-        """Inputs [N, in_features] of the last Linear layer, with running statistics.
+    def features(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Array:
+        """Inputs [N, in_features] of the last Linear layer for `index` (None: all), with running statistics.
+
+        Raises  GraphError if the model has no Linear layer, DataError like `fit`.
+        """
+        return self._outputs("features", samples, np.arange(len(samples), dtype=np.int32) if index is None else index)
+
+    def with_head(self, classes: int) -> GraphLearner:
+        """A learner of this body, whose parameters it shares, under a last Linear layer of its own with `classes`
+        outputs: zeros when it is made, and as it was left for the last few numbers of classes asked for.
+
+        Raises  GraphError unless the last node is a Linear layer.
+        """
+        learner = self._heads.pop(classes, None)
+        if learner is None:
+            graph = with_classes(self.graph, classes)
+            own = {name: np.zeros(graph.parameters()[name].shape, np.float32) for name in self.spec.head}
+            learner = self._sharing(graph, {name: own.get(name, value) for name, value in self.params.items()}, own)
+        self._heads[classes] = learner
+        if len(self._heads) > HEADS_KEPT:
+            self._heads.popitem(last=False)
+        return learner
+
+    def head(self) -> GraphLearner:
+        """A learner of the last Linear layer alone, whose parameters it shares. Its inputs are features.
 
         Raises  GraphError if the model has no Linear layer.
         """
-        return self._outputs("features", x)
+        if self._head is None:
+            self._head = self._sharing(head_of(self.graph), {name: self.params[name] for name in self.spec.head}, {})
+        return self._head
+
+    def _sharing(self, graph: Graph, params: Params, own: Params) -> GraphLearner:
+        """A learner of another graph on the same backend; parameters but its `own` are this one's memory."""
+        other = object.__new__(GraphLearner)
+        other._backend, other._dtype, other.graph, other.spec = self._backend, self._dtype, graph, ModelSpec.of(graph)
+        shared = {name: value for name, value in params.items() if name not in own}
+        limit = self._workspace.limit
+        other._workspace = Workspace(graph, other.spec, params, self._backend, self._dtype, limit, shared)
+        other._begin()
+        return other
 
     def clone(self) -> GraphLearner:
         """An independent learner with equal parameters; it shares no memory with this one."""
@@ -154,6 +231,7 @@ class GraphLearner:
         twin.__dict__ |= self.__dict__
         limit = self._workspace.limit
         twin._workspace = Workspace(self.graph, self.spec, self.params, self._backend, self._dtype, limit)
+        twin._begin()
         return twin
 
     def release(self) -> None:
@@ -176,25 +254,27 @@ class GraphLearner:
         if len(samples) and samples.y.max() >= classes:
             raise DataError(f"label {samples.y.max()}; expected labels below {classes}")
 
-    def _frozen_stats(self, trainable: NeuronSet | None) -> dict[str, tuple[Array, Array]]:
+    def _frozen_stats(self, trainable: Trainable) -> dict[str, tuple[Array, Array]]:
         """Running statistics of frozen channels: name -> channels and a copy of their values."""
-        if trainable is None:
-            return {}
         frozen = {}
-        for name, (rows, _) in trainable.blocks(self.spec, kinds=("stat",)).items():
+        for name, rows in self._trained_stats(trainable).items():
             if rows is not None:
                 others = np.setdiff1d(np.arange(len(self.params[name])), rows)
                 frozen[name] = others, self.params[name][others]
         return frozen
 
-    def _outputs(self, mode: Mode, x: Array) -> Array:
-        samples = Samples(x, np.zeros(len(x), np.int32))
+    def _trained_stats(self, trainable: Trainable) -> dict[str, Ids]:
+        """Running statistics -> channels that are trained."""
+        if isinstance(trainable, NeuronSet):
+            return {name: rows for name, (rows, _) in trainable.blocks(self.spec, kinds=("stat",)).items()}
+        stats = [name for name, param in self.spec.params.items() if param.kind == "stat"]
+        return {name: None if trainable is None or layer_of(name) in trainable else NONE for name in stats}
+
+    def _outputs(self, mode: Mode, samples: Samples, index: NDArray[np.int32]) -> Array:
         self._check(samples)
-        index = np.arange(len(x), dtype=np.int32)
-        _check_index(index, len(x))
+        _check_index(index, len(samples))
         outputs = [output.copy() for output in self._run_chunks(mode, samples, index) if output is not None]
-        self._workspace.drop_latest()  # do not keep x alive
-        return np.concatenate(outputs).reshape(len(x), -1)
+        return np.concatenate(outputs).reshape(len(index), -1)
 
     def _run_chunks(self, mode: Mode, samples: Samples, index: NDArray[np.int32]) -> Iterator[Array | None]:
         """Run a pass over chunks of `index`; yields each chunk's output, which the next chunk overwrites."""

@@ -16,14 +16,13 @@ from edgefl.graph import Graph, Node
 from edgefl.learners.active import Active
 from edgefl.learners.arena import place
 from edgefl.learners.backward import Gradients, backward
-from edgefl.learners.base import Delta
+from edgefl.learners.base import Delta, Trainable
 from edgefl.learners.forward import forward
 from edgefl.learners.fusion import fuse
 from edgefl.learners.plan import LOSS, Plan, Slot, State, Tensor
 from edgefl.learners.recorder import Recorder, Scope
 from edgefl.learners.updates import Terms, update
 from edgefl.ops import Linear
-from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec
 
 Mode = Literal["train", "gradient", "evaluate", "predict", "features"]
@@ -34,7 +33,7 @@ def lower(
     graph: Graph,
     spec: ModelSpec,
     batch: int,
-    neurons: NeuronSet | None = None,
+    trainable: Trainable = None,
     *,
     mode: Mode = "train",
     delta: Delta = "exact",
@@ -43,11 +42,11 @@ def lower(
 ) -> Plan:
     """The plan of one pass over `batch` examples.
 
-    neurons  trained neurons (None: all); ignored in modes without gradients
-    terms    terms of the update in mode "train"
+    trainable  neurons or layers (None: all); ignored in modes without gradients
+    terms      terms of the update in mode "train"
     Raises  GraphError if the graph's output is not a vector of logits, or it has no Linear layer for "features".
     """
-    active = Active.of(graph, spec, neurons, delta) if mode in TRAINING else Active()
+    active = Active.of(graph, spec, trainable, delta) if mode in TRAINING else Active()
     return lower_active(graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes)
 
 

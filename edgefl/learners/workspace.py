@@ -21,7 +21,7 @@ from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph
 from edgefl.learners.active import Active
 from edgefl.learners.arena import aligned
-from edgefl.learners.base import Array, Delta, Samples
+from edgefl.learners.base import Array, Delta, Samples, Trainable
 from edgefl.learners.binding import Memory, aligned_bytes, bind
 from edgefl.learners.lowering import TRAINING, Mode, lower_active
 from edgefl.learners.plan import Plan, Slot, State, Tensor
@@ -64,6 +64,7 @@ class Workspace:
     """Parameters, arena, counters and settings of one learner, and its sessions.
 
     limit          bytes that `memory` may come to; None: no limit
+    shared         arrays of another learner that are this one's parameters too; they count there
     loss, correct  what softmax_xent adds to
     hyper          what sgd reads: lr, momentum, weight decay, pull
     """
@@ -76,11 +77,15 @@ class Workspace:
         backend: ModuleType,
         dtype: np.dtype[Any],
         limit: int | None = None,
+        shared: Mapping[str, Array] | None = None,
     ) -> None:
-        self.params_bytes = sum(aligned(value.size * dtype.itemsize) for value in params.values())
+        shared = shared or {}
+        own = {name: value for name, value in params.items() if name not in shared}
+        self.params_bytes = sum(aligned(value.size * dtype.itemsize) for value in own.values())
         self.limit = limit
         self._check_limit("a learner", self.params_bytes)
-        self.params = _flat_views(params, dtype)
+        views = {**shared, **_flat_views(own, dtype)}
+        self.params = {name: views[name] for name in params}
         self.loss, self.correct, self.hyper = np.zeros(1), np.zeros(1, np.int64), np.zeros(4, dtype)
         self.arena = aligned_bytes(0)
         self._total, self._clip = np.zeros(1), np.zeros(1, dtype)
@@ -92,12 +97,12 @@ class Workspace:
         self,
         mode: Mode,
         samples: Samples,
-        neurons: NeuronSet | None = None,
+        trainable: Trainable = None,
         delta: Delta = "exact",
         terms: Terms | None = None,
     ) -> Session:
         """The session with these properties, from the kept ones if it is there."""
-        chosen = None if neurons is None or neurons.is_full else neurons
+        chosen = None if isinstance(trainable, NeuronSet) and trainable.is_full else trainable
         terms = terms or Terms()
         active = Active.of(self._graph, self._spec, chosen, delta) if mode in TRAINING else Active()
         key = (mode, active.signature, delta, terms, samples.x.dtype)

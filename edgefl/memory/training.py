@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
-from edgefl.errors import GraphError
-from edgefl.graph import INPUT, Graph
+from edgefl.graph import Graph
+from edgefl.heads import head_of
 from edgefl.learners.lowering import Mode
 from edgefl.learners.updates import Terms
-from edgefl.ops import Linear, ParamInfo
+from edgefl.ops import ParamInfo
 from edgefl.rng import NEURONS, stream
 from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec
@@ -114,16 +114,3 @@ class Training:
             "head steps": Pass(head, None, (examples,), idle=trunk, cached=cached),
             "joint gradient": Pass(graph, None, chunks, "gradient", summed=examples > self.batch),
         }
-
-
-def head_of(graph: Graph) -> Graph:
-    """The last Linear layer and what follows it, as a graph of its own over the features.
-
-    Raises  GraphError if there is no Linear layer, or a later node reads a result before it.
-    """
-    at = max((i for i, node in enumerate(graph.nodes) if isinstance(node.op, Linear)), default=None)
-    if at is None:
-        raise GraphError("head of a graph without a Linear layer; expected one")
-    last = graph.nodes[at]
-    shape = graph.shapes[last.inputs[0]]
-    return Graph(shape, (replace(last, inputs=(INPUT,)), *graph.nodes[at + 1 :]))

@@ -141,7 +141,9 @@ class Verdict(Message, frozen=True):
 
 
 class Evaluate(Message, frozen=True):
-    """Server: evaluate after this round. The payload is the global model, or empty where the method has none."""
+    """Server: evaluate after this round. The payload is the global model, the body that the clients' own heads are
+    under, or empty.
+    """
 
     round: Round
     personal: bool

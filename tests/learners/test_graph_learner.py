@@ -45,7 +45,7 @@ def test_features_are_the_inputs_of_the_last_linear(name: str) -> None:
     graph = GRAPHS[name]
     learner, data = GraphLearner(model(graph)), samples(graph, 7)
     last = graph.nodes[-1].name
-    features = learner.features(data.x)
+    features = learner.features(data)
     weight, bias = learner.params[f"{last}.weight"], learner.params[f"{last}.bias"]
     np.testing.assert_allclose(features @ weight.T + bias, learner.predict(data.x), rtol=1e-5, atol=1e-5)
 
@@ -53,7 +53,7 @@ def test_features_are_the_inputs_of_the_last_linear(name: str) -> None:
 def test_features_of_a_single_linear_are_its_inputs() -> None:
     graph = Graph((6,), (Node("fc", Linear(6, CLASSES), (INPUT,)),))
     data = samples(graph, 3)
-    np.testing.assert_array_equal(GraphLearner(model(graph)).features(data.x), data.x)
+    np.testing.assert_array_equal(GraphLearner(model(graph)).features(data), data.x)
 
 
 def test_evaluation_by_index_counts_those_examples_only() -> None:
@@ -234,7 +234,7 @@ def test_models_without_logits_or_features_are_refused() -> None:
         GraphLearner(model(planes)).evaluate(data)
     pooled = Graph((1, 4, 4), (*planes.nodes, Node("mean", GlobalAvgPool(), ("conv",))))
     with pytest.raises(GraphError, match="without a Linear layer"):
-        GraphLearner(model(pooled)).features(data.x)
+        GraphLearner(model(pooled)).features(data)
 
 
 def test_a_model_with_missing_parameters_is_refused() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from edgefl.errors import GraphError
 from edgefl.graph import Graph, Model, Node
+from edgefl.heads import head_of
 from edgefl.learners.updates import Terms
 from edgefl.memory import Training, estimate
 from edgefl.memory.counts import output_scalars, saved_bits, scalars, trained_scalars
-from edgefl.memory.training import head_of
 from edgefl.models import build
 from edgefl.ops import Add, AvgPool2d, Conv2d, Linear
 from edgefl.rng import INIT, stream

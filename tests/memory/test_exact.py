@@ -10,9 +10,9 @@ import pytest
 from edgefl import models, rng
 from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph, Model
+from edgefl.heads import head_of
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.memory import Training, best, estimate, fit
-from edgefl.memory.training import head_of
 
 KEEPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 INPUTS = {"digits_cnn": (1, 8, 8), "lenet5": (1, 28, 28), "pflego_mlp": (1, 28, 28), "pflego_omniglot": (1, 28, 28)}

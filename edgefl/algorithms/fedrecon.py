@@ -1,0 +1,114 @@
+"""FedRecon as PFLEGO's authors ran it: the head is brought to its end first, then the body takes its gradient there.
+
+It is PFLEGO with the order turned round: here all steps of the head come before the one gradient of the body, which
+sees the head they lead to. Not the original's two halves of the data, nor its several steps of the body.
+
+Source: Singhal et al. (NeurIPS 2021) in the form of PFLEGO's released code; ALGORITHMS 7.11.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from edgefl.algorithms.base import (
+    BODY,
+    Algorithm,
+    Local,
+    Plan,
+    Reply,
+    State,
+    Tally,
+    Task,
+    check,
+    check_choices,
+    sample_clients,
+    tested,
+)
+from edgefl.algorithms.personal import HEAD, HeadInit, Personal, begin
+from edgefl.algorithms.server_optimizer import Optimizer, step
+from edgefl.graph import Params
+from edgefl.learners.active import layer_of
+from edgefl.learners.base import Evaluation
+from edgefl.update import take, values
+
+
+@dataclass(frozen=True)
+class FedRecon(Algorithm):
+    """per_round   clients selected in a round
+    tau         gradient steps of the head in a round
+    beta        their learning rate
+    rho         learning rate of the server
+    server      what it does with the mean of the bodies' gradients, by examples of the participants
+    reset       draw the head anew in every round, as in the original, whose clients keep nothing
+    chunk, head_init, eval_point   as in pflego.py
+    """
+
+    name: ClassVar[str] = "fedrecon"
+    keeps_model: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = True
+
+    per_round: int = 10
+    tau: int = 50
+    beta: float = 0.009
+    rho: float = 0.003
+    server: Optimizer = "adam"
+    reset: bool = False
+    chunk: int = 128
+    head_init: HeadInit = "torch"
+    eval_point: Literal["none", "post_local"] = "none"
+
+    def __post_init__(self) -> None:
+        for name in ("per_round", "tau", "chunk"):
+            check(getattr(self, name) >= 1, name, getattr(self, name), f"{name} >= 1")
+        check(0 <= self.beta < float("inf"), "beta", self.beta, "a finite beta >= 0")
+        check(0 < self.rho < float("inf"), "rho", self.rho, "a finite rho > 0")
+        check_choices(self)
+
+    # The server.
+
+    def start(self, task: Task, initial: Params) -> State:
+        return begin(initial, task.spec)
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        payload = {BODY: take(state.arrays[BODY], task.spec, None, names=task.spec.body)}
+        chosen = sample_clients(task, range(task.clients), self.per_round, round)
+        return [Plan("train", round, client, payload=payload) for client in chosen]
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        if BODY in reply.payload:
+            tally.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        replies = tally.of(BODY)
+        if not replies.clients:
+            return state
+        gradient = {name: replies.total[name] / sum(replies.weights) for name in task.spec.body}
+        return step(self.server, state, BODY, gradient, self.rho)
+
+    # The client.
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        mine = self._own(local, values(plan.payload[BODY]), plan.round)
+        mine.head_steps(self.tau, self.beta)
+        mine.keep_head()
+        layers = frozenset(map(layer_of, local.spec.body))
+        gradient = mine.learner.gradient(mine.samples, local.train, layers, chunk=self.chunk)
+        reply = Reply(
+            plan.round,
+            plan.client,
+            payload={BODY: mine.body(gradient)},
+            examples=len(local.train),
+            steps=self.tau,
+            metrics={"loss": gradient.loss_sum / len(local.train)},
+        )
+        return tested(reply, mine.evaluate()) if self.eval_point == "post_local" else reply
+
+    def _own(self, local: Local, body: Params, round: int) -> Personal:
+        if self.reset:
+            local.arrays = {name: params for name, params in local.arrays.items() if name != HEAD}
+        return Personal.of(local, body, self.head_init, round if self.reset else 0)
+
+    def evaluate(self, local: Local, body: Params | None) -> Evaluation:
+        assert body is not None
+        return Personal.of(local, body, self.head_init).evaluate()

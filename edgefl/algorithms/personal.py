@@ -1,0 +1,97 @@
+"""A client's own model in methods with personal heads: the server's body under a head over the client's own classes.
+
+Not a method. What persists on the client is the head and its label map; neither ever leaves it.
+Source: FedPer (arXiv:1912.00818) and PFLEGO, section 3.1; ALGORITHMS 6 and 7.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl import rng
+from edgefl.algorithms.base import BODY, Local, State
+from edgefl.graph import Params
+from edgefl.learners.base import SGD, Array, Evaluation, Learner, Samples
+from edgefl.spec import ModelSpec
+from edgefl.update import Update, take
+
+HEAD = "head"  # W_i and its bias, among the client's arrays
+CLASSES = "classes"  # the label map, among its private values: row r of the head is the r-th of these classes
+
+HeadInit = Literal["torch", "uniform"]
+
+
+@dataclass(frozen=True)
+class Personal:
+    """The model of one client in one round.
+
+    learner  the body, and a head with one output for each of the client's classes
+    samples  the client's data with rows of the head as labels; those of classes it has none of are not to be used
+    """
+
+    local: Local
+    learner: Learner
+    samples: Samples
+
+    @staticmethod
+    def of(local: Local, body: Mapping[str, Array], head_init: HeadInit, round: int = 0) -> Personal:
+        """This body under the client's head, drawn now if it has none.
+
+        head_init  'torch': the distribution of a new torch Linear. 'uniform': [0, 1), as in PFLEGO's released code
+        round      of the draw, where a method draws heads again and again
+        """
+        own = local.data.y[np.concatenate([local.train, local.validation, local.test])]
+        classes = local.private.get(CLASSES) or np.unique(own).tolist()
+        learner = local.learner.with_head(len(classes))
+        head = local.arrays.get(HEAD) or _draw(local, learner, head_init, round)
+        for name, value in {**body, **head}.items():
+            learner.params[name][...] = value
+        rows = np.zeros(max(int(local.data.y.max()), classes[-1]) + 1, np.int32)
+        rows[classes] = np.arange(len(classes))
+        samples = Samples(local.data.x, rows[local.data.y], local.data.scale, local.data.shift)
+        local.private = {**local.private, CLASSES: classes}
+        return Personal(local, learner, samples)
+
+    def head_steps(self, count: int, lr: float) -> None:
+        """So many steps of gradient descent on the head over all training samples, on features computed once."""
+        if count:
+            features = self.learner.features(self.samples, self.local.train)
+            everything = np.arange(len(features), dtype=np.int32)
+            labelled = Samples(features, self.samples.y[self.local.train])
+            self.learner.head().fit(labelled, [everything] * count, SGD(lr))
+
+    def keep_head(self) -> None:
+        """What the head is now is what the client keeps."""
+        head = {name: self.learner.params[name].copy() for name in self.local.spec.head}
+        self.local.arrays = {**self.local.arrays, HEAD: head}
+
+    def body(self, params: Mapping[str, Array]) -> Update:
+        """The body's part of such parameters, or of their gradients, as a payload."""
+        return take(params, self.local.spec, None, names=self.local.spec.body)
+
+    def evaluate(self) -> Evaluation:
+        """On the client's own test samples."""
+        return self.learner.evaluate(self.samples, self.local.test)
+
+
+def begin(initial: Params, spec: ModelSpec) -> State:
+    """The server's state before round 1: the body. Raises ValueError if the model has no head apart from it."""
+    if not spec.head or not spec.body:
+        raise ValueError(f"model with head {list(spec.head)} and body {list(spec.body)}; expected both")
+    return State({BODY: {name: initial[name] for name in spec.body}})
+
+
+def _draw(local: Local, learner: Learner, head_init: HeadInit, round: int) -> dict[str, NDArray[np.float64]]:
+    """A new head, a function of the seed, the client and the round."""
+    stream = rng.stream(local.seed, rng.HEAD, local.client, round)
+    shapes = {name: learner.params[name].shape for name in local.spec.head}
+    drawn = {name: stream.uniform(int(np.prod(shape))).reshape(shape) for name, shape in shapes.items()}
+    if head_init == "uniform":
+        return drawn
+    bound = 1 / np.sqrt(max(shape[-1] for shape in shapes.values() if len(shape) > 1))  # 1 / sqrt(features)
+    return {name: (2 * values - 1) * bound for name, values in drawn.items()}
