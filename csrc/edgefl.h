@@ -49,6 +49,12 @@ typedef struct {
     efl_int32 count_include_pad; /* average pooling only */
 } efl_pool2d;
 
+/* Settings of one step of SGD. */
+typedef struct {
+    float lr, momentum, weight_decay;
+    float pull; /* mu of a proximal term mu/2 |w - centre|^2 */
+} efl_sgd;
+
 /* ---- library ------------------------------------------------------------------------------------------------- */
 
 const char *efl_status_text(efl_status status);
@@ -108,6 +114,11 @@ efl_status efl_linear_grad_input_f32(const float *dy, const float *weight, efl_i
 /* dw[j, i] = sum_b dy[b, outs[j]] x[b, ins[i]]; dw compact [|outs|, |ins|]; x [batch, x_features], ins selects among those. */
 efl_status efl_linear_grad_weight_f32(const float *x, const float *dy, efl_int64 batch, efl_int64 x_features, efl_int64 out_features,
                                       efl_index outs, efl_index ins, float *dw);
+/* One step of plain SGD with that gradient, which is not stored: w[outs, cols] -= lr (dw + weight_decay w[outs, cols]), the rest of
+ * w [out_features, in_features] untouched. As many cols as ins: where x holds the columns cols only, ins is NULL.
+ * EFL_BAD_ARGUMENT if momentum or pull is not 0. The same numbers as linear_grad_weight and sgd. */
+efl_status efl_linear_update_f32(const float *x, const float *dy, efl_int64 batch, efl_int64 x_features, efl_int64 in_features,
+                                 efl_int64 out_features, efl_index outs, efl_index ins, efl_index cols, const efl_sgd *sgd, float *w);
 /* db[j] = sum over batch and inner of dy[b, outs[j], :]. dy [batch, channels, inner]; db compact. */
 efl_status efl_channel_sum_f32(const float *dy, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index outs, float *db);
 
@@ -188,11 +199,6 @@ efl_status efl_softmax_xent_f32(const float *logits, const efl_int32 *labels, ef
 efl_status efl_sum_squares_f32(const float *x, efl_int64 count, double *total);
 /* *scale = min(1, max_norm / (sqrt(total) + 1e-6)) (torch.nn.utils.clip_grad_norm_). */
 efl_status efl_clip_scale(double total, double max_norm, float *scale);
-
-typedef struct {
-    float lr, momentum, weight_decay;
-    float pull; /* mu of a proximal term mu/2 |w - centre|^2 */
-} efl_sgd;
 
 /* In place on the block w[rows, cols, :] of w [n_rows, n_cols, inner]; everything else untouched. Compact arrays
  * [|rows|, |cols|, inner]: grad, and where not NULL velocity, centre, linear.

@@ -10,7 +10,8 @@ namespace efl {
 #define EFL_KERNELS(K)                                                                                            \
     K(gather_rows_u8) K(gather_rows_f32) K(gather_labels) K(take_channels_f32)                                    \
     K(conv2d_forward_f32) K(conv2d_grad_input_f32) K(conv2d_grad_weight_f32)                                      \
-    K(linear_forward_f32) K(linear_grad_input_f32) K(linear_grad_weight_f32) K(channel_sum_f32)                   \
+    K(linear_forward_f32) K(linear_grad_input_f32) K(linear_grad_weight_f32) K(linear_update_f32)                 \
+    K(channel_sum_f32)                                                                                            \
     K(batchnorm_forward_f32) K(batchnorm_eval_f32) K(batchnorm_backward_f32)                                      \
     K(groupnorm_forward_f32) K(groupnorm_backward_f32)                                                            \
     K(batchnorm_relu_forward_f32) K(batchnorm_relu_backward_f32)                                                  \

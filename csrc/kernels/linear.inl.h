@@ -31,6 +31,25 @@ static void linear_outputs(const float* x, const float* weight, const float* bia
 constexpr int64_t TILE = 4 * W;                        // columns packed at a time
 constexpr int64_t TILE_TERMS = W == 16 ? 128 : 192;  // rows packed at a time: a tile stays in L1
 
+// Where the update of a weight matrix goes: w[rows[m], cols[n]] for the result's row m and column n.
+struct Step {
+    SgdStep sgd;
+    int64_t w_pitch;
+    efl_index rows, cols;
+
+    // `grads` is [count][TILE]: columns [first, first + width) of every row. Neighbours in w move together.
+    void apply(int64_t count, int64_t first, int64_t width, const float* grads) const {
+        SgdStep tile = sgd;
+        tile.grad = grads;
+        for (int64_t n = 0, end; n < width; n = end) {
+            end = n + 1;
+            while (end < width && (!cols.ids || cols.ids[first + end] == cols.ids[first + end - 1] + 1)) ++end;
+            const int64_t column = id_of(cols, first + n);
+            for (int64_t m = 0; m < count; ++m) tile.segment(id_of(rows, m) * w_pitch + column, m * TILE + n, end - n);
+        }
+    }
+};
+
 // c[m, columns] = sum over t of a[m, t] * b[rows[t], columns[n]]: both linear gradients.
 struct ColumnProduct {
     const float* a;  // a[m, t] at a[m_step * m + t_step * t] after the two selections
@@ -46,6 +65,7 @@ struct ColumnProduct {
     float* c;
     int64_t c_pitch;
     bool compact;  // column n of the result lands at n; otherwise at columns[n]
+    const Step* step = nullptr;  // if given, the result is a gradient that a step of SGD takes in place of c
 };
 
 static void pack_rows(const ColumnProduct& p, float* packed) {
@@ -83,7 +103,7 @@ static void pack_columns(const ColumnProduct& p, int64_t first, int64_t width, i
 // Columns [first, first + width) of the result, through a packed tile and, where columns are apart, a tile of results.
 static void column_tile(const ColumnProduct& p, const float* packed, const float* start, const int64_t* off, int64_t first, int64_t width,
                         const int64_t* row, float* tile, float* results) {
-    const bool apart = p.columns.ids && !p.compact;
+    const bool apart = p.step || (p.columns.ids && !p.compact);
     const Parts panels(p.count, MAX_ROWS), passes(p.terms > 0 ? p.terms : 1, TILE_TERMS);
     Word words[TILE / W];
     for (int64_t v = 0; v * W < width; ++v) words[v] = Word{v * W, v * W, least(W, width - v * W)};
@@ -97,6 +117,7 @@ static void column_tile(const ColumnProduct& p, const float* packed, const float
     if (p.bias)
         for (int64_t m = 0; m < p.count; ++m)
             for (int64_t n = 0; n < width; ++n) p.c[m * p.c_pitch + first + n] += p.bias[first + n];
+    if (p.step) return p.step->apply(p.count, first, width, results);
     if (!apart) return;
     for (int64_t m = 0; m < p.count; ++m)
         for (int64_t n = 0; n < width; ++n) p.c[m * p.c_pitch + p.columns.ids[first + n]] = results[m * TILE + n];
@@ -105,7 +126,7 @@ static void column_tile(const ColumnProduct& p, const float* packed, const float
 static efl_status column_product(const ColumnProduct& p) {
     const int64_t columns = count_of(p.columns, p.b_columns);
     if (p.count == 0 || columns == 0) return EFL_OK;
-    const bool apart = p.columns.ids && !p.compact;
+    const bool apart = p.step || (p.columns.ids && !p.compact);
     const Parts tiles(columns, TILE);
     const int64_t wanted = blocks_of(tiles.count, p.count * p.terms * columns);
     const Parts blocks(tiles.count, (tiles.count + wanted - 1) / wanted);
@@ -164,4 +185,12 @@ static efl_status linear_grad_weight_f32(const float* x, const float* dy, efl_in
                                          efl_index outs, efl_index ins, float* dw) {
     return column_product(ColumnProduct{dy, 1, out_features, outs, efl_index{nullptr, 0}, count_of(outs, out_features), batch, x,
                                         x_features, x_features, false, false, ins, nullptr, dw, count_of(ins, x_features), true});
+}
+
+static efl_status linear_update_f32(const float* x, const float* dy, efl_int64 batch, efl_int64 x_features, efl_int64 in_features,
+                                    efl_int64 out_features, efl_index outs, efl_index ins, efl_index cols, const efl_sgd* sgd, float* w) {
+    const SgdStep plain{sgd->lr, 0, sgd->weight_decay, 0, 1.0f, w, nullptr, nullptr, nullptr, nullptr};
+    const Step step{plain, in_features, outs, cols};
+    return column_product(ColumnProduct{dy, 1, out_features, outs, efl_index{nullptr, 0}, count_of(outs, out_features), batch, x,
+                                        x_features, x_features, false, false, ins, nullptr, nullptr, 0, true, &step});
 }

@@ -1,4 +1,5 @@
 // Arguments of convolution and linear layers.
+#include <cstring>
 #include <stdexcept>
 
 #include "call.h"
@@ -115,6 +116,26 @@ Call linear_grad_weight(Args& a) {
     return [=] { return efl_linear_grad_weight_f32(x.in(), dy.in(), batch, in, out, outs, ins, dw.out()); };
 }
 
+// hyper is read at every run, as sgd does.
+Call linear_update(Args& a) {
+    const View x = a.f32("x"), dy = a.f32("dy"), w = a.f32("w", Access::out), hyper = a.f32("hyper");
+    const efl_index outs = a.index("outs"), ins = a.index("ins"), cols = a.index("cols");
+    for (const View* view : {&x, &dy, &w}) a.expect_dims(*view, 2, 2);
+    const efl_int64 batch = x.shape[0], out = w.shape[0], in = w.shape[1];
+    a.expect_shape(dy, {batch, out});
+    a.expect_shape(hyper, {4});
+    if (count(ins, x.shape[1]) != count(cols, in))
+        a.refuse("cols", std::to_string(count(cols, in)) + " columns", std::to_string(count(ins, x.shape[1])) + ", as many as ins");
+    return [=] {
+        efl_sgd values;
+        std::memcpy(&values, hyper.data, sizeof values);
+        if (values.momentum != 0 || values.pull != 0)
+            throw std::invalid_argument("linear_update: hyper has momentum " + std::to_string(values.momentum) + " and pull " +
+                                        std::to_string(values.pull) + "; expected 0");
+        return efl_linear_update_f32(x.in(), dy.in(), batch, x.shape[1], in, out, outs, ins, cols, &values, w.out());
+    };
+}
+
 Call channel_sum(Args& a) {
     const View dy = a.f32("dy"), out = a.f32("out", Access::out);
     const efl_index outs = a.index("outs");
@@ -128,7 +149,7 @@ Call channel_sum(Args& a) {
 const std::vector<Op> layer_ops = {
     {"conv2d_forward", conv2d_forward},         {"conv2d_grad_input", conv2d_grad_input}, {"conv2d_grad_weight", conv2d_grad_weight},
     {"linear_forward", linear_forward},         {"linear_grad_input", linear_grad_input}, {"linear_grad_weight", linear_grad_weight},
-    {"channel_sum", channel_sum},
+    {"linear_update", linear_update},           {"channel_sum", channel_sum},
 };
 
 }  // namespace efl

@@ -74,6 +74,18 @@ def linear_grad_weight(x: Array, dy: Array, dw: Array, outs: Ids, ins: Ids) -> N
     output("dw", dw, dtype, (ids("outs", outs, dy.shape[1]), ids("ins", ins, x.shape[1])))
 
 
+def linear_update(x: Array, dy: Array, w: Array, hyper: Array, outs: Ids, ins: Ids, cols: Ids) -> None:
+    dtype = floating("x", x, 2)
+    array("x", x, dtype, (None, None))
+    output("w", w, dtype, (None, None))
+    array("dy", dy, dtype, (len(x), len(w)))
+    array("hyper", hyper, dtype, (4,))
+    ids("outs", outs, len(w))
+    width = ids("ins", ins, x.shape[1])
+    require(ids("cols", cols, w.shape[1]) == width, "cols", cols, f"{width} columns, as many as ins")
+    require(hyper[1] == 0 and hyper[3] == 0, "hyper", hyper, "momentum and pull 0")
+
+
 def channel_sum(dy: Array, out: Array, outs: Ids) -> None:
     dtype = floating("dy", dy, 2)
     output("out", out, dtype, (ids("outs", outs, dy.shape[1]),))

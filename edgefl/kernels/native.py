@@ -95,6 +95,10 @@ def linear_grad_weight(x: Array, dy: Array, dw: Array, outs: Index, ins: Index) 
     _core.linear_grad_weight(x, dy, dw, outs, ins)
 
 
+def linear_update(x: Array, dy: Array, w: Array, hyper: Array, outs: Index, ins: Index, cols: Index) -> None:
+    _core.linear_update(x, dy, w, hyper, outs, ins, cols)
+
+
 def channel_sum(dy: Array, out: Array, outs: Index) -> None:
     _core.channel_sum(dy, out, outs)
 

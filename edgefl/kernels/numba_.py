@@ -73,6 +73,7 @@ __all__ = [
     "linear_forward",
     "linear_grad_input",
     "linear_grad_weight",
+    "linear_update",
     "maxpool_backward",
     "maxpool_forward",
     "put_axes",
@@ -149,6 +150,18 @@ def linear_grad_weight(x: Array, dy: Array, dw: Array, outs: Ids, ins: Ids) -> C
 def _linear_grad_weight(x: Array, dy: Array, dw: Array, outs: Ids, ins: Ids) -> None:
     sent, seen = dy if outs is None else dy[:, outs], x if ins is None else x[:, ins]
     np.matmul(sent.T, seen, out=dw)
+
+
+@operation
+def linear_update(x: Array, dy: Array, w: Array, hyper: Array, outs: Ids, ins: Ids, cols: Ids) -> Call:
+    """As reference.linear_update."""
+    contracts.linear_update(x, dy, w, hyper, outs, ins, cols)
+    return _linear_update, (x, dy, w, hyper, outs, ins, cols)
+
+
+def _linear_update(x: Array, dy: Array, w: Array, hyper: Array, outs: Ids, ins: Ids, cols: Ids) -> None:
+    sent, seen = dy if outs is None else dy[:, outs], x if ins is None else x[:, ins]
+    sgd(w[:, :, None], np.ascontiguousarray(sent.T @ seen), hyper, outs, cols)
 
 
 @operation

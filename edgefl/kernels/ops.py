@@ -30,6 +30,9 @@ OPS: dict[str, Op] = {
     "linear_forward": _op("x weight bias y", "y = x weight^T + bias"),
     "linear_grad_input": _op("dy weight dx outs ins", "dx[:, ins] = dy[:, outs] weight[outs, ins]"),
     "linear_grad_weight": _op("x dy dw outs ins", "compact dw = dy[:, outs]^T x[:, ins]"),
+    "linear_update": _op(
+        "x dy w hyper outs ins cols", "w[outs, cols] moves by a step of plain SGD with dw = dy[:, outs]^T x[:, ins]"
+    ),
     "channel_sum": _op("dy out outs", "out[j] = sum of dy[:, outs[j]]"),
     "batchnorm_forward": _op(
         "x weight bias running_mean running_var y xhat inv_std eps momentum", "normalise by the batch's statistics"

@@ -55,6 +55,7 @@ __all__ = [
     "linear_forward",
     "linear_grad_input",
     "linear_grad_weight",
+    "linear_update",
     "maxpool_backward",
     "maxpool_forward",
     "put_axes",
@@ -117,6 +118,14 @@ def linear_grad_weight(x: Array, dy: Array, dw: Array, outs: Ids, ins: Ids) -> N
     """dw = dy[:, outs]^T x[:, ins], compact."""
     contracts.linear_grad_weight(x, dy, dw, outs, ins)
     dw[:] = dy[:, _all_or(outs, dy.shape[1])].T @ x[:, _all_or(ins, x.shape[1])]
+
+
+def linear_update(x: Array, dy: Array, w: Array, hyper: Array, outs: Ids, ins: Ids, cols: Ids) -> None:
+    """w[outs, cols] -= lr (dw + decay w[outs, cols]) with dw = dy[:, outs]^T x[:, ins]; the rest of w is untouched."""
+    contracts.linear_update(x, dy, w, hyper, outs, ins, cols)
+    block = np.ix_(_all_or(outs, len(w)), _all_or(cols, w.shape[1]))
+    dw = dy[:, _all_or(outs, dy.shape[1])].T @ x[:, _all_or(ins, x.shape[1])]
+    w[block] -= hyper[0] * (dw + hyper[2] * w[block])
 
 
 def channel_sum(dy: Array, out: Array, outs: Ids) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from edgefl.graph import Node
 from edgefl.learners.channels import count, is_empty
 from edgefl.learners.forward import average_window, planes_view
 from edgefl.learners.fusion import NormReLU
 from edgefl.learners.needs import own_rows
-from edgefl.learners.plan import Block, Tensor
+from edgefl.learners.plan import Block, Ids, Tensor
 from edgefl.learners.recorder import Recorder
 from edgefl.ops import (
     Add,
@@ -31,7 +32,18 @@ from edgefl.ops import (
     ReLU,
 )
 
-Gradients = dict[str, Block]  # parameter -> its trained block
+
+class Product(NamedTuple):
+    """A Linear layer's weight gradient that is not stored: the update multiplies dy by x[:, ids]."""
+
+    rows: Ids
+    cols: Ids
+    x: Tensor
+    ids: Ids
+    dy: Tensor
+
+
+Gradients = dict[str, Block | Product]  # parameter -> its trained block
 
 
 @dataclass
@@ -106,10 +118,7 @@ def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gra
     assert isinstance(op, Linear)
     gradients: Gradients = {}
     if node.name in recorder.inputs:
-        x, ids = recorder.inputs[node.name]
-        dw = _block(recorder, node, "weight")
-        recorder.call("linear_grad_weight", x, dy, dw.values, dw.rows, ids)
-        gradients[f"{node.name}.weight"] = dw
+        gradients[f"{node.name}.weight"] = _linear_weight(recorder, node, dy)
     gradients |= _bias(recorder, node, dy, op.bias)
     if recorder.needed(below):
         dx = recorder.new(recorder.values[below].shape)
@@ -117,6 +126,15 @@ def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gra
         recorder.call("linear_grad_input", dy, recorder.param(node, "weight"), dx, outs, ins)
         signals.give(below, dx)
     return gradients
+
+
+def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> Block | Product:
+    x, ids = recorder.inputs[node.name]
+    if recorder.scope.in_place:
+        return Product(*recorder.scope.active.blocks[f"{node.name}.weight"], x, ids, dy)
+    dw = _block(recorder, node, "weight")
+    recorder.call("linear_grad_weight", x, dy, dw.values, dw.rows, ids)
+    return dw
 
 
 def _bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradients:

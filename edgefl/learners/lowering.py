@@ -15,11 +15,11 @@ from edgefl.errors import GraphError
 from edgefl.graph import Graph, Node
 from edgefl.learners.active import Active
 from edgefl.learners.arena import place
-from edgefl.learners.backward import Gradients, backward
+from edgefl.learners.backward import backward
 from edgefl.learners.base import Delta, Trainable
 from edgefl.learners.forward import forward
 from edgefl.learners.fusion import fuse
-from edgefl.learners.plan import LOSS, Plan, Slot, State, Tensor
+from edgefl.learners.plan import LOSS, Block, Plan, Slot, State, Tensor
 from edgefl.learners.recorder import Recorder, Scope
 from edgefl.learners.updates import Terms, update
 from edgefl.ops import Linear
@@ -61,21 +61,22 @@ def lower_active(
     float_bytes: int = 4,
 ) -> Plan:
     """The same for id lists that are known already; the plan's calls hold these very lists."""
-    recorder = Recorder(Scope(graph, spec, batch, active, mode in TRAINING))
+    terms = terms or Terms()
+    recorder = Recorder(Scope(graph, spec, batch, active, mode == "train" and terms == Terms(), mode in TRAINING))
     nodes = fuse(_below_last_linear(graph) if mode == "features" else graph.nodes, mode in TRAINING)
     output = _as_rows(forward(recorder, nodes))
-    gradients: Gradients = {}
+    gradients: dict[str, Block] = {}
     states: tuple[State, ...] = ()
     if mode in ("predict", "features"):
         recorder.keep(output)
     else:
-        states, gradients = _loss(recorder, nodes, output, mode, terms or Terms())
+        states, gradients = _loss(recorder, nodes, output, mode, terms)
     return _plan(recorder, output if mode in ("predict", "features") else None, gradients, states, float_bytes)
 
 
 def _loss(
     recorder: Recorder, nodes: tuple[Node, ...], logits: Tensor, mode: Mode, terms: Terms
-) -> tuple[tuple[State, ...], Gradients]:
+) -> tuple[tuple[State, ...], dict[str, Block]]:
     """Record the loss and, in training, all that follows it."""
     if len(logits.shape) != 2:
         raise GraphError(f"output of shape {logits.shape[1:]}; expected one logit per class")
@@ -89,7 +90,7 @@ def _loss(
     passes = backward(recorder, nodes, dlogits.view(*recorder.values[nodes[-1].name].shape))
     if mode == "train":
         return update(recorder, passes, terms), {}
-    gradients = {name: block for part in passes for name, block in part.items()}
+    gradients = {name: block for part in passes for name, block in part.items() if isinstance(block, Block)}
     for block in gradients.values():
         recorder.keep(block.values)
     return (), gradients
@@ -114,7 +115,7 @@ def _below_last_linear(graph: Graph) -> tuple[Node, ...]:
 
 
 def _plan(
-    recorder: Recorder, output: Tensor | None, gradients: Gradients, states: tuple[State, ...], float_bytes: int
+    recorder: Recorder, output: Tensor | None, gradients: dict[str, Block], states: tuple[State, ...], float_bytes: int
 ) -> Plan:
     buffers = recorder.buffers()
     offsets, size = place(buffers, float_bytes)

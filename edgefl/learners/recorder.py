@@ -27,6 +27,7 @@ class Scope(NamedTuple):
     spec: ModelSpec
     batch: int
     active: Active  # what is trained
+    in_place: bool  # weight gradients of Linear layers go into the weights and are not stored
     trains: bool  # batch statistics, and values saved for a backward pass
 
 

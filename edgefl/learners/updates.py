@@ -1,6 +1,7 @@
 """Lowers the SGD step: in place, on each trained block as soon as its gradient is complete; then the buffer is free.
 
-With clipping every gradient must exist first: then the norm is taken over all of them, and the updates come last.
+A Linear layer's weight gradient is not even stored where plain SGD takes it. With clipping every gradient must exist
+first: then the norm is taken over all of them, and the updates come last.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from edgefl.learners.backward import Gradients
-from edgefl.learners.plan import Param, Slot, State, StateKind
+from edgefl.learners.backward import Gradients, Product
+from edgefl.learners.plan import Block, Param, Slot, State, StateKind
 from edgefl.learners.recorder import Recorder
 from edgefl.ops import Shape
 
@@ -52,6 +53,7 @@ def rows_cols_inner(shape: Shape) -> tuple[int, int, int]:
 def _measure(recorder: Recorder, gradients: Gradients, clip: float) -> None:
     recorder.call("fill_zero", Slot("total_bits"))
     for block in gradients.values():
+        assert isinstance(block, Block)
         recorder.call("sum_squares", block.values, Slot("total"))
     recorder.call("clip_scale", Slot("total"), clip, Slot("clip"))
 
@@ -60,6 +62,10 @@ def _step(recorder: Recorder, gradients: Gradients, terms: Terms) -> list[State]
     used: list[State] = []
     scale = None if terms.clip is None else Slot("clip")
     for name, block in gradients.items():
+        if isinstance(block, Product):
+            w = Param(name, recorder.scope.spec.params[name].shape)
+            recorder.call("linear_update", block.x, block.dy, w, Slot("hyper"), block.rows, block.ids, block.cols)
+            continue
         shape = rows_cols_inner(block.values.shape)
         states = {kind: State(kind, name, shape) for kind in terms.states()}
         w = Param(name, rows_cols_inner(recorder.scope.spec.params[name].shape))

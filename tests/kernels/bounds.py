@@ -210,6 +210,14 @@ def softmax_xent(before: Args, after: Args) -> Bounds:
     return found
 
 
+def linear_update(before: Args, after: Args) -> Bounds:
+    """The step on absolute values, with a negative rate so that its difference is a sum."""
+    args = {name: _absolute(value) for name, value in before.items()}
+    args["hyper"][0] *= -1
+    reference.linear_update(**args)
+    return {"w": growth(6 + len(before["x"])) * args["w"]}
+
+
 def sgd(before: Args, after: Args) -> Bounds:
     """The step on absolute values: a negative rate and centre turn its two differences into sums."""
     args = {name: _absolute(value) for name, value in before.items()}
@@ -240,6 +248,7 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "groupnorm_relu_forward": groupnorm_relu_forward,
     "groupnorm_relu_backward": groupnorm_relu_backward,
     "softmax_xent": softmax_xent,
+    "linear_update": linear_update,
     "sgd": sgd,
     "sum_squares": sum_squares,
     "clip_scale": clip_scale,

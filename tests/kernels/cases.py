@@ -122,6 +122,8 @@ def linear_cases() -> Iterator[Case]:
             tag = f"{label}-{pair[0]}-{pair[1]}"
             yield Case("linear_grad_input", tag, lambda rng, s=size, p=pair: linear_grad_input(rng, *s, *p))
             yield Case("linear_grad_weight", tag, lambda rng, s=size, p=pair: linear_grad_weight(rng, *s, *p))
+            compact = number % 2 == 1
+            yield Case("linear_update", tag, lambda rng, s=size, p=pair, c=compact: linear_update(rng, *s, *p, c))
 
 
 def linear_forward(rng: Rng, batch: int, ins: int, outs: int, has_bias: bool) -> Args:
@@ -138,6 +140,15 @@ def linear_grad_weight(rng: Rng, batch: int, ins: int, outs: int, rows: str, col
     chosen = pick(rows, outs), pick(cols, ins)
     dw = blank(count(chosen[0], outs), count(chosen[1], ins))
     return {"x": normal(rng, batch, ins), "dy": normal(rng, batch, outs), "dw": dw, "outs": chosen[0], "ins": chosen[1]}
+
+
+def linear_update(rng: Rng, batch: int, ins: int, outs: int, rows: str, cols: str, is_compact: bool) -> Args:
+    """is_compact: x holds the chosen columns only."""
+    chosen = pick(rows, outs), pick(cols, ins)
+    x = normal(rng, batch, count(chosen[1], ins) if is_compact else ins)
+    read = {"x": x, "dy": normal(rng, batch, outs), "w": normal(rng, outs, ins)}
+    hyper = np.array([0.1, 0, 0.01, 0], np.float32)
+    return {**read, "hyper": hyper, "outs": chosen[0], "ins": None if is_compact else chosen[1], "cols": chosen[1]}
 
 
 PLANES = [(2, 3, 1), *((2, 3, n) for n in WIDTHS), (1, 17, 5), (3, 5, 7, 3), (17, 4, 33), (5, 9), (4, 1, 64)]

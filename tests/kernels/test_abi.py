@@ -42,7 +42,7 @@ def pointer(ffi):
 
 def test_every_function_of_the_header_is_exported(header, lib):
     functions = re.findall(r"\b(efl_\w+)\(", header)
-    assert len(functions) == len(set(functions)) == 43
+    assert len(functions) == len(set(functions)) == 44
     assert all(getattr(lib, name) for name in functions)
 
 

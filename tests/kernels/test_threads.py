@@ -43,6 +43,7 @@ LARGE: list[tuple[str, Callable[[Rng], Args]]] = [
     ("linear_grad_input", lambda r: c.linear_grad_input(r, 67, 450, 131, "all", "all")),
     ("linear_grad_input", lambda r: c.linear_grad_input(r, 67, 450, 131, "odd", "but_one")),
     ("linear_grad_weight", lambda r: c.linear_grad_weight(r, 67, 450, 131, "odd", "but_one")),
+    ("linear_update", lambda r: c.linear_update(r, 67, 450, 131, "odd", "but_one", True)),
     ("channel_sum", lambda r: {"dy": c.normal(r, *IMAGE), "out": c.blank(24), "outs": None}),
     ("batchnorm_forward", lambda r: c.batchnorm_forward(r, IMAGE, 1.0)),
     ("batchnorm_eval", lambda r: c.batchnorm_eval(r, IMAGE)),

@@ -63,6 +63,22 @@ def test_one_step_equals_masked_dense_autograd(backend: str, name: str) -> None:
         np.testing.assert_allclose(learner.params[parameter], expected[parameter], 0, bound, err_msg=parameter)
 
 
+@pytest.mark.parametrize("keep", [1.0, 0.5])
+@pytest.mark.parametrize("backend", [*BACKENDS, "numba"])
+@pytest.mark.parametrize("name", ["plain", "groupnorm", "mlp"])
+def test_updates_in_place_equal_those_from_stored_gradients(name: str, backend: str, keep: float) -> None:
+    """A clip that no gradient reaches makes the learner store them all and update at the end of the step."""
+    graph, found = GRAPHS[name], []
+    data, batches = samples(graph, 11), batches_of(11, 4, epochs=3)
+    for clip in (None, 1e30):
+        learner = GraphLearner(model(graph), backend)
+        neurons = NeuronSet.draw(learner.spec, keep, rng.stream(2, rng.NEURONS))
+        learner.fit(data, batches, SGD(0.05, weight_decay=0.1, clip=clip), neurons)
+        found.append(learner.params)
+    for parameter, value in found[1].items():
+        np.testing.assert_allclose(found[0][parameter], value, rtol=1e-5, atol=1e-6, err_msg=parameter)
+
+
 @pytest.mark.parametrize("delta", ["exact", "cut"])
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ["plain", "groupnorm", "depthwise", "residual", "fan_out"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph, Model
 from edgefl.heads import head_of
 from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.learners.updates import Terms
 from edgefl.memory import Training, best, estimate, fit
+from edgefl.ops import Conv2d
 
 KEEPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 INPUTS = {"digits_cnn": (1, 8, 8), "lenet5": (1, 28, 28), "pflego_mlp": (1, 28, 28), "pflego_omniglot": (1, 28, 28)}
@@ -51,6 +54,21 @@ def test_exact_is_what_the_learner_holds(name: str) -> None:
         train(learner, training, 3)
         assert held(learner) == own(estimate("exact", training).parts)
         learner.release()
+
+
+@pytest.mark.parametrize("keep", [1.0, 0.4])
+@pytest.mark.parametrize("name", ["fedspu_cifar", "vgg11", "resnet18"])
+def test_plain_sgd_holds_one_weight_gradient_at_a_time_and_none_of_a_linear_layer(name: str, keep: float) -> None:
+    graph = models.build(name, (3, 32, 32), 10)
+    tensors = estimate("exact", Training(name, graph, 2, keep=keep)).tensors
+    convolutions = [node.name for node in graph.nodes if isinstance(node.op, Conv2d)]
+    held = [tensor for tensor in tensors if tensor.argument == "dw"]
+    assert [tensor.node for tensor in held] == convolutions[::-1]
+    assert all(earlier.last < later.first for earlier, later in pairwise(held))
+    clipped = estimate("exact", Training(name, graph, 2, keep=keep, terms=Terms(clip=1.0))).tensors
+    held = [tensor for tensor in clipped if tensor.argument == "dw"]
+    assert len(held) > len(convolutions)
+    assert max(tensor.first for tensor in held) < min(tensor.last for tensor in held)
 
 
 def test_a_sub_model_is_accounted_as_the_smaller_learner_it_is() -> None:
