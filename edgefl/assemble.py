@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from edgefl import models, partition, rng
 from edgefl.algorithms import Algorithm, FedSPU
 from edgefl.data import DataSet, load
 from edgefl.experiment import Experiment
-from edgefl.federation import Federation, split
+from edgefl.federation import Federation, Split, split
+from edgefl.graph import Graph
 from edgefl.learners import Samples
 from edgefl.partition import Indices
 
@@ -40,14 +43,41 @@ def assemble(experiment: Experiment, data_dir: str | os.PathLike[str] | None = N
     """
     data = load(experiment.data, data_dir)
     data = data.pooled() if experiment.pool else data
-    shares = deal(data, experiment.partition, experiment.clients, experiment.seed)
     graph = models.build(_model(experiment, data), data.input_shape, data.classes)
+    if experiment.deal_test:
+        return _with_dealt_test(experiment, data, graph)
+    shares = deal(data, experiment.partition, experiment.clients, experiment.seed)
     common = None
     if data.x_test is not None and data.y_test is not None:
         common = Samples(data.x_test, data.y_test, data.scale, data.shift)
     parts = experiment.train_share, experiment.validation_share
     clients = tuple(split(share, experiment.seed, client, *parts) for client, share in enumerate(shares))
     return Federation(graph, Samples(data.x, data.y, data.scale, data.shift), clients, experiment.seed, common)
+
+
+def _with_dealt_test(experiment: Experiment, data: DataSet, graph: Graph) -> Federation:
+    """Every client trains on all of its share, and tests on its share of the published test part; both have the same
+    classes, dealt in the same way (ALGORITHMS 11.6).
+    """
+    kind, _, per_client = experiment.partition.partition(":")
+    if kind != "classes" or not per_client.isdecimal() or data.x_test is None or data.y_test is None:
+        test = 0 if data.y_test is None else len(data.y_test)
+        raise ValueError(
+            f"deal_test with partition={experiment.partition} and {test} published test examples; "
+            "expected classes:K and a published test part"
+        )
+    stream = rng.stream(experiment.seed, rng.PARTITION)
+    lists = partition.class_lists(data.classes, experiment.clients, stream, int(per_client))
+    shares = [partition.round_robin(labels, lists, stream) for labels in (data.y, data.y_test)]
+    clients = []
+    for client, (share, test) in enumerate(zip(*shares, strict=True)):
+        own = rng.stream(experiment.seed, rng.SPLIT, client=client)
+        train, validation, _ = partition.split(share, own, 1.0, experiment.validation_share)
+        clients.append(Split(train, validation, test + np.int32(len(data.y))))
+    everything = data.pooled()
+    pool = Samples(everything.x, everything.y, data.scale, data.shift)
+    common = Samples(data.x_test, data.y_test, data.scale, data.shift)
+    return Federation(graph, pool, tuple(clients), experiment.seed, common)
 
 
 def deal(data: DataSet, how: str, clients: int, seed: int) -> list[Indices]:

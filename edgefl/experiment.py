@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from edgefl.algorithms import PRESETS, Algorithm, build, fedumf
+from edgefl.algorithms import PRESETS, Algorithm, build, fedumf, pflego
 from edgefl.errors import RunError
 from edgefl.runs import EXPERIMENT
 from edgefl.simulate import Settings
@@ -37,6 +37,7 @@ class Experiment:
     batch: int = 16
     lr: float = 0.05
     seed: int = 1
+    deal_test: bool = False  # clients test on their share of the published test part, dealt like their training part
     train_share: float = 0.7
     validation_share: float = 0.1
     values: str = "float32"
@@ -101,8 +102,11 @@ def defaults(data: str) -> dict[str, Any]:
 
 def preset(name: str, data: str) -> dict[str, Any]:
     """A paper's settings for this data set: FedSPU's or those of its released code (ALGORITHMS 1.4 and 1.6), FedUmf's
-    main tables with everybody's labels alike (ALGORITHMS 5).
+    main tables with everybody's labels alike (ALGORITHMS 5), PFLEGO's table 1 with high, medium or no personalisation
+    (ALGORITHMS 6 and 12.5).
     """
+    if name.startswith("pflego-"):
+        return _pflego_preset(name.removeprefix("pflego-"), data)
     known = fedumf.PRESETS if name == "fedumf" else PRESETS[name]
     if family(data) not in known:
         raise ValueError(f"preset={name} with data={data}; expected data among {', '.join(known)}")
@@ -115,7 +119,21 @@ def preset(name: str, data: str) -> dict[str, Any]:
     return {**shared, **known[family(data)], "options": tuple(sorted(options.items()))}
 
 
+def _pflego_preset(degree: str, data: str) -> dict[str, Any]:
+    """For FedPer, FedAvg and others a batch is all that a client has, so that epochs are its steps."""
+    rates = pflego.RATES.get(family(data), {})
+    if degree not in rates or family(data) not in pflego.CLASSES_HELD:
+        known = ", ".join(pflego.CLASSES_HELD)
+        raise ValueError(f"preset=pflego-{degree} with data={data}; expected data among {known}")
+    beta, rho = rates[degree]
+    settings: dict[str, Any] = {"clients": 100, "per_round": 20, "rounds": 200, "deal_test": True}
+    settings |= {"partition": f"classes:{pflego.CLASSES_HELD[family(data)][degree]}", "validation_share": 0.0}
+    settings |= {"epochs": 50, "batch": pflego.WHOLE, "lr": pflego.OTHERS_RATE}
+    return {**settings, "options": tuple(sorted({**pflego.TABLES, "beta": beta, "rho": rho}.items()))}
+
+
 def family(data: str) -> str:
     """The data set of a paper that this name or file belongs to, or the name itself."""
     stem = Path(data).stem.lower()
-    return next((known for known in (*PRESETS["paper"], *fedumf.PRESETS) if stem.startswith(known)), stem)
+    known = (*PRESETS["paper"], *fedumf.PRESETS, *pflego.RATES)
+    return next((name for name in known if stem.startswith(name)), stem)

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from bench.papers.table import Lines, Run
-from edgefl.assemble import assemble
 from edgefl.runs import Journal, open_run, read_metrics
 from edgefl.simulate import simulate
 
@@ -22,7 +21,7 @@ def metrics(run: Run, folder: Path, data_dir: Path | None) -> Lines:
     try:
         if not journal.committed.done:
             _say(f"{run.name}: round {max(journal.committed.round, 0)} of {run.experiment.rounds}")
-            federation = assemble(run.experiment, data_dir)
+            federation = run.federation(run.experiment, data_dir)
             simulate(run.experiment.algorithms()[method], federation, run.experiment.settings(1), journal)
         return list(read_metrics(journal.path))
     finally:

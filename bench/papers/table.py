@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
+from edgefl.assemble import assemble
 from edgefl.experiment import Experiment
+from edgefl.federation import Federation
 
 Line = Mapping[str, Any]
 Lines = Sequence[Line]  # the metrics of a run, a line per round, as `edgefl simulate` writes them
 
 
 class Run(NamedTuple):
-    """One method on one seed. The name is that of its directory: runs of the same name are the same run."""
+    """One method on one seed. The name is that of its directory: runs of the same name are the same run.
+
+    federation  makes the experiment's, where `assemble` cannot; it gets the directory of the data
+    """
 
     name: str
     experiment: Experiment
+    federation: Callable[[Experiment, Path | None], Federation] = assemble
 
 
 class Found(NamedTuple):

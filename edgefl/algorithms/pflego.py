@@ -42,6 +42,13 @@ RATES: dict[str, dict[str, tuple[float, float]]] = {
     "fashion": {"high": (0.006, 0.002), "medium": (0.006, 0.002), "no": (0.007, 0.003)},
     "omniglot": {"high": (0.1341, 0.003)},
 }
+# Of 10 classes, or EMNIST's 62, how many a client holds.
+CLASSES_HELD: dict[str, dict[str, int]] = {
+    name: {"high": 2, "medium": (62 if name == "emnist" else 10) // 2, "no": 62 if name == "emnist" else 10}
+    for name in ("mnist", "cifar10", "emnist", "fashion")
+}
+OTHERS_RATE = 0.007  # of the local steps of FedPer, FedAvg and most others, on most data
+WHOLE = 10**6  # a batch that holds all that a client has
 # What the published tables were made with: Eq. 3, Adam, heads as in the released code, and the sampled clients tested
 # after their training.
 TABLES: dict[str, object] = {

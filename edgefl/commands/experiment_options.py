@@ -35,8 +35,9 @@ def _add_what(what: argparse._ArgumentGroup) -> None:
     what.add_argument("--seed", type=int, help=_default("seed"))
     what.add_argument(
         "--preset",
-        choices=("paper", "code", "fedumf"),
-        help="settings of the FedSPU paper, of its released code, or of the FedUmf paper",
+        choices=("paper", "code", "fedumf", "pflego-high", "pflego-medium", "pflego-no"),
+        help="settings of the FedSPU paper, of its released code, of the FedUmf paper, or of the PFLEGO paper by "
+        "degree of personalisation",
     )
 
 
