@@ -1,0 +1,129 @@
+"""FedPer and FedRecon: heads of their own, and what they are without one, or with every step on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_pflego import SPEC, assert_close, central, clients, heads, play, start, task, with_heads
+
+from edgefl.algorithms import PFLEGO, FedPer, FedRecon
+from edgefl.algorithms.base import BODY, Task
+from edgefl.algorithms.personal import CLASSES, HEAD, Personal
+from edgefl.graph import Graph, Node
+from edgefl.learners import SGD
+from edgefl.ops import Linear
+from edgefl.spec import ModelSpec
+from edgefl.update import values
+
+
+def test_fedper_averages_bodies_that_were_trained_under_their_own_heads() -> None:
+    """One full-batch step: the body moves along the mean gradient by samples, every head along its own."""
+    locals_, method = clients(), FedPer(epochs=1, batch=1000, lr=0.2)
+    state = start(method, locals_)
+    with_heads(locals_, state.arrays[BODY])
+    before, (body, gradients) = heads(locals_), central(locals_, state.arrays[BODY])
+    after = play(method, locals_, state)
+    old, total = state.arrays[BODY], task(locals_).examples
+    assert_close(after.arrays[BODY], {n: old[n] - 0.2 * g for n, g in body.items()}, atol=1e-12, rtol=0)
+    for local, new, head, gradient in zip(locals_, heads(locals_), before, gradients, strict=True):
+        share = len(local.train) / total
+        assert_close(new, {n: head[n] - 0.2 * g / share for n, g in gradient.items()}, atol=1e-12, rtol=0)
+
+
+def test_fedrecon_takes_the_gradient_of_the_body_at_the_head_after_its_last_step() -> None:
+    """Where PFLEGO takes it before that step: they differ at tau = 1 by nothing else (ALGORITHMS 7.11)."""
+    locals_, method = clients(), FedRecon(tau=3, beta=0.3, rho=0.2, server="sgd")
+    state = start(method, locals_)
+    after = play(method, locals_, state)
+    body, _ = central(locals_, state.arrays[BODY])  # at the heads that were kept
+    old = state.arrays[BODY]
+    assert_close(after.arrays[BODY], {n: old[n] - 0.2 * g for n, g in body.items()}, atol=1e-12, rtol=0)
+    others = clients()
+    other = play(PFLEGO(tau=3, beta=0.3, rho=0.2), others, state)
+    assert any(np.abs(other.arrays[BODY][n] - after.arrays[BODY][n]).max() > 1e-4 for n in old)
+
+
+def test_fedrecon_that_resets_does_not_depend_on_the_rounds_before() -> None:
+    """t_fedrecon_stateless: heads are drawn anew, so an earlier round changes nothing but the body."""
+    method = FedRecon(tau=2, beta=0.3, reset=True)
+    fresh, used = clients(), clients()
+    state = start(method, fresh)
+    play(method, used, state)
+    again = [play(method, locals_, state).arrays[BODY] for locals_ in (fresh, used)]
+    assert all(again[0][name].tobytes() == again[1][name].tobytes() for name in again[0])
+    kept = replace(method, reset=False)
+    other = play(kept, used, state).arrays[BODY]
+    assert any(other[name].tobytes() != again[0][name].tobytes() for name in other)
+
+
+@pytest.mark.parametrize("head_init", ["torch", "uniform"])
+def test_a_first_head_is_a_draw_of_the_seed_and_the_client(head_init: str) -> None:
+    """And of nothing that was done with the learner before."""
+    body = start(FedPer(), clients()).arrays[BODY]
+    drawn = []
+    for client in (0, 1, 0):
+        local = replace(clients()[2], client=client)
+        Personal.of(local, body, head_init).keep_head()  # type: ignore[arg-type]
+        drawn.append(np.concatenate([value.reshape(-1) for value in local.arrays[HEAD].values()]))
+    assert drawn[0].tobytes() == drawn[2].tobytes() != drawn[1].tobytes()
+    low, high = (-1 / np.sqrt(6), 1 / np.sqrt(6)) if head_init == "torch" else (0, 1)
+    assert low <= drawn[0].min() < drawn[0].max() <= high
+
+
+def test_a_personal_model_is_tested_with_its_label_map() -> None:
+    """Trained to fit its own classes 1, 2 and 4, it says rows 0, 1 and 2 for them."""
+    local = clients()[1]
+    local.test = local.train
+    method, body = FedPer(), start(FedPer(), [local]).arrays[BODY]
+    mine = Personal.of(local, body, "torch")
+    mine.learner.fit(mine.samples, [local.train] * 400, SGD(0.5))
+    mine.keep_head()
+    trained = {name: mine.learner.params[name].copy() for name in SPEC.body}
+    assert local.private[CLASSES] == [1, 2, 4]
+    assert method.evaluate(local, trained).correct == len(local.train)
+
+
+def test_layers_that_are_not_trained_keep_their_bits() -> None:
+    """The trainable subsets of a learner: a head alone, a body alone."""
+    for layers in (frozenset({"fc"}), frozenset({"conv", "fc1"})):
+        local = clients("native", np.float32)[2]
+        before = {name: value.copy() for name, value in local.learner.params.items()}
+        whole = local.learner.gradient(local.data, local.train)
+        part = local.learner.gradient(local.data, local.train, layers)
+        local.learner.fit(local.data, [local.train], SGD(0.1), layers)
+        trained = {name for name in before if name.rpartition(".")[0] in layers}
+        assert part.keys() == trained
+        for name, value in before.items():
+            assert (value.tobytes() == local.learner.params[name].tobytes()) == (name not in trained)
+        assert_close({n: part[n] for n in trained}, {n: whole[n] for n in trained}, rtol=0, atol=1e-7)
+
+
+def test_a_head_shares_its_body_and_forgets_nothing() -> None:
+    learner = clients("native", np.float32)[0].learner
+    two, three = learner.with_head(2), learner.with_head(3)
+    two.params["fc.weight"][...] = 5.0
+    learner.params["fc1.bias"][...] = 7.0
+    assert (two.params["fc1.bias"] == 7).all()
+    assert (three.params["fc1.bias"] == 7).all()
+    assert (learner.with_head(2).params["fc.weight"] == 5).all()
+    assert three.params["fc.weight"].shape == (3, 6)
+    two.head().params["fc.bias"][...] = 1.0
+    assert (two.params["fc.bias"] == 1).all()
+    assert learner.params["fc.weight"].shape == (5, 6)
+
+
+def test_a_model_without_a_body_is_refused() -> None:
+    graph = Graph((6,), (Node("fc", Linear(6, 5), ("input",)),))
+    spec = ModelSpec.of(graph)
+    with pytest.raises(ValueError, match=r"head \['fc.weight', 'fc.bias'\] and body \[\]; expected both"):
+        FedPer().start(Task(spec, 4, 1), {name: np.zeros(p.shape, np.float32) for name, p in spec.params.items()})
+
+
+def test_payloads_are_the_body_in_the_order_of_the_model() -> None:
+    locals_ = clients("native", np.float32)
+    method = FedRecon(tau=2)
+    plan = method.plan(task(locals_), start(method, locals_), 1)[0]
+    reply = method.train(locals_[plan.client], plan)
+    assert tuple(values(plan.payload[BODY])) == tuple(values(reply.payload[BODY])) == SPEC.body
