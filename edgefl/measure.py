@@ -23,7 +23,6 @@ import numpy as np
 from edgefl.errors import EdgeflError, TrainingError
 from edgefl.graph import Graph, Model
 from edgefl.graph_json import dumps, loads
-from edgefl.heads import head_of
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.memory import Footprint, Training
 from edgefl.memory.training import PLAIN
@@ -111,25 +110,24 @@ def _train(training: Training, limit: int | None) -> tuple[dict[str, int], objec
 
 
 def _pflego(training: Training, limit: int | None) -> tuple[dict[str, int], object]:
-    """What a round holds at most: head steps on cached features, a joint gradient in chunks; and what is alive."""
+    """What a round holds at most: head steps on cached features, a joint gradient in chunks; and what is alive.
+
+    A learner gives back the arena of one pass before the next, as those with a limit do of themselves.
+    """
     graph, examples = training.graph, training.examples or training.batch
     data, order = _samples(graph, training), np.arange(examples, dtype=np.int32)
-    trunk = _learner(graph, limit)
-    features = np.zeros((examples, head_of(graph).input_shape[0]), np.float32)
-    chunks = [order[start : start + training.batch] for start in range(0, examples, training.batch)]
-    for chunk in chunks:
-        features[chunk] = trunk.features(data, chunk)
-    trunk.release()
-    head = _learner(head_of(graph), limit)
-    head.fit(Samples(features, data.y[:examples]), [order] * STEPS, SGD(0.01))
-    steps = {**head.memory(), "trunk": trunk.memory()["params"], "features": features.nbytes}
-    del head, features
-    total = trunk.gradient(data, chunks[0])
-    for chunk in chunks[1:]:
-        for name, value in trunk.gradient(data, chunk).items():
-            total[name] += value
-    summed = {"summed gradients": sum(value.nbytes for value in total.values())} if len(chunks) > 1 else {}
-    return max(steps, {**trunk.memory(), **summed}, key=lambda held: sum(held.values())), (trunk, data, total)
+    model = _learner(graph, limit)
+    personal = model.with_head(graph.output_shape[0])
+    features = personal.features(data, order)
+    personal.release()
+    personal.head().fit(Samples(features, data.y[:examples]), [order] * STEPS, SGD(0.01))
+    steps = {**model.memory(), "features": features.nbytes}
+    personal.head().release()
+    del features
+    gradient = personal.gradient(data, order, chunk=training.batch)
+    chunked = examples > training.batch
+    summed = {"summed gradients": sum(value.nbytes for value in gradient.values())} if chunked else {}
+    return max(steps, {**model.memory(), **summed}, key=lambda held: sum(held.values())), (model, data, gradient)
 
 
 def _learner(graph: Graph, limit: int | None) -> GraphLearner:

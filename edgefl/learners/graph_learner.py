@@ -199,8 +199,8 @@ class GraphLearner:
         learner = self._heads.pop(classes, None)
         if learner is None:
             graph = with_classes(self.graph, classes)
-            own = {name: np.zeros(graph.parameters()[name].shape, np.float32) for name in self.spec.head}
-            learner = self._sharing(graph, {name: own.get(name, value) for name, value in self.params.items()}, own)
+            own = {name: np.zeros(graph.parameters()[name].shape, self._dtype) for name in self.spec.head}
+            learner = self._relative(graph, {**self.params, **own})
         self._heads[classes] = learner
         if len(self._heads) > HEADS_KEPT:
             self._heads.popitem(last=False)
@@ -212,16 +212,15 @@ class GraphLearner:
         Raises  GraphError if the model has no Linear layer.
         """
         if self._head is None:
-            self._head = self._sharing(head_of(self.graph), {name: self.params[name] for name in self.spec.head}, {})
+            self._head = self._relative(head_of(self.graph), {name: self.params[name] for name in self.spec.head})
         return self._head
 
-    def _sharing(self, graph: Graph, params: Params, own: Params) -> GraphLearner:
-        """A learner of another graph on the same backend; parameters but its `own` are this one's memory."""
+    def _relative(self, graph: Graph, params: Params) -> GraphLearner:
+        """A learner of another graph on the same backend and within the same limit, sharing what it gets of ours."""
         other = object.__new__(GraphLearner)
         other._backend, other._dtype, other.graph, other.spec = self._backend, self._dtype, graph, ModelSpec.of(graph)
-        shared = {name: value for name, value in params.items() if name not in own}
-        limit = self._workspace.limit
-        other._workspace = Workspace(graph, other.spec, params, self._backend, self._dtype, limit, shared)
+        about = (graph, other.spec, params, self._backend, self._dtype, self._workspace.limit, self._workspace)
+        other._workspace = Workspace(*about)
         other._begin()
         return other
 
@@ -239,7 +238,8 @@ class GraphLearner:
         self._workspace.release()
 
     def memory(self) -> dict[str, int]:
-        """Bytes held now: params, arena, states (velocities and the like), indices (id lists), scratch.
+        """Bytes held now, with learners of other heads: params, arena, states (velocities and the like), indices (id
+        lists), scratch.
 
         scratch is the kernels' packing memory, shared by all learners of the process; 0 where the backend has none.
         """
@@ -294,7 +294,7 @@ class GraphLearner:
         if self._evaluation_batch is None:
             size, room, work = EVALUATION_BATCH, EVALUATION_ARENA_BYTES, self._workspace
             if work.limit is not None:
-                room = min(room, (work.limit - work.params_bytes) // 4)  # the rest is for scratch
+                room = min(room, (work.limit - work.model_bytes) // 4)  # the rest is for scratch
             while size > 1 and lower(self.graph, self.spec, size, mode="evaluate").arena_bytes > room:
                 size //= 2
             self._evaluation_batch = size

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,8 +64,8 @@ class Session:
 class Workspace:
     """Parameters, arena, counters and settings of one learner, and its sessions.
 
-    limit          bytes that `memory` may come to; None: no limit
-    shared         arrays of another learner that are this one's parameters too; they count there
+    limit          bytes that `memory` may come to, with all relatives; None: no limit
+    relative       one whose parameters this one has too where they are the very arrays, and whose limit it shares
     loss, correct  what softmax_xent adds to
     hyper          what sgd reads: lr, momentum, weight decay, pull
     """
@@ -77,15 +78,20 @@ class Workspace:
         backend: ModuleType,
         dtype: np.dtype[Any],
         limit: int | None = None,
-        shared: Mapping[str, Array] | None = None,
+        relative: Workspace | None = None,
     ) -> None:
-        shared = shared or {}
-        own = {name: value for name, value in params.items() if name not in shared}
-        self.params_bytes = sum(aligned(value.size * dtype.itemsize) for value in own.values())
+        self._family: WeakSet[Workspace] = WeakSet() if relative is None else relative._family
+        self._elder = relative  # kept alive, so that what it holds is counted
+        theirs = {} if relative is None else relative.params
+        own = {name: value for name, value in params.items() if value is not theirs.get(name)}
+        self.model_bytes, self.params_bytes = (
+            sum(aligned(value.size * dtype.itemsize) for value in held.values()) for held in (params, own)
+        )
         self.limit = limit
-        self._check_limit("a learner", self.params_bytes)
-        views = {**shared, **_flat_views(own, dtype)}
-        self.params = {name: views[name] for name in params}
+        self._check_limit("a learner", self.params_bytes + sum(each.params_bytes for each in self._family))
+        self._family.add(self)
+        views = {**params, **_flat_views(own, dtype)}
+        self.params: dict[str, Array] = {name: views[name] for name in params}
         self.loss, self.correct, self.hyper = np.zeros(1), np.zeros(1, np.int64), np.zeros(4, dtype)
         self.arena = aligned_bytes(0)
         self._total, self._clip = np.zeros(1), np.zeros(1, dtype)
@@ -163,21 +169,28 @@ class Workspace:
         self.arena = aligned_bytes(0)
 
     def memory(self) -> dict[str, int]:
-        """Bytes held now, by purpose; see GraphLearner.memory."""
-        sessions = list(self._sessions.values())
+        """Bytes that it and its relatives hold now, by purpose; see GraphLearner.memory."""
         scratch = getattr(self._backend, "scratch_bytes", None)
+        parts = [each._own_memory() for each in self._family]
+        total = {name: sum(part[name] for part in parts) for name in parts[0]}
+        return {**total, "scratch": scratch() if scratch else 0}
+
+    def _own_memory(self) -> dict[str, int]:
+        sessions = list(self._sessions.values())
         return {
             "params": self.params_bytes,
             "arena": self.arena.nbytes,
             "states": sum(value.nbytes for session in sessions for value in session.states.values()),
             "indices": sum(_index_bytes(session) for session in sessions),
-            "scratch": scratch() if scratch else 0,
         }
 
     def _admit(self, session: Session, sizes: Collection[int], arena_bytes: int) -> None:
         """Make room for these passes within the limit, at the cost of others; see prepare."""
         assert self.limit is not None
         scratch = max(self._scratch, *(scratch_bytes(self._backend, session.plans[size]) for size in sizes))
+        if self._needed(max(arena_bytes, self.arena.nbytes) + scratch) > self.limit:
+            for relative in self._relatives():
+                relative.release()
         if self._needed(max(arena_bytes, self.arena.nbytes) + scratch) > self.limit:
             self._keep_only(session, sizes)
             try:
@@ -189,12 +202,15 @@ class Workspace:
 
     def _needed(self, shared: int) -> int:
         """Bytes once all plans of the kept sessions are bound, with `shared` for what passes take turns in."""
-        total = self.params_bytes + shared
+        total = self.params_bytes + shared + sum(sum(each._own_memory().values()) for each in self._relatives())
         for session in self._sessions.values():
             states = {state for plan in session.plans.values() for state in plan.states}
             total += sum(math.prod(state.shape) for state in states) * self._dtype.itemsize
             total += _index_bytes(session)
         return total
+
+    def _relatives(self) -> list[Workspace]:
+        return [each for each in self._family if each is not self]
 
     def _keep_only(self, session: Session, sizes: Collection[int]) -> None:
         """Give back everything but the parameters and the plans of these batch sizes of the session asked for last."""

@@ -3,7 +3,8 @@
 full    every parameter is trained
 fedspu  the full model is held, the active blocks of a share of its neurons are trained (ALGORITHMS 1)
 drop    the sub-model of a share of the neurons is held and trained (Random Dropout, FjORD)
-pflego  head steps on cached features of all examples, then one joint gradient in chunks of a batch (ALGORITHMS 6)
+pflego  head steps on cached features of all examples, then one joint gradient in chunks of a batch (ALGORITHMS 6); the
+        model's own head is held beside the personal one, which here has as many classes
 
 Passes without a gradient (evaluation, features) take chunks that fit beside the parameters, and are in no account.
 """
@@ -109,8 +110,8 @@ class Training:
         examples = self.examples or self.batch
         chunks = replace(self, examples=examples).batches
         cached = FLOAT * examples * head.input_shape[0]
-        trunk = tuple(info for name, info in graph.parameters().items() if name not in head.parameters())
+        everything, common = tuple(graph.parameters().values()), tuple(head.parameters().values())
         return {
-            "head steps": Pass(head, None, (examples,), idle=trunk, cached=cached),
-            "joint gradient": Pass(graph, None, chunks, "gradient", summed=examples > self.batch),
+            "head steps": Pass(head, None, (examples,), idle=everything, cached=cached),
+            "joint gradient": Pass(graph, None, chunks, "gradient", idle=common, summed=examples > self.batch),
         }

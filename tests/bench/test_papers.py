@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from bench.papers import command, fedumf, runs
+from bench.papers import command, fedumf, omniglot, pflego, runs
 from bench.papers.measures import accuracy, bytes_up, last, rounds_to
 from bench.papers.record import record, write
 from bench.papers.show import draw
@@ -155,3 +156,66 @@ def test_an_unknown_table_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["fedumf", "--tables", "a1"]) == 2
     expected = "table 'a1'; expected some of rounds-iid, rounds-two-classes, alpha, appendix\n"
     assert capsys.readouterr().err == expected
+
+
+# PFLEGO's tables.
+
+
+def heads(*correct: int) -> list[dict[str, Any]]:
+    """A run whose two clients of a round have these hits together, of 10 and 30 test samples."""
+    return [
+        {
+            "clients": [
+                {"correct": 0.0, "tested": 10.0, "seconds": 1.0},
+                {"correct": hits, "tested": 30.0, "seconds": 3.0},
+            ]
+        }
+        for hits in correct
+    ]
+
+
+def test_clients_that_were_tested_after_training_count_by_their_samples() -> None:
+    run = heads(4, 20, 24)
+    assert [pflego.tested(line) for line in run] == [0.1, 0.5, 0.6]
+    assert pflego.last_tested(run, 2) == Found(pytest.approx(55.0), "50.0 to 60.0 in its rounds")
+    assert pflego.mean_seconds(run[0]) == 2.0
+    assert pflego._is_better(heads(21), heads(20)) == Found(1.0, "52.50 against 50.00")
+    assert pflego._time_ratio(heads(1), heads(1)) == Found(1.0, "2000.0 ms / 2000.0 ms")
+    assert pflego.tested({"clients": [{"seconds": 1.0}]}) is None
+
+
+def test_pflego_s_whole_runs_have_the_paper_s_settings() -> None:
+    names: dict[str, Experiment] = {}
+    for each in pflego.tables(False):
+        for run in each.runs():
+            assert names.setdefault(run.name, run.experiment) == run.experiment
+    run = names["pflego-fashion-medium-fedper-seed1"]
+    assert (run.clients, run.per_round, run.rounds, run.epochs, run.lr) == (100, 20, 200, 50, 0.007)
+    omniglot = names["pflego-omniglot-50-pflego-seed1"]
+    assert (omniglot.clients, omniglot.per_round, omniglot.rounds) == (50, 10, 300)
+
+
+def test_pflego_s_quick_tables_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["pflego", "--quick", "--tables", "pflego-fashion,pflego-omniglot-15", "--json", "--dir", str(tmp_path)]
+    assert command.main(arguments) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [row["label"] for row in first["results"]] == [f"{name}-Pers, PFLEGO" for name in ("High", "Medium", "No")]
+    assert second["curves"]["Omniglot"].keys() == {"PFLEGO", "FedRecon"}
+
+
+def test_omniglot_s_clients_are_alphabets(tmp_path: Path) -> None:
+    """Of a file in its format: 4 drawings of each character, 3 for training; characters differ between the parts."""
+    names = {"x": np.zeros((16, 28, 28), np.uint8), "y": np.repeat([0, 1, 2, 3], 4), "alphabet": np.repeat([0, 1], 8)}
+    np.savez(
+        tmp_path / omniglot.FILE, **{f"{name}_{part}": v for part in ("train", "test") for name, v in names.items()}
+    )
+    run = pflego._omniglot_run("pflego", 15).experiment
+    found = omniglot.federation(replace(run, clients=4, per_round=1), tmp_path)
+    assert [sorted(set(found.data.y[client.train].tolist())) for client in found.clients] == [
+        [0, 1],
+        [2, 3],
+        [4, 5],
+        [6, 7],
+    ]
+    assert [(len(client.train), len(client.test)) for client in found.clients] == [(6, 2)] * 4
+    assert not any(set(client.train) & set(client.test) for client in found.clients)

@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 from edgefl import models, rng
+from edgefl.algorithms import PFLEGO
+from edgefl.algorithms.base import Local, Task
+from edgefl.algorithms.personal import HEAD
 from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph, Model
-from edgefl.heads import head_of
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.learners.updates import Terms
 from edgefl.memory import Training, best, estimate, fit
 from edgefl.ops import Conv2d
+from edgefl.spec import ModelSpec
 
 KEEPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 INPUTS = {"digits_cnn": (1, 8, 8), "lenet5": (1, 28, 28), "pflego_mlp": (1, 28, 28), "pflego_omniglot": (1, 28, 28)}
@@ -82,18 +85,38 @@ def test_a_sub_model_is_accounted_as_the_smaller_learner_it_is() -> None:
 def test_pflego_is_accounted_pass_by_pass() -> None:
     graph = models.build("pflego_mlp", (1, 28, 28), 10)
     joint = estimate("exact", Training("mlp", graph, 8, "pflego", examples=16))
-    learner = GraphLearner(model(graph))
-    learner.gradient(data(graph, 8), np.arange(8, dtype=np.int32))
+    learner, order = GraphLearner(model(graph)), np.arange(16, dtype=np.int32)
+    learner.with_head(10).gradient(data(graph, 16), order, chunk=8)
     assert joint.phase == "joint gradient"
     assert own(joint.parts) == {**held(learner), "summed gradients": joint.parts["summed gradients"]}
     steps = estimate("exact", Training("mlp", graph, 1, "pflego", examples=2000))
-    head = head_of(graph)
-    pupil = GraphLearner(model(head))
+    learner = GraphLearner(model(graph))
     features = Samples(np.zeros((2000, 200), np.float32), np.zeros(2000, np.int32))
-    pupil.fit(features, [np.arange(2000, dtype=np.int32)], SGD(0.0))
+    learner.with_head(10).head().fit(features, [np.arange(2000, dtype=np.int32)], SGD(0.0))
     assert steps.phase == "head steps"
-    assert steps.parts["arena"] == pupil.memory()["arena"]
-    assert steps.parts["features"] == features.x.nbytes
+    assert own(steps.parts) == {**held(learner), "features": features.x.nbytes}
+
+
+def test_a_round_of_pflego_runs_within_its_account_and_gives_the_same_heads_to_rounding() -> None:
+    """The learner is limited to the account without features and sums, which it does not hold."""
+    graph = models.build("pflego_mlp", (1, 8, 8), 4)
+    account = estimate("exact", Training("mlp", graph, 8, "pflego", examples=40))
+    limit = account.total - account.parts["summed gradients"]
+    found = {}
+    for name, most in {"limited": limit, "free": None}.items():
+        learner, samples = GraphLearner(model(graph), limit_bytes=most), data(graph, 50)
+        order = np.arange(50, dtype=np.int32)
+        local = Local(0, 1, ModelSpec.of(graph), learner, samples, order[:40], order[:0], order[40:])
+        method, initial = PFLEGO(tau=5, beta=0.1, chunk=8), dict(model(graph).params)
+        task = Task(local.spec, 1, 1, examples=40)
+        method.train(local, method.plan(task, method.start(task, initial), 1)[0])
+        found[name] = learner, local.arrays[HEAD]
+    used = {name: sum(held(learner).values()) for name, (learner, _) in found.items()}
+    assert used["limited"] <= limit - account.parts["scratch"] < used["free"]
+    for name, value in found["free"][1].items():
+        np.testing.assert_allclose(found["limited"][1][name], value, rtol=0, atol=1e-6)
+    with pytest.raises(MemoryLimitError, match="gradient in batches of 8 needs"):
+        GraphLearner(model(graph), limit_bytes=limit - 1).with_head(4).gradient(samples, order[:40], chunk=8)
 
 
 @pytest.mark.parametrize(("name", "limit", "batch"), [("fedspu_emnist", 3_000_000, 16), ("fedspu_cifar", 1_200_000, 3)])
