@@ -105,7 +105,7 @@ class GraphLearner:
         self._check(samples)
         if not batches:
             raise TrainingError("fit with 0 batches; expected at least one")
-        for batch in batches:
+        for batch in {id(batch): batch for batch in batches}.values():  # steps over all of the data share one array
             _check_index(batch, len(samples))
         terms = Terms(sgd.momentum > 0, sgd.clip, pull is not None, linear is not None)
         work = self._workspace

@@ -26,6 +26,8 @@ from edgefl.state_file import Kept
 
 CLIENTS, ROUNDS = 3, 6
 EXPERIMENT = f"--clients {CLIENTS} --rounds {ROUNDS} --per-round 2 --eval-every 1 --partition iid --epochs 1".split()
+MODELS = {"pflego": ["--model", "pflego_mlp"]}  # the default one has running statistics
+OPTIONS = {"pflego": ["--set", "server=adam"]}
 
 
 @dataclass
@@ -47,8 +49,10 @@ class Processes:
 
 def serve(stack: ExitStack, path: Path, method: str) -> Processes:
     run, shares = path / "run", path / "shares"
-    assert main(["deal", *EXPERIMENT, "--out", str(shares)]) == 0
-    server = start(stack, "serve", *EXPERIMENT, "--method", method, "--port", "0", "--run-dir", str(run))
+    experiment = [*EXPERIMENT, *MODELS.get(method, [])]
+    assert main(["deal", *experiment, "--out", str(shares)]) == 0
+    chosen = ["--method", method, *OPTIONS.get(method, [])]
+    server = start(stack, "serve", *experiment, *chosen, "--port", "0", "--run-dir", str(run))
     said = lines(server)
     address = until(said, "listening on").split()[-1]
     commands = []
@@ -99,6 +103,7 @@ def out_of_space(processes: Processes) -> None:
         ("fedspu", out_of_space),
         ("fedumf", both_killed),
         ("fedumf-feddc", both_killed),
+        ("pflego", both_killed),
     ],
 )
 def test_an_interrupted_run_equals_simulate(
