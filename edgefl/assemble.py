@@ -10,12 +10,14 @@ import numpy as np
 
 from edgefl import models, partition, rng
 from edgefl.algorithms import Algorithm, FedSPU
+from edgefl.algorithms.base import Task
 from edgefl.data import DataSet, load
 from edgefl.experiment import Experiment
 from edgefl.federation import Federation, Split, split
 from edgefl.graph import Graph
 from edgefl.learners import Samples
 from edgefl.partition import Indices
+from edgefl.spec import ModelSpec
 
 PARTITIONS = (
     "iid, dirichlet:ALPHA, dirichlet:ALPHA:SIGMA, lognormal:SIGMA, dirichlet-classes:ALPHA, shards:BLOCKS, "
@@ -115,6 +117,16 @@ def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> 
                         f"{name}: client {client} has 0 validation samples beside {len(split.train)} for training; "
                         f"expected at least 1: a larger validation_share, or es_set=test"
                     )
+
+
+def check_begin(methods: Mapping[str, Algorithm], federation: Federation) -> None:
+    """Raises ValueError naming the method that cannot begin with this model, as it may have no body or a BatchNorm."""
+    spec, initial = ModelSpec.of(federation.graph), federation.graph.init(rng.stream(federation.seed, rng.INIT))
+    for name, method in methods.items():
+        try:
+            method.start(Task(spec, len(federation.clients), federation.seed, examples=federation.examples), initial)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
 
 
 def _model(experiment: Experiment, data: DataSet) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefl import progress
-from edgefl.assemble import assemble
+from edgefl.assemble import assemble, check_begin
 from edgefl.client import Address as ServerAddress
 from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory
 from edgefl.errors import DataError, RequestError, RunError
@@ -110,6 +110,7 @@ def _request(options: dict[str, Any]) -> _Request:
         experiment.values,
     )
     federation = assemble(experiment, how.data_dir)
+    check_begin(experiment.algorithms(), federation)
     path = how.resume or how.run_dir or new_directory(Path(experiment.data).stem)
     if how.resume is None and (path / EXPERIMENT).exists():
         raise RunError(f"{path} already holds a run; expected a new directory, or --resume {path}")

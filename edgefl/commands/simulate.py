@@ -12,7 +12,7 @@ from typing import Any
 
 from edgefl import doctor, progress, report
 from edgefl.algorithms import Algorithm
-from edgefl.assemble import assemble, check_held_out
+from edgefl.assemble import assemble, check_begin, check_held_out
 from edgefl.capacity import tiers_of
 from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory
 from edgefl.errors import DataError, RequestError, RunError
@@ -105,6 +105,7 @@ def _request(options: dict[str, Any]) -> _Request:
     settings = experiment.settings(doctor.processors() if how["workers"] is None else how["workers"])
     federation = assemble(experiment, how["data_dir"])
     check_held_out(algorithms, federation)
+    check_begin(algorithms, federation)
     run = how["resume"] or how["run_dir"] or new_directory(Path(experiment.data).stem)
     if how["resume"] is None and (run / EXPERIMENT).exists():
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
