@@ -9,14 +9,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from bench import codec, figures, flower, history, kernels, machine, memory, peak, rounds, step
+from bench import codec, federation, figures, flower, history, kernels, machine, memory, peak, rounds, step
 from bench.faults import command as faults
 from bench.papers import command as papers
 from bench.rows import print_json, print_table
 from bench.runner import PRODUCTS, QUICK, STEPS
 
+WHATS = ("step", "kernels", "peak", "memory", "codec", "federation", "rounds", "history", "papers")
 BUSY = 0.5  # load per core before the measurement
 
 
@@ -46,10 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
         for row in plain[options.what]():
             print(json.dumps(row))
         return 0
-    if options.what == "rounds":
-        how_much = rounds.QUICK if options.quick else rounds.FULL
-        found = rounds.measure(options.parts or rounds.PARTS, how_much, options.dir, options.flower)
-        (figures.print_json if options.json else figures.print_table)(facts, found)
+    if options.what in ("rounds", "federation"):
+        (figures.print_json if options.json else figures.print_table)(facts, _figures(options))
         return 0
     measure = step.measure if options.what == "step" else kernels.measure
     cases = [case._replace(batches=options.batches or case.batches) for case in options.models]
@@ -61,9 +61,16 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _figures(options: argparse.Namespace) -> Iterator[figures.Figure]:
+    if options.what == "federation":
+        return federation.measure(federation.QUICK if options.quick else federation.FULL)
+    how_much = rounds.QUICK if options.quick else rounds.FULL
+    return rounds.measure(options.parts or rounds.PARTS, how_much, options.dir, options.flower)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("what", choices=("step", "kernels", "peak", "memory", "codec", "rounds", "history", "papers"))
+    parser.add_argument("what", choices=WHATS)
     parser.add_argument("--models", type=_cases, default=step.PAPER, help="names separated by commas, or all")
     parser.add_argument("--batches", type=_counts, help="batch sizes, separated by commas, in place of the models' own")
     parser.add_argument("--threads", type=_counts, default=(1, 2), help="numbers of threads, separated by commas")

@@ -1,0 +1,125 @@
+"""A simulated round of FedSPU's EMNIST CNN, whole, against the same round in eager PyTorch; one thread.
+
+Ours is edgefl.simulate: draws, payloads through the codec both ways, a file per client's own model, training, the mean,
+and an evaluation on an example per client. PyTorch's is the least that a script does: one dense module in memory that
+takes each client's state, the same batches, the mean of the states. Masks would come on top of it and are left out.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from bench import machine
+from bench.figures import Figure
+from bench.processes import ROOT
+from edgefl import models
+from edgefl.algorithms import FedSPU
+from edgefl.algorithms.base import MODEL, Local, minibatches
+from edgefl.data import load
+from edgefl.data.locate import roots
+from edgefl.federation import Federation, Split
+from edgefl.graph import Model, Params
+from edgefl.learners import GraphLearner, Samples
+from edgefl.nn import to_torch
+from edgefl.rng import INIT, stream
+from edgefl.runs import Journal
+from edgefl.simulate import Settings, simulate
+from edgefl.spec import ModelSpec
+
+NAME, FILE = "fedspu_emnist", "emnist_byclass_official_test.npz"
+EXAMPLES = 160  # for training, of each client; the paper's clients have some five thousand
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Effort:
+    clients: int
+    epochs: int
+
+
+FULL = Effort(clients=100, epochs=5)
+QUICK = Effort(clients=10, epochs=1)
+
+
+def measure(effort: Effort) -> Iterator[Figure]:
+    """Seconds of a round: ours at the paper's five shares, ours dense, PyTorch's; and how many times ours it takes."""
+    machine.use_threads(1)
+    clients, source = federation(effort.clients)
+    tiers, dense = (FedSPU(keep=keep, per_round=effort.clients, epochs=effort.epochs) for keep in (FedSPU.keep, (1.0,)))
+    what = f"{effort.clients} clients x {effort.epochs} epochs x {EXAMPLES} examples, B = {tiers.batch}; {source}"
+    for work in (own_round, peer_round):  # warm
+        work(tiers, replace(clients, clients=clients.clients[:1]))
+    peer = _Timed(lambda: peer_round(dense, clients))
+    for name, algorithm in (("p = .2 to 1", tiers), ("p = 1", dense)):
+        own = _Timed(lambda chosen=algorithm: own_round(chosen, clients))  # type: ignore[misc]
+        yield Figure(f"edgefl's round, {name}", own.cpu_s, "s CPU", note=f"{own.wall_s:.1f} s of wall time; {what}")
+        yield Figure(f"PyTorch's over edgefl's, {name}", peer.cpu_s / own.cpu_s, "times")
+    yield Figure("PyTorch's round, eager and dense", peer.cpu_s, "s CPU", note=f"{peer.wall_s:.1f} s of wall time")
+
+
+def federation(clients: int) -> tuple[Federation, str]:
+    """Clients with EXAMPLES training examples and one to test on; and words that say what these are."""
+    samples, source = _samples(clients * (EXAMPLES + 1))
+    parts = np.arange(len(samples), dtype=np.int32).reshape(clients, EXAMPLES + 1)
+    splits = tuple(Split(part[:-1], part[:0], part[-1:]) for part in parts)
+    return Federation(models.build(NAME, *models.EXAMPLES[NAME]), samples, splits, SEED), source
+
+
+def own_round(algorithm: FedSPU, federation: Federation) -> Params:
+    """The server's model after one round of edgefl.simulate."""
+    with tempfile.TemporaryDirectory() as path:
+        journal = Journal(Path(path) / algorithm.name)
+        state = simulate(algorithm, federation, Settings(rounds=1), journal)
+        journal.close()
+    return state.arrays[MODEL]
+
+
+def peer_round(algorithm: FedSPU, federation: Federation) -> dict[str, torch.Tensor]:
+    """The mean of the clients' states, by examples."""
+    model = Model(federation.graph, federation.graph.init(stream(SEED, INIT)))
+    module, data = to_torch(model), federation.data
+    x = torch.from_numpy(data.x).float() * data.scale + data.shift
+    y = torch.from_numpy(data.y).long()
+    common = {name: value.clone() for name, value in module.state_dict().items()}
+    total = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in common.items()}
+    about = SEED, ModelSpec.of(model.graph), GraphLearner(model), data
+    for client, split in enumerate(federation.clients):
+        module.load_state_dict(common)
+        optimiser = torch.optim.SGD(module.parameters(), lr=algorithm.lr)
+        local = Local(client, *about, split.train, split.validation, split.test)
+        for batch in minibatches(local, 1, algorithm.epochs, algorithm.batch):
+            rows = torch.from_numpy(batch).long()
+            optimiser.zero_grad(set_to_none=True)
+            functional.cross_entropy(module(x[rows]), y[rows]).backward()
+            optimiser.step()
+        for name, value in module.state_dict().items():
+            total[name] += value * len(split.train)
+    return {name: value / sum(len(split.train) for split in federation.clients) for name, value in total.items()}
+
+
+class _Timed:
+    """Processor and wall time of some work, done once."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        cpu_s, wall_s = time.process_time(), time.perf_counter()
+        work()
+        self.cpu_s, self.wall_s = time.process_time() - cpu_s, time.perf_counter() - wall_s
+
+
+def _samples(count: int) -> tuple[Samples, str]:
+    """Training examples of EMNIST where its file is found, else noise of the same shape; and words that say which."""
+    for place in (ROOT.parent / "shared" / "data", *roots(None)):
+        if (place / FILE).is_file():
+            data = load(str(place / FILE))
+            return Samples(data.x[:count], data.y[:count], data.scale, data.shift), "EMNIST, a part of byclass"
+    values, (shape, classes) = np.random.RandomState(SEED), models.EXAMPLES[NAME]
+    images = values.randint(0, 256, (count, *shape), np.uint8)
+    return Samples(images, values.randint(0, classes, count, np.int32), 1 / 255), f"noise for want of {FILE}"
