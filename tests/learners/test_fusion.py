@@ -14,6 +14,7 @@ from edgefl.ops import Add, BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, Max
 from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec
 
+from . import oracle
 from .graphs import model, samples
 
 NORMS: dict[str, Op] = {"batch": BatchNorm2d(4), "group": GroupNorm(2, 4)}
@@ -95,6 +96,29 @@ def test_fused_training_equals_the_parts(
             rows = np.arange(is_frozen.shape[0]) if rows is None else rows
             is_frozen[rows if cols is None else np.ix_(rows, cols)] = False
             np.testing.assert_array_equal(fused[name][is_frozen], model(graph).params[name][is_frozen], err_msg=name)
+
+
+@pytest.mark.parametrize("keep", [1.0, 0.5])
+@pytest.mark.parametrize("batch", [1, 5])
+@pytest.mark.parametrize(("kernel", "size"), [(2, (9, 7)), (3, (8, 11)), (4, (14, 13))])
+@pytest.mark.parametrize("pool", [None, HALVING], ids=["unpooled", "pooled"])
+@pytest.mark.parametrize("norm", NORMS)
+def test_gradients_of_fused_blocks_equal_autograd(
+    norm: str, pool: Op | None, kernel: int, size: tuple[int, int], batch: int, keep: float
+) -> None:
+    """In float64 within 1e-10 of a gradient's largest value, and on the native backend within float32's roundings."""
+    graph = block(NORMS[norm], pool, size, kernel)
+    assert kinds(graph).count("NormReLU") == 2
+    for backend, dtype, bound in (("reference", np.float64, 1e-10), ("native", np.float32, 2e-5)):
+        learner = GraphLearner(model(graph), backend, dtype)
+        data = samples(graph, batch, dtype=dtype)
+        neurons = NeuronSet.draw(learner.spec, keep, rng.stream(3, rng.NEURONS))
+        dense = oracle.gradients(graph, dict(model(graph).params), data.x, data.y)
+        found = learner.gradient(data, np.arange(batch, dtype=np.int32), neurons)
+        scale = max(np.abs(value).max() for value in dense.values())
+        for name, axes in neurons.blocks(learner.spec, kinds=("learn",)).items():
+            expected = oracle.block(dense[name], *axes)
+            np.testing.assert_allclose(found[name], expected, rtol=0, atol=bound * scale, err_msg=f"{backend} {name}")
 
 
 @pytest.mark.parametrize("name", ["fedspu_emnist", "fedspu_cifar", "vgg11"])
