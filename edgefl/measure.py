@@ -118,7 +118,7 @@ def _pflego(training: Training, limit: int | None) -> tuple[dict[str, int], obje
     data, order = _samples(graph, training), np.arange(examples, dtype=np.int32)
     model = _learner(graph, limit)
     personal = model.with_head(graph.output_shape[0])
-    features = personal.features(data, order)
+    features = personal.features(data, order, training.batch)
     personal.release()
     personal.head().fit(Samples(features, data.y[:examples]), [order] * STEPS, SGD(0.01))
     steps = {**model.memory(), "features": features.nbytes}

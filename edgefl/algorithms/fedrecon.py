@@ -90,7 +90,7 @@ class FedRecon(Algorithm):
 
     def train(self, local: Local, plan: Plan) -> Reply:
         mine = self._own(local, values(plan.payload[BODY]), plan.round)
-        mine.head_steps(self.tau, self.beta)
+        mine.head_steps(self.tau, self.beta, self.chunk)
         mine.keep_head()
         layers = frozenset(map(layer_of, local.spec.body))
         gradient = mine.learner.gradient(mine.samples, local.train, layers, chunk=self.chunk)

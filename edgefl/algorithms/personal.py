@@ -57,10 +57,13 @@ class Personal:
         local.private = {**local.private, CLASSES: classes}
         return Personal(local, learner, samples)
 
-    def head_steps(self, count: int, lr: float) -> None:
-        """So many steps of gradient descent on the head over all training samples, on features computed once."""
+    def head_steps(self, count: int, lr: float, chunk: int) -> None:
+        """So many steps of gradient descent on the head over all training samples, on features computed once.
+
+        chunk  examples per pass through the body
+        """
         if count:
-            features = self.learner.features(self.samples, self.local.train)
+            features = self.learner.features(self.samples, self.local.train, chunk)
             everything = np.arange(len(features), dtype=np.int32)
             labelled = Samples(features, self.samples.y[self.local.train])
             self.learner.head().fit(labelled, [everything] * count, SGD(lr))

@@ -66,8 +66,8 @@ class PFLEGO(Algorithm):
     server      what the server does with the body's gradient
     weight      of a client: its share of the examples of 'all' clients, or of those of the 'participants' as in the
                 released code, whose steps are I/r times longer for it; Adam does not see the difference
-    chunk       examples per pass of the joint gradient. Equal chunks give equal bits on every device; others differ by
-                the rounding of sums
+    chunk       examples per pass through the body, which bounds the memory of a round. Equal chunks give equal bits on
+                every device; others differ by the rounding of sums
     head_init   of a client's first round; see personal.py
     eval_point  'post_local': a reply tells how the client's model does on its test samples after training
     """
@@ -127,7 +127,7 @@ class PFLEGO(Algorithm):
 
     def train(self, local: Local, plan: Plan) -> Reply:
         mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
-        mine.head_steps(self.tau - 1, self.beta)
+        mine.head_steps(self.tau - 1, self.beta, self.chunk)
         gradient = mine.learner.gradient(mine.samples, local.train, chunk=self.chunk)
         for name in local.spec.head:
             mine.learner.params[name][...] -= self._head_rate(local, plan) * gradient[name]

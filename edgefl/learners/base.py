@@ -135,8 +135,8 @@ class Learner(Protocol):
     def predict(self, x: Array) -> Array:
         """Logits [N, classes] of inputs [N, *input_shape]."""
 
-    def features(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Array:
-        """Inputs [N, in_features] of the last Linear layer for `index` (None: all samples)."""
+    def features(self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None) -> Array:
+        """Inputs [N, in_features] of the last Linear layer for `index` (None: all samples), in passes of `chunk`."""
 
     def with_head(self, classes: int) -> Learner:
         """A learner of this body, whose parameters it shares, under a last Linear layer of its own with `classes`

@@ -183,12 +183,14 @@ class GraphLearner:
         self._workspace.drop_latest()  # do not keep x alive
         return logits
 
-    def features(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Array:
+    def features(self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None) -> Array:
         """Inputs [N, in_features] of the last Linear layer for `index` (None: all), with running statistics.
 
+        chunk   examples per pass; None: as in evaluations
         Raises  GraphError if the model has no Linear layer, DataError like `fit`.
         """
-        return self._outputs("features", samples, np.arange(len(samples), dtype=np.int32) if index is None else index)
+        chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
+        return self._outputs("features", samples, chosen, chunk)
 
     def with_head(self, classes: int) -> GraphLearner:
         """A learner of this body, whose parameters it shares, under a last Linear layer of its own with `classes`
@@ -270,24 +272,26 @@ class GraphLearner:
         stats = [name for name, param in self.spec.params.items() if param.kind == "stat"]
         return {name: None if trainable is None or layer_of(name) in trainable else NONE for name in stats}
 
-    def _outputs(self, mode: Mode, samples: Samples, index: NDArray[np.int32]) -> Array:
+    def _outputs(self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None) -> Array:
         self._check(samples)
         _check_index(index, len(samples))
-        outputs = [output.copy() for output in self._run_chunks(mode, samples, index) if output is not None]
+        outputs = [output.copy() for output in self._run_chunks(mode, samples, index, chunk) if output is not None]
         return np.concatenate(outputs).reshape(len(index), -1)
 
-    def _run_chunks(self, mode: Mode, samples: Samples, index: NDArray[np.int32]) -> Iterator[Array | None]:
+    def _run_chunks(
+        self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None
+    ) -> Iterator[Array | None]:
         """Run a pass over chunks of `index`; yields each chunk's output, which the next chunk overwrites."""
         session = self._workspace.session(mode, samples)
-        size = self._chunk()
-        chunks = [index[start : start + size] for start in range(0, len(index), size)]
-        self._workspace.prepare(session, {len(chunk) for chunk in chunks})
-        for chunk in chunks:
-            bound = session.programs[len(chunk)]
-            bound.index[:] = chunk
+        size = chunk or self._chunk()
+        parts = [index[start : start + size] for start in range(0, len(index), size)]
+        self._workspace.prepare(session, {len(part) for part in parts})
+        for part in parts:
+            bound = session.programs[len(part)]
+            bound.index[:] = part
             bound.program.run()
-            output = session.plans[len(chunk)].output
-            yield None if output is None else self._workspace.view(session, len(chunk), output)
+            output = session.plans[len(part)].output
+            yield None if output is None else self._workspace.view(session, len(part), output)
 
     def _chunk(self) -> int:
         """Examples per evaluation pass: by graph and limit alone, so that results do not depend on history."""

@@ -301,7 +301,7 @@ def test_the_loss_never_rises_over_the_steps_of_the_head() -> None:
     losses = []
     for _ in range(20):
         losses.append(mine.learner.evaluate(mine.samples, local.train).loss_sum)
-        mine.head_steps(1, 0.1)
+        mine.head_steps(1, 0.1, 8)
     assert (np.diff(losses) < 0).all()
 
 
