@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from edgefl import rng
 from edgefl.algorithms.base import BODY, Local, State
+from edgefl.errors import DataError
 from edgefl.graph import Params
 from edgefl.learners.base import SGD, Array, Evaluation, Learner, Samples
 from edgefl.spec import ModelSpec
@@ -44,9 +45,12 @@ class Personal:
 
         head_init  'torch': the distribution of a new torch Linear. 'uniform': [0, 1), as in PFLEGO's released code
         round      of the draw, where a method draws heads again and again
+        Raises  DataError if the client has examples of a class that it had none of when its head was drawn.
         """
-        own = local.data.y[np.concatenate([local.train, local.validation, local.test])]
-        classes = local.private.get(CLASSES) or np.unique(own).tolist()
+        own = np.unique(local.data.y[np.concatenate([local.train, local.validation, local.test])]).tolist()
+        classes = local.private.get(CLASSES) or own
+        if new := sorted(set(own) - set(classes)):
+            raise DataError(f"client {local.client} has examples of class {new[0]}; its head has classes {classes}")
         learner = local.learner.with_head(len(classes))
         head = local.arrays.get(HEAD) or _draw(local, learner, head_init, round)
         for name, value in {**body, **head}.items():

@@ -32,6 +32,9 @@ def _add_what(what: argparse._ArgumentGroup) -> None:
     what.add_argument("--partition", help=f"{PARTITIONS}; {_default('partition')}")
     what.add_argument("--clients", type=int, help=_default("clients"))
     what.add_argument("--pool", action="store_true", help="merge the published test part into the clients' data")
+    what.add_argument(
+        "--deal-test", action="store_true", help="with classes:K: the published test part is dealt to the clients, too"
+    )
     what.add_argument("--seed", type=int, help=_default("seed"))
     what.add_argument(
         "--preset",

@@ -11,6 +11,7 @@ from test_pflego import SPEC, assert_close, central, clients, heads, play, start
 from edgefl.algorithms import PFLEGO, FedPer, FedRecon
 from edgefl.algorithms.base import BODY, Task
 from edgefl.algorithms.personal import CLASSES, HEAD, Personal
+from edgefl.errors import DataError
 from edgefl.graph import Graph, Node
 from edgefl.learners import SGD
 from edgefl.ops import Linear
@@ -83,6 +84,14 @@ def test_a_personal_model_is_tested_with_its_label_map() -> None:
     trained = {name: mine.learner.params[name].copy() for name in SPEC.body}
     assert local.private[CLASSES] == [1, 2, 4]
     assert method.evaluate(local, trained).correct == len(local.train)
+
+
+def test_a_class_that_the_head_does_not_have_is_named() -> None:
+    """Data that a device got since its first round must not pass for its first class."""
+    local = clients()[0]
+    local.private = {CLASSES: [0]}
+    with pytest.raises(DataError, match=r"client 0 has examples of class 2; its head has classes \[0\]"):
+        FedPer().evaluate(local, start(FedPer(), [local]).arrays[BODY])
 
 
 def test_layers_that_are_not_trained_keep_their_bits() -> None:
