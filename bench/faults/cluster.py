@@ -114,23 +114,24 @@ class Cluster:
             if process.lives and process.ended() is None:
                 process.kill()
 
-    def start_server(self, environment: Mapping[str, str] | None = None) -> None:
+    def start_server(self, environment: Mapping[str, str] | None = None, may_fail: bool = False) -> bool:
         """Starts the server and waits until it listens; from its first life on it has the same port.
 
-        Raises  RuntimeError with its last words if it ends before, unless it is killed.
+        may_fail  answer False if it ends before it listens; SIGKILL is such an end in any case
+        Raises    RuntimeError with its last words if it ends otherwise.
         """
         self.server.start(environment)
-        if not self.port:
-            await_(lambda: read_endpoint(self.run) is not None or self.server.ended() is not None, "the server listens")
-            endpoint = read_endpoint(self.run)
-            if endpoint is None and self.server.ended() == -signal.SIGKILL:
-                return  # its next life may have any port
-            if endpoint is None:
-                raise RuntimeError(
-                    f"the server ended with exit code {self.server.ended()} ({_last_words(self.server)})"
-                )
-            self.port = int(endpoint.rpartition(":")[2])
-            self.server.arguments = [*self._serve, "--port", str(self.port)]
+        if self.port:
+            return True
+        await_(lambda: read_endpoint(self.run) is not None or self.server.ended() is not None, "the server listens")
+        endpoint, code = read_endpoint(self.run), self.server.ended()
+        if endpoint is None and (may_fail or code == -signal.SIGKILL):
+            return False
+        if endpoint is None:
+            raise RuntimeError(f"the server ended with exit code {code} ({_last_words(self.server)})")
+        self.port = int(endpoint.rpartition(":")[2])
+        self.server.arguments = [*self._serve, "--port", str(self.port)]
+        return True
 
     def start_device(self, client: int, environment: Mapping[str, str] | None = None) -> None:
         """One of the run's own devices, for the first time or again."""

@@ -102,8 +102,7 @@ class Sweep:
     def _start(self, cluster: Cluster, place: Path, side: Side, fault: Fault) -> Process:
         """Starts everybody; the one that will be struck."""
         environment = self._environment(cluster, place, side, fault)
-        cluster.start_server(environment if side == "server" else None)
-        if not cluster.port:  # it died before it listened
+        if not cluster.start_server(environment if side == "server" else None, fault.kind == "disk full from"):
             cluster.start_server()
         for client in range(EXPERIMENT.clients):
             cluster.start_device(client, environment if (side, client) == ("device", STRUCK) else None)
