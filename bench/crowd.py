@@ -80,7 +80,7 @@ def _client(address: Address, path: Path, client: int) -> Client:
     data = Data(*read_share(share_file(path / "shares", client)))
     world = World(print, pause, time.perf_counter)
     device = Device(DeviceState(path / f"d{client}"), Profile(client, None, 1.0, 1 << 20), data, world)
-    return Client(address, device, None, secrets.token_bytes, print, pause)
+    return Client(address, device, None, secrets.token_bytes, world)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,13 @@ said when is wire/connection.py's.
 from __future__ import annotations
 
 import ipaddress
+import math
 import socket
 import ssl
 from collections.abc import Callable
 from typing import NamedTuple
 
-from edgefl.device import Device, SpoiltError
+from edgefl.device import Device, SpoiltError, World
 from edgefl.errors import EdgeflError, RequestError, RunError
 from edgefl.tls import fault
 from edgefl.wire.connection import Connection
@@ -70,7 +71,8 @@ class Client:
     context  for TLS, or None
     chance   that many random bytes
     say      shows one line to the user
-    pause    waits after the n-th failure in a row, from 0
+    world    what the device has of it too
+    give_up_s  seconds without a connection after which it no longer tries; infinite: never
     """
 
     def __init__(
@@ -79,34 +81,44 @@ class Client:
         device: Device,
         context: ssl.SSLContext | None,
         chance: Callable[[int], bytes],
-        say: Callable[[str], None],
-        pause: Callable[[int], None],
+        world: World,
+        give_up_s: float = math.inf,
     ) -> None:
         self._server, self._device, self._context = server, device, context
-        self._chance, self._say, self._pause = chance, say, pause
+        self._chance, self._world, self._give_up_s = chance, world, give_up_s
         self._failures = 0
+        self._last = ""  # why the connection broke
+        self._alone_since = 0.0  # by the clock
 
     def run(self) -> str:
         """Takes part until the server says why the run is over.
 
         Raises  EdgeflError when trying again would not help: the server refuses, is not who it should be, or breaks the
-                protocol. A connection that cannot be made, or breaks, is tried again without end.
+                protocol; and when it has been away for `give_up_s`. Until then a connection that cannot be made, or
+                breaks, is tried again.
         """
-        last = ""
         while True:
             try:
                 return self._connection()
             except ssl.SSLError as error:
                 if wrong := fault(error):
                     raise RunError(f"{self._server}: {wrong}") from error
-                broken = "the TLS connection broke"
+                self._broken("the TLS connection broke")
             except (OSError, SpoiltError) as error:
-                broken = str(error)
-            if self._failures == 0 or broken != last:
-                self._say(f"{self._server}: {broken}; trying again")
-            last = broken
-            self._pause(self._failures)
-            self._failures += 1
+                self._broken(str(error))
+
+    def _broken(self, why: str) -> None:
+        """Waits before the next attempt. Raises RunError if there shall be none."""
+        now = self._world.clock()
+        if self._failures == 0:
+            self._alone_since = now
+        if now - self._alone_since >= self._give_up_s:
+            raise RunError(f"{self._server}: {why}; no connection in {self._give_up_s:g} s, expected one by then")
+        if self._failures == 0 or why != self._last:
+            self._world.say(f"{self._server}: {why}; trying again")
+        self._last = why
+        self._world.pause(self._failures)
+        self._failures += 1
 
     def _connection(self) -> str:
         """One connection, to the end of the run. Raises OSError if it breaks before."""
@@ -134,7 +146,7 @@ class Client:
             if isinstance(message, Welcome):
                 link.settimeout(None)  # rounds take as long as they take; the kernel's questions find a dead server
                 self._failures = 0
-                self._say(f"{self._server}: connected as client {self._device.client}")
+                self._world.say(f"{self._server}: connected as client {self._device.client}")
 
     def _closed(self, connection: Connection) -> None:
         """The server has closed the connection: raises ConnectionError unless the run is over."""

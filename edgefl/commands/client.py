@@ -20,6 +20,7 @@ from edgefl.tls import device_context
 
 INTERRUPTED = "interrupted; started again with the same --state it goes on where it was"
 MAX_MODEL_BYTES = 256 << 20
+GIVE_UP_S = 3600.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--capacity", type=float, default=1.0, metavar="SHARE", help="of neurons it will train")
     parser.add_argument(
         "--max-model", type=int, default=MAX_MODEL_BYTES, metavar="BYTES", help="largest model it takes"
+    )
+    parser.add_argument(
+        "--give-up",
+        type=float,
+        default=GIVE_UP_S,
+        metavar="S",
+        help=f"end after so long without a server; inf: never; default: {GIVE_UP_S:g}",
     )
     trust = parser.add_argument_group("trust", "on another machine than the server's: TLS and a key, or --insecure")
     trust.add_argument("--key", type=Path, metavar="FILE", help="the device's key (see `edgefl keys`)")
@@ -50,8 +58,9 @@ def run(options: argparse.Namespace) -> int:
         raise RequestError(str(error)) from error
     profile = _profile(options)
     context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
-    device = Device(DeviceState(options.state), profile, data, World(_say, _pause, time.perf_counter))
-    reason = Client(server, device, context, secrets.token_bytes, _say, _pause).run()
+    world = World(_say, _pause, time.perf_counter)
+    device = Device(DeviceState(options.state), profile, data, world)
+    reason = Client(server, device, context, secrets.token_bytes, world, options.give_up).run()
     _say(f"the run is over: {reason}")
     return 0
 
@@ -73,6 +82,8 @@ def _profile(options: argparse.Namespace) -> Profile:
         raise RequestError(f"--capacity {options.capacity}; expected 0 < capacity <= 1")
     if options.max_model < 1:
         raise RequestError(f"--max-model {options.max_model}; expected at least 1 byte")
+    if not options.give_up >= 0:
+        raise RequestError(f"--give-up {options.give_up}; expected a number of seconds, or inf")
     if options.key is not None and options.id is None:
         raise RequestError("--key without --id; expected the id that the key belongs to")
     if options.id is not None and not 0 <= options.id < 1 << 31:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import ssl
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from device_server import ScriptedServer, converse
 from edgefl import tls
 from edgefl.cli import main
 from edgefl.client import LONGEST_DELAY_S, Address, Client, delay_s
-from edgefl.device import Device
+from edgefl.device import Device, World
 from edgefl.errors import RequestError, RunError
 from edgefl.keys import key_file, make_keys, read_key
 from edgefl.shares import share_file
@@ -46,22 +47,30 @@ def test_a_device_takes_part_until_the_run_is_over(server: ScriptedServer, argum
 
 
 class Pauses:
-    """Counts the waits between connections instead of waiting."""
+    """Counts the waits between connections instead of waiting: `now` is later by a second each time."""
 
     def __init__(self, most: int = 100) -> None:
         self.failures: list[int] = []
+        self.now = 0.0
         self._most = most
 
     def __call__(self, failures: int) -> None:
         self.failures.append(failures)
+        self.now += 1
         if len(self.failures) >= self._most:
             raise TimeoutError("the device goes on trying")
 
 
 def client(
-    listener: Listener, device: Device, said: list[str], pause: Pauses, context: ssl.SSLContext | None = None
+    listener: Listener,
+    device: Device,
+    said: list[str],
+    pause: Pauses,
+    context: ssl.SSLContext | None = None,
+    give_up_s: float = math.inf,
 ) -> Client:
-    return Client(Address.parse(listener.address), device, context, bytes, said.append, pause)
+    world = World(said.append, pause, lambda: pause.now)
+    return Client(Address.parse(listener.address), device, context, bytes, world, give_up_s)
 
 
 @pytest.mark.parametrize("length", [1, 20, 100, 300, 5_000, 60_000, 100_000])
@@ -93,6 +102,22 @@ def test_a_server_that_is_not_there_is_tried_until_it_is(server: ScriptedServer,
     assert len(said) == 1  # the same failure is told once
     assert said[0].startswith(f"{gone.address}: ")
     assert said[0].endswith("Connection refused; trying again")
+
+
+def test_a_device_gives_up_after_so_long_without_a_server(server: ScriptedServer, make: Any) -> None:
+    pause = Pauses()
+    with Listener(server) as gone:
+        pass
+    with pytest.raises(RunError, match=r"Connection refused; no connection in 5 s, expected one by then"):
+        client(gone, make(), [], pause, give_up_s=5).run()
+    assert pause.failures == [0, 1, 2, 3, 4]
+
+
+def test_a_connection_begins_the_time_without_a_server_anew(server: ScriptedServer, make: Any) -> None:
+    pause = Pauses()
+    with Listener(server, cuts=(1, 1, 60_000, 1, 1)) as listener:
+        assert client(listener, make(), [], pause, give_up_s=3).run() == "all rounds are done"
+    assert pause.failures == [0, 1, 0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -180,6 +205,7 @@ def test_plain_bytes_to_a_server_with_tls_are_explained(trust: Path, server: Scr
         (["--server", "example.org:1", "--tls"], "is another machine"),
         (["--server", "127.0.0.1"], "server '127.0.0.1'; expected HOST:PORT"),
         (["--capacity", "0"], "--capacity 0.0; expected 0 < capacity <= 1"),
+        (["--give-up", "nan"], "--give-up nan; expected a number of seconds, or inf"),
         (["--max-model", "0"], "--max-model 0; expected at least 1 byte"),
         (["--key", "nowhere"], "--key without --id"),
         (["--key", "nowhere", "--id", "0"], "key file nowhere: No such file"),
