@@ -5,6 +5,7 @@ Values only: simulate.py and the server make them, runs.py and the server's stor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -50,7 +51,7 @@ class ClientRound:
 
     @staticmethod
     def answered(plan: Plan, down: Train, up: Trained, answer: Answer) -> ClientRound:
-        """What a client's answer to a message says."""
+        """What a client's answer to a message says. Seconds that are no time, for which it is refused, count as 0."""
         status = up.status if answer.refusal is None else "refused"
         return ClientRound(
             plan.client,
@@ -62,7 +63,7 @@ class ClientRound:
             up.metrics,
             sizes(down.payload, down.selection),
             answer.sizes,
-            up.seconds,
+            up.seconds if math.isfinite(up.seconds) else 0.0,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -94,17 +95,22 @@ def accuracies(clients: Sequence[Tested | None]) -> dict[str, Any]:
 
     accuracy           unweighted mean over the clients that answered
     accuracy_weighted  by their test samples
+    loss, loss_sum     None where it is no finite number, as of a model that has diverged: JSON has no NaN
     """
     found = [each for each in clients if each is not None]
     correct, examples = sum(each.correct for each in found), sum(each.examples for each in found)
     return {
         "accuracy": sum(each.correct / each.examples for each in found) / len(found),
         "accuracy_weighted": correct / examples,
-        "loss": sum(each.loss_sum / each.examples for each in found) / len(found),
+        "loss": _finite(sum(each.loss_sum / each.examples for each in found) / len(found)),
         "correct": [None if each is None else each.correct for each in clients],
         "examples": [None if each is None else each.examples for each in clients],
-        "loss_sum": [None if each is None else each.loss_sum for each in clients],
+        "loss_sum": [None if each is None else _finite(each.loss_sum) for each in clients],
     }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _parts(sizes: Sizes) -> dict[str, int]:

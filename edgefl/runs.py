@@ -100,8 +100,8 @@ class Journal:
         self._tags[client] = round
 
     def log(self, line: dict[str, Any]) -> None:
-        """Appends one line to the metrics. Not durable before `commit`."""
-        self._metrics.write(json.dumps(line).encode() + b"\n")
+        """Appends one line to the metrics. Not durable before `commit`. Raises ValueError if JSON has no such value."""
+        self._metrics.write(json.dumps(line, allow_nan=False).encode() + b"\n")
 
     def metrics(self) -> Iterator[dict[str, Any]]:
         """Every line logged so far."""

@@ -17,6 +17,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
+from typing import Any
 
 from edgefl import state_file
 from edgefl.durable import lock, sync, write_atomically
@@ -99,13 +100,18 @@ def _write(database: sqlite3.Connection, record: Record) -> None:
             execute("INSERT OR REPLACE INTO replies VALUES (?, ?)", (record.client, messages.encode(record.message)))
     elif isinstance(record, Closed):
         execute("UPDATE rounds SET state = NULL WHERE round < ?", (record.round,))
-        row = int(record.done), json.dumps(record.state.values), json.dumps(record.line), record.round
+        row = int(record.done), json.dumps(record.state.values), _line(record.line), record.round
         execute("UPDATE rounds SET done = ?, state = ?, line = ? WHERE round = ?", row)
         execute("DELETE FROM replies")
     elif isinstance(record, Scored):
-        execute("UPDATE rounds SET bundle = ? WHERE round = ?", (json.dumps(record.bundle), record.round))
+        execute("UPDATE rounds SET bundle = ? WHERE round = ?", (_line(record.bundle), record.round))
     elif isinstance(record, Traffic):
         execute("INSERT OR REPLACE INTO traffic VALUES (?, ?, ?, ?, ?)", astuple(record))
+
+
+def _line(values: dict[str, Any]) -> str:
+    """As JSON, which has no NaN: what may be none is None already."""
+    return json.dumps(values, allow_nan=False)
 
 
 def last_closed(database: sqlite3.Connection) -> int:

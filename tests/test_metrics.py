@@ -38,6 +38,13 @@ def test_a_refused_reply_has_its_reason_and_none_of_its_metrics() -> None:
     assert (record["status"], record["reason"], "loss" in record) == ("refused", "loss=inf", False)
 
 
+def test_a_model_that_diverged_has_no_loss() -> None:
+    """Its line must be JSON, which has neither NaN nor infinities."""
+    found = accuracies([Evaluation(float("nan"), 1, 2), Evaluation(4.0, 8, 8)])
+    assert (found["loss"], found["loss_sum"], found["correct"]) == (None, [None, 4.0], [1, 8])
+    json.dumps(found, allow_nan=False)
+
+
 def test_a_metric_cannot_pass_for_another_entry() -> None:
     record = client(4, metrics={"client": 7.0, "status": 1.0, "down": -1.0, "mine": 2.0}).to_json()
     assert (record["client"], record["status"], record["down"], record["mine"]) == (4, "on", 11, 2.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,6 +69,7 @@ def test_nothing_that_a_device_sends_stops_the_server(
     world.finish()
     assert world.done
     assert len(history.metrics(world.path)) == RULES.rounds
+    json.dumps(history.metrics(world.path), allow_nan=False)  # so whoever reads them needs no Python
     state = history.progress(world.path).state
     assert state is not None
     for params in state.arrays.values():
