@@ -43,6 +43,8 @@ from edgefl.wire.messages import Enrol, Evaluated, Message, Trained
 
 RETRY_S = 1.0  # between attempts to save what the disk refused
 BACKLOG = 512  # connections that may wait to be accepted
+LINGER_S = 45.0  # at the end; a device that is away tries again after 30 s at most, and needs 10 to connect
+SOON_S = 1.0  # for devices that are there to hear of the end
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Address:
 Ready = Callable[[str, int], AbstractContextManager[None]]
 
 
-def serve(server: Server, address: Address, ready: Ready, linger_s: float = 5.0) -> None:
+def serve(server: Server, address: Address, ready: Ready, linger_s: float = LINGER_S) -> None:
     """Runs a server until its run is over.
 
     ready     called with host and port once it listens; what it returns is entered until it no longer does
@@ -118,7 +120,12 @@ class Server:
     async def _linger(self, seconds: float) -> None:
         """Until every client has heard of the end, also one that is away, but no longer than that."""
         self._end_if_all_have_heard()
-        await asyncio.wait([self._loop.create_task(self._gone.wait())], timeout=seconds)
+        gone = self._loop.create_task(self._gone.wait())
+        await asyncio.wait([gone], timeout=min(seconds, SOON_S))
+        if not gone.done() and seconds > SOON_S:
+            away = len(self._coordinator.enrolled - self._heard)
+            self.say(f"the run is over; waiting {seconds:g} s for {away} clients to hear of it")
+            await asyncio.wait([gone], timeout=seconds - SOON_S)
 
     def _end_if_all_have_heard(self) -> None:
         if self._over.done() and not self._peers and self._coordinator.enrolled <= self._heard:

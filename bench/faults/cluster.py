@@ -58,6 +58,11 @@ class Process:
             self.ended_at = time.monotonic()
         return code
 
+    def is_stopped(self) -> bool:
+        """Whether it stands still, as SIGSTOP makes it. Linux."""
+        assert self._running is not None
+        return Path(f"/proc/{self._running.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
     def send(self, signal: signal.Signals) -> None:
         assert self._running is not None
         self._running.send_signal(signal)

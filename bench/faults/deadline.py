@@ -54,6 +54,7 @@ def run(place: Path, deadline_s: float, experiment: Experiment = EXPERIMENT) -> 
         cluster.start_server()
         for client in range(experiment.clients):
             cluster.start_device(client, _environment(steps, cluster, client))
+        await_(cluster.devices[SLOW].is_stopped, "the slow device has trained")
         await_(lambda: _rounds(cluster) >= 1, "round 1 is closed")
         cluster.devices[SLOW].send(signal.SIGCONT)
         await_(lambda: _rounds(cluster) == experiment.rounds, "the last round is closed")

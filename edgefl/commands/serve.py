@@ -24,7 +24,7 @@ from edgefl.server.endpoint import announced
 from edgefl.server.events import Closed, Record, Scored
 from edgefl.server.host import host
 from edgefl.server.rules import Rules
-from edgefl.server.serve import Address, serve
+from edgefl.server.serve import LINGER_S, Address, serve
 from edgefl.server.store import Store
 from edgefl.tls import server_context
 
@@ -51,7 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--evaluation-deadline", type=float, metavar="S", help="and an evaluation; default: when all clients answered"
     )
     how.add_argument(
-        "--linger", type=float, default=5.0, metavar="S", help="for devices to hear of the end; default: 5"
+        "--linger",
+        type=float,
+        default=LINGER_S,
+        metavar="S",
+        help=f"at the end, for devices that are away to hear of it; default: {LINGER_S:g}",
     )
     trust = parser.add_argument_group("trust", "beyond loopback: TLS and keys (see `edgefl keys`), or --insecure")
     trust.add_argument("--keys", type=Path, metavar="FILE", help="the table of the devices' keys")

@@ -1,5 +1,4 @@
-"""A sample of `python -m bench faults`: real processes struck at a step that outlives
-them end bit-identical to simulate.
+"""A sample of `python -m bench faults`: real processes that die, stall or meet a full disk.
 
 The steps are counted by a library that is loaded before the C library, so this needs Linux and a C compiler.
 """
@@ -7,9 +6,11 @@ The steps are counted by a library that is loaded before the C library, so this 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
+from bench.faults import deadline
 from bench.faults.command import print_table
 from bench.faults.steps import Kind, compiler
 from bench.faults.sweep import Row, Side, Sweep, faults
@@ -23,6 +24,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     return Sweep(tmp_path_factory.mktemp("faults"))
 
 
+SLACK_S = 10.0  # on a busy machine
 UPLOAD = "rename pending.safetensors +2"  # the folder is synced, then the reply is sent
 
 
@@ -43,6 +45,18 @@ def test_a_struck_process_ends_bit_identical_to_simulate(
     assert row.difference is None
     assert row.what == (what or step)
     assert row.lives == (2 if kind.startswith("killed") else 1)
+
+
+def test_dead_and_slow_devices_do_not_hold_a_deadline_run_up(tmp_path: Path) -> None:
+    """The dead one comes back after the last round, while the server waits for it to hear of the end."""
+    result = deadline.run(tmp_path, deadline_s=4.0)
+    first, *later = result.took_part
+    assert (first[deadline.DEAD], first[deadline.SLOW]) == ("absent", "late")
+    assert [each[deadline.DEAD] for each in later] == ["absent", "absent"]
+    assert "accepted" in [each[0] for each in result.took_part]
+    assert all(0 <= late_s < SLACK_S for late_s in result.late_s)
+    assert result.identical, result.replay
+    assert "waiting 45 s for 1 clients to hear of it" in (tmp_path / "logs" / "server.log").read_text()
 
 
 def test_a_sweep_strikes_every_step_and_of_writes_in_a_row_two() -> None:

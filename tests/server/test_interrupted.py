@@ -99,9 +99,7 @@ def out_of_space(processes: Processes) -> None:
 @pytest.mark.parametrize(
     ("method", "interrupt"),
     [
-        ("fedspu", server_killed),
         ("fedspu", out_of_space),
-        ("fedumf", both_killed),
         ("fedumf-feddc", both_killed),
         ("pflego", both_killed),
     ],
