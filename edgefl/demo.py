@@ -26,7 +26,7 @@ from edgefl.server.endpoint import read_endpoint
 from edgefl.shares import share_file, write_share
 
 LOOK_EVERY_S = 0.1
-START_S = 30.0  # for the server to listen
+START_S = 120.0  # for the server to listen
 
 EXPERIMENT = Experiment(
     methods=("fedspu-es", "fedavg", "local"), clients=8, per_round=4, rounds=40, eval_every=4, seed=1

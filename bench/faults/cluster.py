@@ -28,7 +28,7 @@ ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 LOOK_EVERY_S = 0.02
-LIMIT_S = 120.0  # for whatever is waited for
+LIMIT_S = 300.0  # for whatever is waited for
 HEARD_S = 1.0  # after the server's end: who still runs then has not heard of it
 
 
