@@ -41,7 +41,7 @@ class Personal:
 
     @staticmethod
     def of(local: Local, body: Mapping[str, Array], head_init: HeadInit, round: int = 0) -> Personal:
-        """This body under the client's head, drawn now if it has none.
+        """This body under the client's head, drawn now if it has none over the classes of all of the client's samples.
 
         head_init  'torch': the distribution of a new torch Linear. 'uniform': [0, 1), as in PFLEGO's released code
         round      of the draw, where a method draws heads again and again
