@@ -86,6 +86,7 @@ class Device:
         self._model: DeviceModel | None = None
         self._deferred: list[Train | Evaluate] = []
         self._nonce = b""
+        self._token = b""
         self._offset = 0  # in the model, where this connection's download began
         self._run = ""
         self.finished: str | None = None
@@ -111,6 +112,7 @@ class Device:
     def hello(self, nonce: bytes) -> Hello:
         """The first message of a connection. `nonce`: 32 random bytes, new each time."""
         self._nonce, self._deferred = nonce, []
+        self._token = self._durably(lambda: self._state.token(nonce)) if self.client is None else b""
         run = "" if self._state.enrolment is None else self._state.enrolment.run
         return Hello(PROTOCOL, run, self.client, nonce, f"edgefl {__version__}")
 
@@ -151,7 +153,8 @@ class Device:
         self._run = challenge.run
         has_model = enrolment is not None and self._state.has_model()
         model = enrolment.welcome.model_digest if enrolment is not None and has_model else b""
-        return Enrol(handshake.proof(profile.key, "device", *meeting), profile.capacity, model, self._state.pending)
+        proof = handshake.proof(profile.key, "device", *meeting)
+        return Enrol(proof, profile.capacity, model, self._state.pending, self._token)
 
     def _begin(self, welcome: Welcome) -> Iterator[Message]:
         """Enrols, or checks that the run is still the same; then what is due: the last reply, or the model."""

@@ -1,6 +1,7 @@
 """The directory of a device: what a crash may not lose. Not when something is written, which is device.py's business.
 
     DIR/lock                 held by the process that uses it, so that a second one is refused
+    DIR/token                what a server that chooses the device's id knows it by until device.json is there
     DIR/device.json          the run it has enrolled in, and Welcome as bytes in hex
     DIR/model.part           the initial model as far as it has come; a download goes on at its length
     DIR/model.bin            all of it, digest checked
@@ -52,7 +53,7 @@ class DeviceState:
         path.mkdir(parents=True, exist_ok=True)
         self._lock = lock(path / "lock")
         self._enrolment, self._model = path / "device.json", path / "model.bin"
-        self._part = path / "model.part"
+        self._part, self._token = path / "model.part", path / "token"
         self._local, self._pending = path / "local.safetensors", path / "pending.safetensors"
         self.path = path
         self.enrolment = _read_enrolment(self._enrolment)
@@ -61,6 +62,12 @@ class DeviceState:
     def close(self) -> None:
         """Lets another process have the directory."""
         self._lock.close()
+
+    def token(self, new: bytes) -> bytes:
+        """What the device is known by before it knows its id; `new`, 32 random bytes, if it has none yet."""
+        if not self._token.exists():
+            write_atomically(self._token, new)
+        return self._token.read_bytes()
 
     def enrol(self, enrolment: Enrolment) -> None:
         """Remembers the run."""

@@ -23,26 +23,32 @@ class Clients:
     """The `count` clients of a run, and their open connections by number and by client.
 
     capacities  declared by those whose enrolment is durable
+    tokens      whose id is whose, of devices that were given any free one
     """
 
-    def __init__(self, count: int, capacities: Mapping[int, float]) -> None:
+    def __init__(self, count: int, capacities: Mapping[int, float], tokens: Mapping[bytes, int] | None = None) -> None:
         self.capacities = dict(capacities)
+        self._tokens = dict(tokens or {})
         self._count = count
         self._enrolling: set[int] = set()
         self._by_number: dict[int, Link] = {}
         self._by_client: dict[int, Link] = {}
 
-    def find(self, wanted: int | None) -> int | None:
-        """The id for a device that asks for this one, or for any that is free; None if there is none."""
+    def find(self, wanted: int | None, token: bytes = b"") -> int | None:
+        """The id for a device that asks for this one, or for its own by token, or any that is free; None if none is."""
         if wanted is not None:
             return wanted if 0 <= wanted < self._count else None
+        if token in self._tokens:
+            return self._tokens[token]
         taken = self.capacities.keys() | self._enrolling
         return next((client for client in range(self._count) if client not in taken), None)
 
-    def begin_enrolment(self, client: int) -> bool:
-        """True if the client must enrol: it has not, and is not doing so. From now on it is."""
+    def begin_enrolment(self, client: int, token: bytes = b"") -> bool:
+        """True if the client must enrol: it has not, and is not doing so. From now on it is, and known by its token."""
         if client in self.capacities or client in self._enrolling:
             return False
+        if token:
+            self._tokens[token] = client
         self._enrolling.add(client)
         return True
 

@@ -75,7 +75,7 @@ class Coordinator:
         self.round, self.done, self._scored = progress.round, progress.done, progress.scored
         self.state = algorithm.start(task, initial) if progress.state is None else progress.state
         self.phase: Phase = "waiting"
-        self._clients = Clients(task.clients, progress.capacities)
+        self._clients = Clients(task.clients, progress.capacities, progress.tokens)
         self._judging: set[tuple[int, int]] = set()  # (round, client) of rulings that are not durable yet
         self._rulings = dict(progress.rulings)
         self._stored = progress
@@ -193,7 +193,7 @@ class Coordinator:
     # Connections.
 
     def _join(self, event: Joined, now: float) -> None:
-        client = self._clients.find(event.client)
+        client = self._clients.find(event.client, event.token)
         if client is None:
             count = self.task.clients
             known = f"client {event.client}; expected an id below {count}"
@@ -206,8 +206,8 @@ class Coordinator:
             self._actions.append(Close(older.number, f"client {client} has connected again"))
         if client in self._clients.capacities:
             self._admit(link, now)
-        elif self._clients.begin_enrolment(client):
-            self._save(Enrolment(client, event.capacity))
+        elif self._clients.begin_enrolment(client, event.token):
+            self._save(Enrolment(client, event.capacity, event.token))
 
     def _enrolled(self, record: Enrolment, now: float) -> None:
         self._clients.end_enrolment(record.client, record.capacity)

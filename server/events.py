@@ -18,10 +18,11 @@ Outcome = Literal["accepted", "late", "refused"]
 
 @dataclass(frozen=True)
 class Enrolment:
-    """A client's first appearance; its capacity never changes afterwards."""
+    """A client's first appearance; its capacity never changes afterwards. `token`: of a device that got any free id."""
 
     client: int
     capacity: float
+    token: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,14 @@ class Joined:
     """A device has proven who it is. `client` None asks for a free id.
 
     pending  the round of a reply that it has not seen acknowledged, 0 if there is none
+    token    of one that asks for a free id: it gets the one that it was given before, if it was
     """
 
     link: int
     client: int | None
     capacity: float
     pending: int
+    token: bytes = b""
 
 
 @dataclass(frozen=True)

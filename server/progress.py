@@ -31,6 +31,7 @@ class Progress:
     scored      the last round whose evaluation is complete, 0 if there is none
     opened      the clients of the round after `round`, if that has begun
     answers     the replies of that round so far
+    tokens      clients by the token of a device that was given any free id
     rulings     by (round, client), for every planned client of every round so far; None where no reply has come
     """
 
@@ -42,3 +43,4 @@ class Progress:
     opened: tuple[int, ...] | None = None
     answers: tuple[Judged, ...] = ()
     rulings: Mapping[tuple[int, int], Ruling | None] = field(default_factory=dict)
+    tokens: Mapping[bytes, int] = field(default_factory=dict)

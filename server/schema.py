@@ -11,12 +11,13 @@ from pathlib import Path
 from edgefl.errors import RunError
 
 DATABASE = "run.db"
-VERSION = 1  # of the tables; in the file's user_version
+VERSION = 2  # of the tables; in the file's user_version
 
 TABLES = """
 CREATE TABLE clients (
     client INTEGER PRIMARY KEY,
-    capacity REAL NOT NULL
+    capacity REAL NOT NULL,
+    token BLOB NOT NULL  -- of a device that was given any free id, or empty
 );
 CREATE TABLE rounds (
     round INTEGER PRIMARY KEY,

@@ -134,7 +134,7 @@ class Server:
     # What connections tell it (peer.Hub).
 
     def enrol(self, peer: Peer, client: int | None, request: Enrol) -> None:
-        self._handle(Joined(peer.link, client, request.capacity, request.pending))
+        self._handle(Joined(peer.link, client, request.capacity, request.pending, request.token))
 
     def received(self, peer: Peer, message: Message) -> None:
         self._handle(Received(peer.link, cast(Trained | Evaluated, message)))  # the state table lets in no others

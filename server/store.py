@@ -88,7 +88,7 @@ def _write(database: sqlite3.Connection, record: Record) -> None:
     """Adds a record to the transaction. To write one twice is to write it once."""
     execute = database.execute
     if isinstance(record, Enrolment):
-        execute("INSERT OR IGNORE INTO clients VALUES (?, ?)", (record.client, record.capacity))
+        execute("INSERT OR IGNORE INTO clients VALUES (?, ?, ?)", (record.client, record.capacity, record.token))
     elif isinstance(record, Opened):
         execute("INSERT OR IGNORE INTO rounds (round) VALUES (?)", (record.round,))
         planned = [(record.round, client) for client in record.clients]
@@ -138,6 +138,7 @@ def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
         opened=tuple(client for r, client in rulings if r == round + 1) if is_open else None,
         answers=tuple(_answers(database, round + 1, rulings)),
         rulings=rulings,
+        tokens=dict(database.execute("SELECT token, client FROM clients WHERE token != x''")),
     )
 
 

@@ -24,6 +24,7 @@ Client = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Nonce = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Proof = Annotated[bytes, Meta(max_length=32)]  # empty where the run has no keys
+Token = Annotated[bytes, Meta(max_length=32)]
 Name = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
 Plain = bool | int | float | str | None
@@ -58,12 +59,14 @@ class Enrol(Message, frozen=True):
     capacity  the largest share of active neurons it is willing to train; kept by the server from the first time on
     model     digest of the initial model it already holds, or empty
     pending   the round of a reply that was not acknowledged, 0 if there is none
+    token     of a device that asks for any free id: by it the server knows it again, should it not hear which; or empty
     """
 
     proof: Proof
     capacity: Annotated[float, Meta(gt=0, le=1)]
     model: Annotated[bytes, Meta(max_length=32)]
     pending: Round
+    token: Token
 
 
 class Welcome(Message, frozen=True):

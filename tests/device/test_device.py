@@ -16,7 +16,7 @@ from device_cases import (
 from device_server import ScriptedServer, converse
 
 from edgefl.device import Device
-from edgefl.wire.messages import Trained, Verdict
+from edgefl.wire.messages import Challenge, Trained, Verdict
 
 
 def test_a_round_is_trained_acknowledged_and_kept(server: ScriptedServer, make: Callable[..., Device]) -> None:
@@ -67,6 +67,21 @@ def test_what_was_asked_over_a_broken_connection_is_forgotten(server: ScriptedSe
     assert messages_of(device, server.script[2]) == []
     device.hello(bytes(32))
     assert messages_of(device, Verdict(1, "accepted", "")) == []
+
+
+def test_a_device_without_an_id_has_the_same_token_until_it_knows_its_id(server: ScriptedServer, make: Any) -> None:
+    device = make()
+    device.hello(bytes(range(32)))
+    first = messages_of(device, Challenge(server.run, bytes(32), b""))
+    again = make()
+    again.hello(bytes(32))
+    (enrol,) = messages_of(again, Challenge(server.run, bytes(32), b""))
+    assert [enrol] == first
+    assert enrol.token == bytes(range(32))
+    converse(again, server)
+    again.hello(bytes(32))
+    (enrol,) = messages_of(again, Challenge(server.run, bytes(32), b""))
+    assert (again.client, enrol.token) == (0, b"")
 
 
 def test_a_round_that_has_been_is_not_trained_again(server: ScriptedServer, make: Any) -> None:

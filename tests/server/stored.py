@@ -37,7 +37,7 @@ def traffic(round: int) -> Traffic:
 
 
 def run(rounds: int) -> list[list[Record]]:
-    enrolments: list[Record] = [Enrolment(client, 0.5 + client / 4) for client in range(3)]
+    enrolments: list[Record] = [Enrolment(client, 0.5 + client / 4, b"token" * (client == 1)) for client in range(3)]
     return [enrolments, *(batch for round in range(1, rounds + 1) for batch in batches_of(round))]
 
 

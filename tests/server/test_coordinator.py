@@ -158,6 +158,24 @@ def test_an_id_that_is_being_enrolled_is_not_free() -> None:
     assert under_test.handle(Joined(11, None, 0.5, 0), 0.0) == [Save(Enrolment(1, 0.5))]
 
 
+def test_a_device_that_did_not_hear_which_id_it_got_gets_it_again() -> None:
+    """It is known by its token while its enrolment is being stored, after that, and to a server that was restarted."""
+    under_test = coordinator()
+    under_test.start(0.0)
+    enrolment = Enrolment(0, 1.0, b"mine")
+    assert under_test.handle(Joined(10, None, 1.0, 0, b"mine"), 0.0) == [Save(enrolment)]
+    under_test.handle(Left(10), 0.0)
+    assert under_test.handle(Joined(11, None, 1.0, 0, b"mine"), 0.0) == []
+    assert under_test.handle(Saved(enrolment), 0.0) == [Admit(11, 0)]
+    under_test.handle(Left(11), 0.0)
+    assert under_test.handle(Joined(12, None, 1.0, 0, b"mine"), 0.0) == [Admit(12, 0)]
+    assert under_test.handle(Joined(13, None, 1.0, 0, b"other"), 0.0) == [Save(Enrolment(1, 1.0, b"other"))]
+
+    restarted = coordinator(progress=Progress({0: 1.0}, tokens={b"mine": 0}))
+    restarted.start(0.0)
+    assert restarted.handle(Joined(10, None, 1.0, 0, b"mine"), 0.0) == [Admit(10, 0)]
+
+
 @pytest.mark.parametrize("client", [3, 99])
 def test_an_id_beyond_the_run_is_refused(client: int) -> None:
     assert play(begun(), Joined(20, client, 1.0, 0)) == [Close(20, f"client {client}; expected an id below 3")]

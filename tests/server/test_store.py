@@ -50,6 +50,7 @@ def test_a_new_run_is_empty(tmp_path: Path) -> None:
 def test_an_open_round_comes_back_with_its_replies(tmp_path: Path) -> None:
     found = after(tmp_path, 1 + 5 + 2)  # enrolments, all of round 1, the beginning of round 2 and its first reply
     assert found.capacities == {0: 0.5, 1: 0.75, 2: 1.0}
+    assert found.tokens == {b"token": 1}
     assert (found.round, found.done, found.scored, found.opened) == (1, False, 1, (0, 1, 2))
     assert found.answers == (Judged(2, 0, "accepted", "", reply(2, 0)),)
     assert found.rulings == {
@@ -271,7 +272,7 @@ def test_tables_of_another_version_are_an_error(tmp_path: Path) -> None:
     database.execute("PRAGMA user_version = 7")
     database.close()
     for opening in (Store, history.progress):
-        with pytest.raises(RunError, match=r"run.db has tables of version 7; expected 1"):
+        with pytest.raises(RunError, match=r"run.db has tables of version 7; expected 2"):
             opening(tmp_path)
 
 

@@ -204,7 +204,7 @@ def test_a_replayed_handshake_is_refused(with_keys: Cluster, place: Path) -> Non
     with Stranger(with_keys.port) as stranger:
         stranger.replay(hello, instead_of=Hello(1, "", LAST, bytes(32), ""))
         assert isinstance(stranger.hear(), Challenge)
-        stranger.replay(enrol, instead_of=Enrol(bytes(32), 1.0, b"", 0))
+        stranger.replay(enrol, instead_of=Enrol(bytes(32), 1.0, b"", 0, b""))
         assert "is wrong; expected one made with the key of that client" in stranger.refusal()
 
 

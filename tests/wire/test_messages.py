@@ -44,7 +44,7 @@ def refusal(kind: type[Message], values: list[Any]) -> str:
 
 def test_golden_bytes_of_a_message() -> None:
     assert encode(Finished("done")) == b"\x91\xa4done"
-    assert encode(Enrol(b"", 0.5, b"", 7)) == bytes.fromhex("94 c400 cb3fe0000000000000 c400 07")
+    assert encode(Enrol(b"", 0.5, b"", 7, b"")) == bytes.fromhex("95 c400 cb3fe0000000000000 c400 07 c400")
 
 
 def test_numbers_of_the_types_stay() -> None:
