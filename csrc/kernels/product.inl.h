@@ -27,52 +27,58 @@ struct Product {
     const Word* words;
 };
 
+// `tiles` neighbouring tiles of WORDS words each. Terms are taken two at a time: on Zen 3 that is 93 to 98 % of the peak rate
+// on long sums, and 60 to 90 % with two rows; a call per run of tiles instead of per tile is a third of a sum of four terms.
 template <int ROWS, int WORDS>
-static void outer(const Product& p) {
-    vf acc[ROWS][WORDS];
-    const float* b[WORDS];
-    EFL_UNROLL
-    for (int v = 0; v < WORDS; ++v) {
-        b[v] = p.b + p.words[v].from;
+static void outer(const Product& whole, int64_t tiles) {
+    const Product p = whole;
+    for (const Word* word = p.words; tiles > 0; --tiles, word += WORDS) {
+        vf acc[ROWS][WORDS];
+        const float* b[WORDS];
         EFL_UNROLL
-        for (int m = 0; m < ROWS; ++m)
-            acc[m][v] = p.start ? set1(p.start[m]) : load_n(p.c + p.row[m] + p.words[v].to, int(p.words[v].lanes));
-    }
-    const float* a = p.a;
-    for (int64_t t = 0; t < p.terms; ++t, a += ROWS) {
-        const int64_t off = p.off[t];
-        if (ROWS >= WORDS) {  // keep the shorter operand in registers
-            vf x[WORDS];
+        for (int v = 0; v < WORDS; ++v) {
+            b[v] = p.b + word[v].from;
             EFL_UNROLL
-            for (int v = 0; v < WORDS; ++v) x[v] = load(b[v] + off);
-            EFL_UNROLL
-            for (int m = 0; m < ROWS; ++m) {
-                const vf w = set1(a[m]);
+            for (int m = 0; m < ROWS; ++m)
+                acc[m][v] = p.start ? set1(p.start[m]) : load_n(p.c + p.row[m] + word[v].to, int(word[v].lanes));
+        }
+        const float* a = p.a;
+        EFL_PRAGMA(GCC unroll 2)
+        for (int64_t t = 0; t < p.terms; ++t, a += ROWS) {
+            const int64_t off = p.off[t];
+            if (ROWS >= WORDS) {  // keep the shorter operand in registers
+                vf x[WORDS];
                 EFL_UNROLL
-                for (int v = 0; v < WORDS; ++v) acc[m][v] = fma(w, x[v], acc[m][v]);
-            }
-        } else {
-            vf w[ROWS];
-            EFL_UNROLL
-            for (int m = 0; m < ROWS; ++m) w[m] = set1(a[m]);
-            EFL_UNROLL
-            for (int v = 0; v < WORDS; ++v) {
-                const vf x = load(b[v] + off);
+                for (int v = 0; v < WORDS; ++v) x[v] = load(b[v] + off);
                 EFL_UNROLL
-                for (int m = 0; m < ROWS; ++m) acc[m][v] = fma(w[m], x, acc[m][v]);
+                for (int m = 0; m < ROWS; ++m) {
+                    const vf w = set1(a[m]);
+                    EFL_UNROLL
+                    for (int v = 0; v < WORDS; ++v) acc[m][v] = fma(w, x[v], acc[m][v]);
+                }
+            } else {
+                vf w[ROWS];
+                EFL_UNROLL
+                for (int m = 0; m < ROWS; ++m) w[m] = set1(a[m]);
+                EFL_UNROLL
+                for (int v = 0; v < WORDS; ++v) {
+                    const vf x = load(b[v] + off);
+                    EFL_UNROLL
+                    for (int m = 0; m < ROWS; ++m) acc[m][v] = fma(w[m], x, acc[m][v]);
+                }
             }
         }
-    }
-    EFL_UNROLL
-    for (int v = 0; v < WORDS; ++v) {
-        float* c = p.c + p.words[v].to;
-        const int lanes = int(p.words[v].lanes);
-        if (lanes == W) {
-            EFL_UNROLL
-            for (int m = 0; m < ROWS; ++m) store(c + p.row[m], acc[m][v]);
-        } else {
-            EFL_UNROLL
-            for (int m = 0; m < ROWS; ++m) store_n(c + p.row[m], acc[m][v], lanes);
+        EFL_UNROLL
+        for (int v = 0; v < WORDS; ++v) {
+            float* c = p.c + word[v].to;
+            const int lanes = int(word[v].lanes);
+            if (lanes == W) {
+                EFL_UNROLL
+                for (int m = 0; m < ROWS; ++m) store(c + p.row[m], acc[m][v]);
+            } else {
+                EFL_UNROLL
+                for (int m = 0; m < ROWS; ++m) store_n(c + p.row[m], acc[m][v], lanes);
+            }
         }
     }
 }
@@ -87,19 +93,23 @@ struct Parts {
 
 constexpr int words_per_tile(int rows) { return ACCUMULATORS / rows > 8 ? 8 : ACCUMULATORS / rows; }
 
+// Tiles of 1 to WORDS words.
 template <int ROWS, int WORDS>
-static void outer_words(const Product& p, int64_t words) {
-    if (words == WORDS) return outer<ROWS, WORDS>(p);
-    if constexpr (WORDS > 1) outer_words<ROWS, WORDS - 1>(p, words);
+static void outer_words(const Product& p, int64_t words, int64_t tiles) {
+    if (words == WORDS) return outer<ROWS, WORDS>(p, tiles);
+    if constexpr (WORDS > 1) outer_words<ROWS, WORDS - 1>(p, words, tiles);
 }
 
 // The product of 1 to ROWS rows with any number of words.
 template <int ROWS = MAX_ROWS>
 static void outer_product(Product p, int64_t rows, int64_t words) {
     if (rows == ROWS) {
-        const Parts tiles(words, words_per_tile(ROWS));
-        for (int64_t i = 0; i < tiles.count; p.words += tiles.size(i), ++i)
-            outer_words<ROWS, words_per_tile(ROWS)>(p, tiles.size(i));
+        constexpr int most = words_per_tile(ROWS);
+        if (words <= most) return outer_words<ROWS, most>(p, words, 1);
+        const int64_t tiles = (words + most - 1) / most, larger = words % tiles, size = words / tiles;
+        outer_words<ROWS, most>(p, size + 1, larger);
+        p.words += larger * (size + 1);
+        outer_words<ROWS, most>(p, size, tiles - larger);
     } else if constexpr (ROWS > 1) {
         outer_product<ROWS - 1>(p, rows, words);
     }
