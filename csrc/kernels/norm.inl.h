@@ -22,23 +22,51 @@ static inline float inverse_std(double variance, float eps) { return float(1.0 /
 
 // ---- loops ----
 
+constexpr int64_t ABREAST = 16;         // channels walked side by side, image by image, ...
+constexpr int64_t KEPT_PLANES = 32768;  // ... where one channel's planes are more floats than stay in L2 between two walks
+
+template <int64_t COUNT>
+struct Abreast {
+    static constexpr int64_t most = COUNT;
+};
+
+// walk(Abreast<most>, begin, end) over [first, last), at most that many at a time: one, with all that is known of it at hand, or
+// several, so that memory is read in order (.8 of the time on [128, 6, 32, 32], 1.1 on [128, 50, 6, 6]).
+template <class Walk>
+static void each_abreast(int64_t first, int64_t last, int64_t floats, Walk&& walk) {
+    if (floats <= KEPT_PLANES)
+        for (; first < last; ++first) walk(Abreast<1>{}, first, first + 1);
+    else
+        for (; first < last; first += ABREAST) walk(Abreast<ABREAST>{}, first, least(first + ABREAST, last));
+}
+
 // plane(p, affine) for every plane p = b * channels + c, after the statistics of its channel. mean may be NULL.
 template <class Plane>
 static void batchnorm_planes(const float* x, const float* weight, const float* bias, int64_t batch, int64_t channels, int64_t inner,
                              float eps, float momentum, float* running_mean, float* running_var, float* mean, float* inv_std,
                              Plane&& plane) {
-    split(channels, batch * inner, [&](int64_t first, int64_t last) {
+    const auto walk = [&](auto channels_abreast, int64_t first, int64_t end) {
+        constexpr int64_t most = decltype(channels_abreast)::most;
+        const int64_t last = most == 1 ? first + 1 : end;
+        Moments all[most];
+        Affine affine[most];
+        for (int64_t c = first; c < last; ++c) all[c - first] = Moments(x + c * inner, inner);
+        for (int64_t b = 0; b < batch; ++b)
+            for (int64_t c = first; c < last; ++c) all[c - first].add_plane(x + (b * channels + c) * inner, inner);
         for (int64_t c = first; c < last; ++c) {
-            Moments all(x + c * inner, inner);
-            for (int64_t b = 0; b < batch; ++b) all.add_plane(x + (b * channels + c) * inner, inner);
-            const double variance = all.variance(), unbiased = variance * (all.count / (all.count - 1));
+            const Moments& moments = all[c - first];
+            const double variance = moments.variance(), unbiased = variance * (moments.count / (moments.count - 1));
             inv_std[c] = inverse_std(variance, eps);
-            if (mean) mean[c] = float(all.mean());
-            running_mean[c] = float((1.0 - double(momentum)) * running_mean[c] + double(momentum) * all.mean());
+            if (mean) mean[c] = float(moments.mean());
+            running_mean[c] = float((1.0 - double(momentum)) * running_mean[c] + double(momentum) * moments.mean());
             running_var[c] = float((1.0 - double(momentum)) * running_var[c] + double(momentum) * unbiased);
-            const Affine affine{float(all.mean()), inv_std[c], weight[c], bias[c]};
-            for (int64_t b = 0; b < batch; ++b) plane(b * channels + c, affine);
+            affine[c - first] = Affine{float(moments.mean()), inv_std[c], weight[c], bias[c]};
         }
+        for (int64_t b = 0; b < batch; ++b)
+            for (int64_t c = first; c < last; ++c) plane(b * channels + c, affine[c - first]);
+    };
+    split(channels, batch * inner, [&](int64_t first, int64_t last) {
+        each_abreast(first, last, batch * inner, walk);
     });
 }
 
@@ -60,21 +88,32 @@ static void batchnorm_pull(const float* weight, const float* bias, const float* 
                            int64_t channels, int64_t inner, efl_index channels_needed, efl_index outs, float* dweight, float* dbias,
                            Sum&& sum, Write&& pull) {
     const double n = double(batch * inner);
-    split(count_of(channels_needed, channels), batch * inner, [&](int64_t first, int64_t last) {
+    split(count_of(channels_needed, channels), batch * inner, [&](int64_t first_needed, int64_t last_needed) {
         Position position{outs, 0};
-        for (int64_t k = first; k < last; ++k) {
-            const int64_t c = id_of(channels_needed, k);
-            const Affine affine{mean ? mean[c] : 0, inv_std[c], weight[c], bias ? bias[c] : 0};
-            NormSums sums;
-            for (int64_t b = 0; b < batch; ++b) sum(b * channels + c, affine, &sums);
-            const double gain = double(weight[c]) * double(inv_std[c]);
-            const Pull back{float(gain), float(gain * sums.dz / n), float(gain * sums.dz_xhat / n)};
-            for (int64_t b = 0; b < batch; ++b) pull(b * channels + c, affine, back);
-            const int64_t j = position.of(c);
-            if (j < 0) continue;
-            dweight[j] = float(sums.dz_xhat);
-            dbias[j] = float(sums.dz);
-        }
+        each_abreast(first_needed, last_needed, batch * inner, [&](auto channels_abreast, int64_t first, int64_t end) {
+            constexpr int64_t most = decltype(channels_abreast)::most;
+            const int64_t last = most == 1 ? first + 1 : end;
+            Affine affine[most];
+            NormSums sums[most];
+            Pull back[most];
+            for (int64_t k = first; k < last; ++k) {
+                const int64_t c = id_of(channels_needed, k);
+                affine[k - first] = Affine{mean ? mean[c] : 0, inv_std[c], weight[c], bias ? bias[c] : 0};
+            }
+            for (int64_t b = 0; b < batch; ++b)
+                for (int64_t k = first; k < last; ++k) sum(b * channels + id_of(channels_needed, k), affine[k - first], &sums[k - first]);
+            for (int64_t k = first; k < last; ++k) {
+                const int64_t c = id_of(channels_needed, k), j = position.of(c);
+                const NormSums& total = sums[k - first];
+                const double gain = double(weight[c]) * double(inv_std[c]);
+                back[k - first] = Pull{float(gain), float(gain * total.dz / n), float(gain * total.dz_xhat / n)};
+                if (j < 0) continue;
+                dweight[j] = float(total.dz_xhat);
+                dbias[j] = float(total.dz);
+            }
+            for (int64_t b = 0; b < batch; ++b)
+                for (int64_t k = first; k < last; ++k) pull(b * channels + id_of(channels_needed, k), affine[k - first], back[k - first]);
+        });
     });
 }
 

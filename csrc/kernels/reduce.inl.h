@@ -42,6 +42,7 @@ struct Moments {
     float shift;
     double count = 0, sum_d = 0, sum_dd = 0;
 
+    inline Moments() : shift(0) {}
     inline Moments(const float* x, int64_t n) : shift(x[0]) {
         add_plane(x, n);
         shift = float(mean());
