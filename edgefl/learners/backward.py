@@ -141,8 +141,17 @@ def _bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradien
     if not has_bias or is_empty(own_rows(node, recorder.scope.active.blocks)):
         return {}
     db = _block(recorder, node, "bias")
-    recorder.call("channel_sum", dy, db.values, db.rows)
+    if _is_centred(recorder, node):
+        recorder.call("fill_zero", db.values)
+    else:
+        recorder.call("channel_sum", dy, db.values, db.rows)
     return {f"{node.name}.bias": db}
+
+
+def _is_centred(recorder: Recorder, node: Node) -> bool:
+    """Whether batch norm alone reads the result: it takes the mean away, so the gradient sums to 0 per channel."""
+    readers = [other for other in recorder.scope.graph.nodes if node.name in other.inputs]
+    return bool(readers) and all(isinstance(reader.op, BatchNorm2d) for reader in readers)
 
 
 def _block(recorder: Recorder, node: Node, name: str) -> Block:

@@ -87,6 +87,15 @@ def test_lemma_2_holds_exactly_and_fails_when_cut() -> None:
         assert (abs(inner - square) <= 1e-12 * square) is holds, delta
 
 
+def test_batch_norm_leaves_a_bias_before_it_no_gradient() -> None:
+    """Not even rounding noise; group norm, which takes away the mean of several channels, leaves it some."""
+    biases = {}
+    for name in ("plain", "groupnorm"):
+        learner = GraphLearner(model(GRAPHS[name]), "reference")
+        biases[name] = learner.gradient(samples(GRAPHS[name], 4), everything(4))["conv2.bias"]
+    assert not biases["plain"].any() and biases["groupnorm"].any()
+
+
 def test_flatten_maps_a_channel_to_its_run_of_columns() -> None:
     """With only channel c alive at the flatten, the Linear above has gradients in columns [4c, 4c + 4) only."""
     graph = GRAPHS["plain"]
