@@ -39,13 +39,33 @@ struct Step {
 
     // `grads` is [count][TILE]: columns [first, first + width) of every row. Neighbours in w move together.
     void apply(int64_t count, int64_t first, int64_t width, const float* grads) const {
+        const int64_t span = id_of(cols, first + width - 1) + 1 - id_of(cols, first);
+        if (span > width && span <= 2 * TILE) return apply_spread(count, first, width, span, grads);
         SgdStep tile = sgd;
         tile.grad = grads;
         for (int64_t n = 0, end; n < width; n = end) {
             end = n + 1;
-            while (end < width && (!cols.ids || cols.ids[first + end] == cols.ids[first + end - 1] + 1)) ++end;
+            while (end < width && id_of(cols, first + end) == id_of(cols, first + end - 1) + 1) ++end;
             const int64_t column = id_of(cols, first + n);
             for (int64_t m = 0; m < count; ++m) tile.segment(id_of(rows, m) * w_pitch + column, m * TILE + n, end - n);
+        }
+    }
+
+    // Columns with few gaps: a row's gradients are spread, and every word of the span moves where `chosen` has a one.
+    void apply_spread(int64_t count, int64_t first, int64_t width, int64_t span, const float* grads) const {
+        float chosen[2 * TILE + W] = {}, spread[2 * TILE + W] = {};
+        const int32_t* ids = cols.ids + first;
+        for (int64_t n = 0; n < width; ++n) chosen[ids[n] - ids[0]] = 1;
+        SgdStep tile = sgd;
+        tile.grad = spread;
+        for (int64_t m = 0; m < count; ++m) {
+            for (int64_t n = 0; n < width; ++n) spread[ids[n] - ids[0]] = grads[m * TILE + n];
+            float* row = sgd.w + id_of(rows, m) * w_pitch + ids[0];
+            for (int64_t i = 0; i < span; i += W) {
+                const int lanes = int(least(W, span - i));
+                const vf p = load_n(row + i, lanes);
+                store_n(row + i, if_above(load(chosen + i), zero(), tile.moved(p, i), p), lanes);
+            }
         }
     }
 };

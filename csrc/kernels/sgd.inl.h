@@ -16,8 +16,8 @@ struct SgdStep {
         w[at] -= lr * g;
     }
 
-    inline void word(int64_t at, int64_t k) const {
-        const vf p = load(w + at);
+    // What the word p of w becomes; k in the compact arrays.
+    inline vf moved(vf p, int64_t k) const {
         vf g = add(mul(set1(scale), load(grad + k)), mul(set1(decay), p));
         if (centre) g = add(g, mul(set1(pull), sub(p, load(centre + k))));
         if (linear) g = add(g, load(linear + k));
@@ -25,8 +25,10 @@ struct SgdStep {
             g = add(mul(set1(momentum), load(velocity + k)), g);
             store(velocity + k, g);
         }
-        store(w + at, sub(p, mul(set1(lr), g)));
+        return sub(p, mul(set1(lr), g));
     }
+
+    inline void word(int64_t at, int64_t k) const { store(w + at, moved(load(w + at), k)); }
 
     inline void segment(int64_t at, int64_t k, int64_t n) const {
         int64_t i = 0;

@@ -123,6 +123,7 @@ def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gra
     if recorder.needed(below):
         dx = recorder.new(recorder.values[below].shape)
         outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
+        ins = ins if count(ins, op.in_features) < op.in_features / 2 else None  # from there on all are as fast
         recorder.call("linear_grad_input", dy, recorder.param(node, "weight"), dx, outs, ins)
         signals.give(below, dx)
     return gradients

@@ -8,6 +8,7 @@ import torch
 
 from edgefl import rng
 from edgefl.learners import GraphLearner
+from edgefl.learners.lowering import lower
 from edgefl.selection import NeuronSet
 from edgefl.spec import ModelSpec
 
@@ -113,6 +114,15 @@ def test_flatten_maps_a_channel_to_its_run_of_columns() -> None:
     part = learner.gradient(data, everything(4), NeuronSet.of(learner.spec, active))["fc1.weight"]
     assert part.shape == (7, 8)
     np.testing.assert_array_equal(part, dense[:, [4, 5, 6, 7, 12, 13, 14, 15]])
+
+
+def test_the_signal_to_half_of_a_linear_layers_inputs_is_computed_for_all() -> None:
+    graph = GRAPHS["mlp"]
+    spec = ModelSpec.of(graph)
+    for keep, is_whole in ((0.3, False), (0.6, True)):
+        plan = lower(graph, spec, 3, NeuronSet.draw(spec, keep, rng.stream(3, rng.NEURONS)))
+        (ins,) = (call.args[4] for call in plan.calls if (call.op, call.node) == ("linear_grad_input", "fc2"))
+        assert (ins is None) is is_whole
 
 
 def test_gradient_leaves_parameters_and_statistics_alone() -> None:
