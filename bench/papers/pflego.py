@@ -21,6 +21,7 @@ from edgefl.experiment import Experiment, preset
 
 DEGREES = {"high": "High-Pers", "medium": "Medium-Pers", "no": "No-Pers"}
 METHODS = {"pflego": "PFLEGO", "fedper": "FedPer", "fedavg": "FedAvg", "fedrecon": "FedRecon"}
+HEAD_STEPS = {"eq3": "Eq. 3, as published", "eq5": "Eq. 5, exact"}
 OTHERS = ("fedper", "fedavg")
 SEEDS = (1, 2, 3)
 FASHION: dict[str, dict[str, float]] = {
@@ -48,6 +49,7 @@ def tables(quick: bool) -> list[Table]:
         *(_others_table(degree, data, declare) for degree in DEGREES),
         *(_others_table(degree, data, declare, FIRST) for degree in DEGREES),
         *(_omniglot_table(alphabets, drawings) for alphabets in (50, 15)),
+        _exact_table(data, declare),
         _time_table(data, declare),
     ]
 
@@ -109,6 +111,16 @@ def _pflego_table(data: str, declare: Declare) -> Table:
     return Table("pflego-fashion", "PFLEGO, table 1", about, tuple(rows), panels, tested)
 
 
+def _exact_table(data: str, declare: Declare) -> Table:
+    rows, panels = [], {}
+    for degree, name in DEGREES.items():
+        runs = {step: declare("pflego", degree, head_step=step) for step in HEAD_STEPS}
+        rows += [Row(f"{name}, {HEAD_STEPS[step]}", last_tested, ((run,),), None, "%") for step, run in runs.items()]
+        panels[name] = {HEAD_STEPS[step]: run for step, run in runs.items()}
+    about = f"{data}. Last 10 rounds; the server steps by Adam in both."
+    return Table("pflego-head-step", "PFLEGO: the last step of a head", about, tuple(rows), panels, tested)
+
+
 def _others_table(degree: str, data: str, declare: Declare, rounds: int | None = None) -> Table:
     """FedPer and FedAvg beside PFLEGO, after all rounds or after the first few, for which the paper has no numbers."""
     changes = {} if rounds is None else {"rounds": rounds}
@@ -121,12 +133,24 @@ def _others_table(degree: str, data: str, declare: Declare, rounds: int | None =
     for other in OTHERS:
         theirs = paper["pflego"] > paper[other] if rounds is None else None
         rows.append(_order(runs["pflego"], runs[other], METHODS[other], theirs))
+    if rounds is not None:
+        rows += _equal_time(declare("pflego", degree), runs["fedper"], rounds)
     panels = {DEGREES[degree]: {METHODS[method]: run for method, run in runs.items()}}
     when = "" if rounds is None else f", first {rounds} rounds"
     title = f"PFLEGO, table 1, {DEGREES[degree]}: beside FedPer and FedAvg{when}"
     about = f"{data}, one seed, last 10 rounds."
     name = f"pflego-fashion-{degree}" + ("" if rounds is None else f"-{rounds}")
     return Table(name, title, about, tuple(rows), panels, tested)
+
+
+def _equal_time(whole: Run, other: Run, rounds: int) -> list[Row]:
+    """All of PFLEGO's rounds beside the first few of FedPer, which take the clients about as long."""
+    what = f"PFLEGO, all {whole.experiment.rounds} rounds"
+    return [
+        Row(what, last_tested, ((whole,),), None, "%"),
+        Row(f"{what}: client seconds over FedPer's in {rounds}", _seconds_ratio, ((whole, other),)),
+        Row(f"{what}: better than FedPer's {rounds} (1: yes)", _is_better, ((whole, other),)),
+    ]
 
 
 def _order(ours: Run, other: Run, name: str, paper: bool | None) -> Row:
@@ -180,6 +204,11 @@ def _is_better(ours: Lines, other: Lines) -> Found:
     assert a is not None
     assert b is not None
     return Found(float(a > b), f"{a:.2f} against {b:.2f}")
+
+
+def _seconds_ratio(ours: Lines, other: Lines) -> Found:
+    a, b = (sum(each["seconds"] for line in lines for each in line["clients"]) for lines in (ours, other))
+    return Found(a / b, f"{a:.0f} s / {b:.0f} s")
 
 
 def _time_ratio(ours: Lines, other: Lines) -> Found:
