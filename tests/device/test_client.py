@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import socket
 import ssl
 import subprocess
 import sys
@@ -102,6 +103,20 @@ def test_a_server_that_is_not_there_is_tried_until_it_is(server: ScriptedServer,
     assert len(said) == 1  # the same failure is told once
     assert said[0].startswith(f"{gone.address}: ")
     assert said[0].endswith("Connection refused; trying again")
+
+
+@pytest.mark.parametrize("context", [None, tls.device_context()], ids=["plain", "TLS"])
+def test_a_server_that_says_nothing_is_tried_again(
+    context: ssl.SSLContext | None, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgefl.client.CONNECT_S", 0.05)
+    monkeypatch.setattr("edgefl.client.HANDSHAKE_S", 0.05)
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError, match="goes on trying"):
+        address, pause = Address(*silent.getsockname()), Pauses(most=2)
+        Client(address, make(), context, bytes, World(said.append, pause, lambda: pause.now)).run()
+    assert "timed out" in said[0]
+    assert said[0].endswith("; trying again")
 
 
 def test_a_device_gives_up_after_so_long_without_a_server(server: ScriptedServer, make: Any) -> None:

@@ -8,6 +8,7 @@ turn. Then LAST joins, and the run must end bit-identical to its simulation.
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -15,17 +16,18 @@ from pathlib import Path
 
 import hurried_server
 import pytest
-from stranger import Stranger
+from stranger import ANSWER_S, NONCE, Stranger
 from tap import Tap
 
 from bench.faults.cluster import Cluster, Process, await_, deal
 from bench.faults.outcome import Truth
-from edgefl import demo
+from edgefl import demo, tls
 from edgefl.cli import main
 from edgefl.keys import key_file, make_keys, read_key
 from edgefl.shares import share_file
+from edgefl.wire.connection import Connection
 from edgefl.wire.frames import HEADER
-from edgefl.wire.messages import Challenge, Enrol, Hello, ModelRequest, Refused
+from edgefl.wire.messages import PROTOCOL, Challenge, Enrol, Hello, ModelRequest, Refused
 
 pytest.importorskip("cryptography", reason="certificates are made with the optional package cryptography")
 from edgefl import certificates
@@ -204,8 +206,14 @@ def test_a_replayed_handshake_is_refused(with_keys: Cluster, place: Path) -> Non
     with Stranger(with_keys.port) as stranger:
         stranger.replay(hello, instead_of=Hello(1, "", LAST, bytes(32), ""))
         assert isinstance(stranger.hear(), Challenge)
+        before = wrong_proofs(with_keys)
         stranger.replay(enrol, instead_of=Enrol(bytes(32), 1.0, b"", 0, b""))
         assert "is wrong; expected one made with the key of that client" in stranger.refusal()
+    await_(lambda: wrong_proofs(with_keys) > before, "the server says that the proof is wrong")
+
+
+def wrong_proofs(cluster: Cluster) -> int:
+    return cluster.server.said().count(f"as client {LAST}: client {LAST}: proof")
 
 
 def test_tls_to_a_port_without_it_is_refused(with_keys: Cluster, place: Path) -> None:
@@ -258,6 +266,31 @@ def test_a_certificate_of_a_foreign_authority_is_refused(with_tls: Cluster, plac
     device = intruder(with_tls, place, "foreign device", *as_last(*tls_of(place, LAST, stem)))
     assert_turned_away(device, "expects --tls-cert signed by its authority if it asks for one;")
     assert_heard(with_tls, "refused", "no TLS (CERTIFICATE_VERIFY_FAILED)")
+
+
+def test_a_hello_that_comes_with_the_last_bytes_of_the_tls_handshake_is_heard(with_tls: Cluster, place: Path) -> None:
+    stem = place / "keys" / f"device-{LAST:04d}"
+    context = tls.device_context(place / "keys" / "ca.pem", stem.with_suffix(".pem"), certificates.tls_key_file(stem))
+    incoming, outgoing, connection = ssl.MemoryBIO(), ssl.MemoryBIO(), Connection("device")
+    session = context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    with socket.create_connection(("127.0.0.1", with_tls.port), ANSWER_S) as link:
+
+        def until_done(step: Callable[[], bytes | None]) -> bytes | None:
+            while True:
+                try:
+                    return step()
+                except ssl.SSLWantReadError:
+                    link.sendall(outgoing.read())
+                    data = link.recv(1 << 16)
+                    assert data, "the server has closed the connection"
+                    incoming.write(data)
+
+        until_done(session.do_handshake)
+        session.write(connection.send(Hello(PROTOCOL, "", LAST, NONCE, "")))
+        link.sendall(outgoing.read())  # the end of the handshake, and this
+        answer = until_done(session.read)
+    assert answer is not None
+    assert isinstance(connection.receive(answer)[0], Challenge)
 
 
 def test_the_bytes_of_another_tls_session_are_refused(with_tls: Cluster, place: Path) -> None:
