@@ -132,7 +132,7 @@ def test_runs_of_a_name_are_the_same_run(quick: bool) -> None:
         for row in each.rows:
             for run in (run for seed in row.runs for run in seed):
                 assert found.setdefault(run.name, run.experiment) == run.experiment
-    assert len(found) == 16 + 8 + 4 + 12
+    assert len(found) == 16 + 4 + 4 + 12
 
 
 def test_whole_runs_have_the_paper_s_settings() -> None:
