@@ -176,10 +176,10 @@ def _uplink_ratio(average: Lines, fusion: Lines) -> Found:
     return Found(ours / theirs, f"{ours} / {theirs}")
 
 
-def _in_order(target: float, *runs: Lines) -> Found:
-    """1 if no run needs more rounds than the one before it; None if that cannot be told."""
+def _in_order(target: float, average: Lines, *runs: Lines) -> Found:
+    """1 if no run needs more rounds than the one of the alpha before it; None if that cannot be told."""
     needed = [rounds_to(target, lines) for lines in runs]
-    detail = "FedAvg, then by alpha: " + ", ".join(map(_or_never, needed))
+    detail = f"{', '.join(map(_or_never, needed))}; FedAvg {_or_never(rounds_to(target, average))}"
     reached = [float("inf") if each is None else each for each in needed]
     if reached[-1] == float("inf"):
         return Found(None, detail)
