@@ -176,7 +176,9 @@ class Finished(Message, frozen=True):
 
 
 class Refused(Message, frozen=True):
-    """Either side: why it closes the connection now."""
+    """Either side: why it closes the connection now. A device that the server refuses does not come back: where trying
+    again may help, as after a timeout, the server closes the connection without a word.
+    """
 
     reason: Text
 
