@@ -12,13 +12,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import codec, federation, figures, flower, history, kernels, machine, memory, peak, rounds, step
+from bench import codec, federation, figures, flower, heads, history, kernels, machine, memory, peak, rounds, step
 from bench.faults import command as faults
 from bench.papers import command as papers
 from bench.rows import print_json, print_table
 from bench.runner import PRODUCTS, QUICK, STEPS
 
-WHATS = ("step", "kernels", "peak", "memory", "codec", "federation", "rounds", "history", "papers")
+WHATS = ("step", "kernels", "peak", "memory", "codec", "federation", "heads", "rounds", "history", "papers")
 BUSY = 0.5  # load per core before the measurement
 
 
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         for row in plain[options.what]():
             print(json.dumps(row))
         return 0
-    if options.what in ("rounds", "federation"):
+    if options.what in ("rounds", "federation", "heads"):
         (figures.print_json if options.json else figures.print_table)(facts, _figures(options))
         return 0
     measure = step.measure if options.what == "step" else kernels.measure
@@ -64,6 +64,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _figures(options: argparse.Namespace) -> Iterator[figures.Figure]:
     if options.what == "federation":
         return federation.measure(federation.QUICK if options.quick else federation.FULL)
+    if options.what == "heads":
+        return heads.measure(heads.QUICK if options.quick else heads.FULL)
     how_much = rounds.QUICK if options.quick else rounds.FULL
     return rounds.measure(options.parts or rounds.PARTS, how_much, options.dir, options.flower)
 

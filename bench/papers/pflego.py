@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from statistics import mean, median
+from statistics import mean
 from typing import Any
 
 from bench.papers import omniglot
@@ -33,8 +33,6 @@ FIRST = 15  # rounds of the short tables
 OMNIGLOT = {"pflego": 75.85, "fedrecon": 74.06}  # table 2, after 1000 rounds
 OMNIGLOT_RATES = {"pflego": RATES["omniglot"]["high"], "fedrecon": (0.009, 0.003)}  # beta, rho
 OMNIGLOT_ROUNDS = 300
-TIMED = 3  # rounds
-TIME_BAR = 0.1  # the issue's, of seconds per client round; trunk products alone give 4 / (3 tau) = .027
 
 Declare = Callable[..., Run]
 
@@ -50,7 +48,6 @@ def tables(quick: bool) -> list[Table]:
         *(_others_table(degree, data, declare, FIRST) for degree in DEGREES),
         *(_omniglot_table(alphabets, drawings) for alphabets in (50, 15)),
         _exact_table(data, declare),
-        _time_table(data, declare),
     ]
 
 
@@ -171,14 +168,6 @@ def _omniglot_table(alphabets: int, declare: Declare) -> Table:
     return Table(name, "PFLEGO, table 2: beside FedRecon on Omniglot", about, tuple(rows), panels, tested)
 
 
-def _time_table(data: str, declare: Declare) -> Table:
-    runs = {method: declare(method, "high", rounds=TIMED, eval_point="none") for method in ("pflego", "fedper")}
-    label = f"PFLEGO's seconds per client round over FedPer's (paper: the bar is {TIME_BAR:g})"
-    row = Row(label, _time_ratio, ((runs["pflego"], runs["fedper"]),), TIME_BAR)
-    about = f"{data}, {TIMED} rounds, medians over client rounds, without tests."
-    return Table("pflego-time", "PFLEGO: time of a client round", about, (row,), {"time": runs}, mean_seconds)
-
-
 # Measures.
 
 
@@ -194,11 +183,6 @@ def last_tested(lines: Lines, count: int = 10) -> Found:
     return Found(100 * mean(found), f"{100 * min(found):.1f} to {100 * max(found):.1f} in its rounds")
 
 
-def mean_seconds(line: Line) -> float:
-    """Of a client round."""
-    return mean(each["seconds"] for each in line["clients"])
-
-
 def _is_better(ours: Lines, other: Lines) -> Found:
     a, b = last_tested(ours).value, last_tested(other).value
     assert a is not None
@@ -209,8 +193,3 @@ def _is_better(ours: Lines, other: Lines) -> Found:
 def _seconds_ratio(ours: Lines, other: Lines) -> Found:
     a, b = (sum(each["seconds"] for line in lines for each in line["clients"]) for lines in (ours, other))
     return Found(a / b, f"{a:.0f} s / {b:.0f} s")
-
-
-def _time_ratio(ours: Lines, other: Lines) -> Found:
-    a, b = (median(each["seconds"] for line in lines for each in line["clients"]) for lines in (ours, other))
-    return Found(a / b, f"{1e3 * a:.1f} ms / {1e3 * b:.1f} ms")

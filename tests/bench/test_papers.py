@@ -178,10 +178,8 @@ def test_clients_that_were_tested_after_training_count_by_their_samples() -> Non
     run = heads(4, 20, 24)
     assert [pflego.tested(line) for line in run] == [0.1, 0.5, 0.6]
     assert pflego.last_tested(run, 2) == Found(pytest.approx(55.0), "50.0 to 60.0 in its rounds")
-    assert pflego.mean_seconds(run[0]) == 2.0
     assert pflego._is_better(heads(21), heads(20)) == Found(1.0, "52.50 against 50.00")
     assert pflego._seconds_ratio(heads(1), heads(1, 2)) == Found(0.5, "4 s / 8 s")
-    assert pflego._time_ratio(heads(1), heads(1)) == Found(1.0, "2000.0 ms / 2000.0 ms")
     assert pflego.tested({"clients": [{"seconds": 1.0}]}) is None
 
 
