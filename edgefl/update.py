@@ -299,9 +299,10 @@ def _parameter(params: Mapping[str, Array], name: str, shape: Shape) -> Array:
 def _check_sorted(what: str, ids: Array, dtype: type[np.generic], size: int) -> None:
     if ids.dtype != dtype or ids.ndim != 1:
         raise SelectionError(f"{what} of type {ids.dtype} and shape {ids.shape}; expected a list of {np.dtype(dtype)}")
-    falls = np.flatnonzero(ids[1:] <= ids[:-1])
-    if falls.size:
-        raise SelectionError(f"{what} have {ids[falls[0] + 1]} after {ids[falls[0]]}; expected sorted and unique")
+    falls = ids[1:] <= ids[:-1]
+    if falls.any():
+        first = int(falls.argmax())
+        raise SelectionError(f"{what} have {ids[first + 1]} after {ids[first]}; expected sorted and unique")
     if ids.size and not 0 <= ids[0] <= ids[-1] < size:
         wrong = ids[-1] if ids[0] >= 0 else ids[0]
         raise SelectionError(f"{what} contain {wrong}; expected values in [0, {size})")
