@@ -9,61 +9,29 @@ Source: Singhal et al. (NeurIPS 2021) in the form of PFLEGO's released code; ALG
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from edgefl.algorithms.base import (
-    BODY,
-    Algorithm,
-    Local,
-    Plan,
-    Reply,
-    State,
-    Tally,
-    Task,
-    check,
-    check_choices,
-    sample_clients,
-    tested,
-)
-from edgefl.algorithms.personal import HEAD, HeadInit, Personal, begin
+from edgefl.algorithms.base import BODY, Local, Plan, Reply, State, Tally, Task, sample_clients, tested
+from edgefl.algorithms.head_training import HeadTraining
+from edgefl.algorithms.personal import HEAD, Personal, begin
 from edgefl.algorithms.server_optimizer import Optimizer, step
 from edgefl.graph import Params
 from edgefl.learners.active import layer_of
-from edgefl.learners.base import Evaluation
 from edgefl.update import take, values
 
 
 @dataclass(frozen=True)
-class FedRecon(Algorithm):
-    """per_round   clients selected in a round
-    tau         gradient steps of the head in a round
-    beta        their learning rate
-    rho         learning rate of the server
-    server      what it does with the mean of the bodies' gradients, by examples of the participants
-    reset       draw the head anew in every round, as in the original, whose clients keep nothing
-    chunk, head_init, eval_point   as in pflego.py
+class FedRecon(HeadTraining):
+    """server  what the server does with the mean of the bodies' gradients, by examples of the participants
+    reset   draw the head anew in every round, as in the original, whose clients keep nothing
     """
 
     name: ClassVar[str] = "fedrecon"
-    keeps_model: ClassVar[bool] = False
-    keeps_state: ClassVar[bool] = True
 
-    per_round: int = 10
-    tau: int = 50
     beta: float = 0.009
     rho: float = 0.003
     server: Optimizer = "adam"
     reset: bool = False
-    chunk: int = 128
-    head_init: HeadInit = "torch"
-    eval_point: Literal["none", "post_local"] = "none"
-
-    def __post_init__(self) -> None:
-        for name in ("per_round", "tau", "chunk"):
-            check(getattr(self, name) >= 1, name, getattr(self, name), f"{name} >= 1")
-        check(0 <= self.beta < float("inf"), "beta", self.beta, "a finite beta >= 0")
-        check(0 < self.rho < float("inf"), "rho", self.rho, "a finite rho > 0")
-        check_choices(self)
 
     # The server.
 
@@ -108,7 +76,3 @@ class FedRecon(Algorithm):
         if self.reset:
             local.arrays = {name: params for name, params in local.arrays.items() if name != HEAD}
         return Personal.of(local, body, self.head_init, round if self.reset else 0)
-
-    def evaluate(self, local: Local, body: Params | None) -> Evaluation:
-        assert body is not None
-        return Personal.of(local, body, self.head_init).evaluate()

@@ -13,24 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from edgefl.algorithms.base import (
-    BODY,
-    Algorithm,
-    Local,
-    Plan,
-    Reply,
-    State,
-    Tally,
-    Task,
-    check,
-    check_choices,
-    sample_clients,
-    tested,
-)
-from edgefl.algorithms.personal import HeadInit, Personal, begin
+from edgefl.algorithms.base import BODY, Local, Plan, Reply, State, Tally, Task, check, sample_clients, tested
+from edgefl.algorithms.head_training import HeadTraining
+from edgefl.algorithms.personal import Personal, begin
 from edgefl.algorithms.server_optimizer import Optimizer, step
 from edgefl.graph import Params
-from edgefl.learners.base import Evaluation
 from edgefl.update import take, values
 
 # Tables 6 and 7: (beta, rho) with many, some and no personal classes; Omniglot has one setting. Some betas lie outside
@@ -57,42 +44,21 @@ TABLES: dict[str, object] = {
 
 
 @dataclass(frozen=True)
-class PFLEGO(Algorithm):
-    """per_round   r, clients selected in a round
-    tau         gradient steps of a head in a round, the joint one included
-    beta        learning rate of the steps before that
-    rho         learning rate of the joint step, and of the server
+class PFLEGO(HeadTraining):
+    """tau         as in head_training.py, the joint step included; rho is that step's learning rate too
     head_step   the head's joint step is rho I/r alpha_i ('eq5', exact) or rho I/r ('eq3') times its gradient
     server      what the server does with the body's gradient
     weight      of a client: its share of the examples of 'all' clients, or of those of the 'participants' as in the
                 released code, whose steps are I/r times longer for it; Adam does not see the difference
-    chunk       examples per pass through the body, which bounds the memory of a round. Equal chunks give equal bits on
-                every device; others differ by the rounding of sums
-    head_init   of a client's first round; see personal.py
-    eval_point  'post_local': a reply tells how the client's model does on its test samples after training
     """
 
     name: ClassVar[str] = "pflego"
-    keeps_model: ClassVar[bool] = False
-    keeps_state: ClassVar[bool] = True
 
-    per_round: int = 10
-    tau: int = 50
     beta: float = 0.006
     rho: float = 0.002
     head_step: Literal["eq5", "eq3"] = "eq5"
     server: Optimizer = "sgd"
     weight: Literal["all", "participants"] = "all"
-    chunk: int = 128
-    head_init: HeadInit = "torch"
-    eval_point: Literal["none", "post_local"] = "none"
-
-    def __post_init__(self) -> None:
-        for name in ("per_round", "tau", "chunk"):
-            check(getattr(self, name) >= 1, name, getattr(self, name), f"{name} >= 1")
-        check(0 <= self.beta < float("inf"), "beta", self.beta, "a finite beta >= 0")
-        check(0 < self.rho < float("inf"), "rho", self.rho, "a finite rho > 0")
-        check_choices(self)
 
     # The server.
 
@@ -146,7 +112,3 @@ class PFLEGO(Algorithm):
         """rho I/r alpha_i (Eq. 5), or rho I/r (Eq. 3)."""
         share = len(local.train) / plan.settings["examples"] if self.head_step == "eq5" else 1.0  # type: ignore[operator]
         return self.rho * float(plan.settings["scale"]) * share
-
-    def evaluate(self, local: Local, body: Params | None) -> Evaluation:
-        assert body is not None
-        return Personal.of(local, body, self.head_init).evaluate()

@@ -1,0 +1,46 @@
+"""What methods have in common that train a personal head alone and then take one gradient of the body. Not a method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from edgefl.algorithms.base import Algorithm, Local, check, check_choices
+from edgefl.algorithms.personal import HeadInit, Personal
+from edgefl.graph import Params
+from edgefl.learners.base import Evaluation
+
+
+@dataclass(frozen=True)
+class HeadTraining(Algorithm):
+    """per_round   r, clients selected in a round
+    tau         gradient steps of a head in a round
+    beta        learning rate of those on features that are computed once
+    rho         learning rate of the server
+    chunk       examples per pass through the body. Equal chunks give equal bits on devices with the same instruction
+                set; others differ by the rounding of sums
+    head_init   of a client's first round; see personal.py
+    eval_point  'post_local': a reply tells how the client's model does on its test samples after training
+    """
+
+    keeps_model: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = True
+
+    per_round: int = 10
+    tau: int = 50
+    beta: float = 0.006
+    rho: float = 0.003
+    chunk: int = 128
+    head_init: HeadInit = "torch"
+    eval_point: Literal["none", "post_local"] = "none"
+
+    def __post_init__(self) -> None:
+        for name in ("per_round", "tau", "chunk"):
+            check(getattr(self, name) >= 1, name, getattr(self, name), f"{name} >= 1")
+        check(0 <= self.beta < float("inf"), "beta", self.beta, "a finite beta >= 0")
+        check(0 < self.rho < float("inf"), "rho", self.rho, "a finite rho > 0")
+        check_choices(self)
+
+    def evaluate(self, local: Local, body: Params | None) -> Evaluation:
+        assert body is not None
+        return Personal.of(local, body, self.head_init).evaluate()
