@@ -23,7 +23,7 @@ from bench.processes import ROOT
 from edgefl import models
 from edgefl.algorithms import FedSPU
 from edgefl.algorithms.base import MODEL, Local, minibatches
-from edgefl.data import load
+from edgefl.data.catalog import load
 from edgefl.data.locate import roots
 from edgefl.federation import Federation, Split
 from edgefl.graph import Model, Params

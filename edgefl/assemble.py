@@ -11,7 +11,8 @@ import numpy as np
 from edgefl import models, partition, rng
 from edgefl.algorithms import Algorithm, FedSPU
 from edgefl.algorithms.base import Task
-from edgefl.data import DataSet, load
+from edgefl.data.catalog import load
+from edgefl.data.dataset import DataSet
 from edgefl.experiment import Experiment
 from edgefl.federation import Federation, Split, split
 from edgefl.graph import Graph

@@ -8,7 +8,7 @@ import pytest
 
 from edgefl import partition
 from edgefl.assemble import deal
-from edgefl.data import load
+from edgefl.data.catalog import load
 from edgefl.rng import PARTITION, SPLIT, Stream, stream
 
 LABELS = np.repeat(np.arange(10), 123)  # 1230 examples, 10 classes

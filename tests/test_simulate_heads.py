@@ -15,7 +15,7 @@ from edgefl.algorithms.base import BODY, Algorithm
 from edgefl.algorithms.personal import CLASSES, HEAD
 from edgefl.algorithms.server_optimizer import FIRST, SECOND, STEPS
 from edgefl.assemble import assemble
-from edgefl.data import load
+from edgefl.data.catalog import load
 from edgefl.experiment import Experiment, preset
 from edgefl.federation import Federation
 from edgefl.runs import Journal

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from edgefl import models, rng
-from edgefl.data import load
+from edgefl.data.catalog import load
 from edgefl.experiment import Experiment
 from edgefl.federation import Federation, Split
 from edgefl.learners import Samples

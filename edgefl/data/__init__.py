@@ -1,6 +1,4 @@
-"""Data sets: readers of the official file formats, found on this machine or downloaded and checked."""
+"""Data sets: readers of the official file formats, found on this machine or downloaded and checked.
 
-from edgefl.data.catalog import NAMES, load
-from edgefl.data.dataset import DataSet
-
-__all__ = ["NAMES", "DataSet", "load"]
+`catalog.load` gives one by name. Nothing is imported here: a device reads npz alone, and starts sooner.
+"""

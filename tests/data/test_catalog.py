@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgefl.data import NAMES, load
-from edgefl.data.catalog import PUBLISHED, load_published
+from edgefl.data.catalog import NAMES, PUBLISHED, load, load_published
 from edgefl.data.dataset import DataSet
 from edgefl.data.locate import candidates, holds, roots
 from edgefl.data.published import Download, Published

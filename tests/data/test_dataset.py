@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgefl.data import DataSet, load
+from edgefl.data.catalog import load
+from edgefl.data.dataset import DataSet
 from edgefl.errors import DataError
 
 

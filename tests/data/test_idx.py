@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgefl.data import load
+from edgefl.data.catalog import load
 from edgefl.data.idx import IdxSet
 from edgefl.errors import DataError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgefl.data import load
+from edgefl.data.catalog import load
 from edgefl.data.npz import read_npz
 from edgefl.errors import DataError
 

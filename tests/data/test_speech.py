@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgefl.data import load
+from edgefl.data.catalog import load
 from edgefl.data.logmel import HI, LO, RATE_HZ, logmel
 from edgefl.data.speech import SpeechSet
 from edgefl.errors import DataError
