@@ -10,6 +10,7 @@ constexpr int64_t WHOLE_WEIGHTS = 1 << 20;      // floats: up to here all weight
 constexpr int64_t CHUNK_TILES = 1 << 16;        // floats of tiles, or of results, at a time beside whole weights
 constexpr int64_t CHUNK_TILES_APART = 1 << 19;  // the same where the weights are transformed group by group
 constexpr int64_t GROUP_PANELS = 4;
+constexpr int64_t RUN_TILES = 1 << 12;          // floats of tiles of one point that stay in L1 while panels pass by
 
 struct Winograd {
     const Correlation& c;
@@ -19,13 +20,14 @@ struct Winograd {
     Parts panels, groups;   // targets in panels; panels in groups
     int64_t pitch;          // floats from one channel's tiles to the next: an odd number of cache lines
     int64_t *off, *row;
+    Word* word;
     float *zeros, *packed, *weights, *tiles, *results, *plane;
 
     explicit Winograd(const Correlation& c_)
         : c(c_), sources(count_of(c.sources, c.source_channels)), targets(count_of(c.targets, c.target_channels)),
           whole(POINTS * sources * targets <= WHOLE_WEIGHTS), tiling(c.batch, c.planes.rows.count, c.planes.cols.count, fitting()),
           panels(targets, MAX_ROWS), groups(panels.count, whole ? panels.count : GROUP_PANELS),
-          pitch(((tiling.most() + LINE - 1) / LINE | 1) * LINE) {}
+          pitch(((tiling.most() + W + LINE - 1) / LINE | 1) * LINE) {}
 
     int64_t fitting() const {
         return whole ? CHUNK_TILES / (POINTS * (sources > targets ? sources : targets)) : CHUNK_TILES_APART / (POINTS * sources);
@@ -37,14 +39,20 @@ struct Winograd {
     int64_t weights_step(int64_t g) const { return group_targets(g) * sources + LINE; }
     int64_t tiles_step() const { return sources * pitch + LINE; }
     int64_t results_step(int64_t g) const { return group_targets(g) * pitch + LINE; }
+    // Words of tiles that stay in L1 for all their sources.
+    int64_t run() const {
+        const int64_t fit = RUN_TILES / (least(sources, MAX_TERMS) * W);
+        return fit < 2 ? 2 : fit;
+    }
     int64_t packed_size() const { return 9 * sources * MAX_ROWS + W; }
     int64_t tiles_size() const { return POINTS * tiles_step(); }
     int64_t results_size() const { return POINTS * results_step(0) + 2 * W; }
-    int64_t plane_size() const { return 2 * (2 * tiling.strips.size(0) + 2) * (tiling.cols + 1) + 2 * W; }
+    int64_t plane_size() const { return 2 * (2 * tiling.strips.size(0) + 2) * (tiling.cols + 1) + 3 * W; }
 
     void lay_out(Carve& carve, int64_t blocks) {
         off = carve.take<int64_t>(sources);
         row = carve.take<int64_t>(group_targets(0));
+        word = carve.take<Word>((tiling.most() + W - 1) / W);
         zeros = carve.take<float>(MAX_ROWS);
         packed = carve.take<float>((whole ? 1 : blocks) * packed_size());
         weights = carve.take<float>((whole ? 1 : blocks) * POINTS * weights_step(0));
@@ -54,23 +62,55 @@ struct Winograd {
     }
 };
 
-// The tiles of source s in a chunk: [point][source][tile]. The spare lanes of the last word are zero.
-static void fill_tiles(const Winograd& w, int64_t s, int64_t chunk, float* plane, float* to) {
+// The points of a plane row, along it: those of the tile in lane l are made of the cells from 2 l on.
+static inline void row_points(const float* from, vf* d) {
+    const vf a = load(from), b = load(from + W), c = load(from + 2), e = load(from + 2 + W);
+    d[0] = evens(a, b), d[1] = odds(a, b), d[2] = evens(c, e), d[3] = odds(c, e);
+    input_points(d, 1);
+}
+
+// The tiles of a plane, `rows` by `width`: [point][tile]. Words of a row overlap where they would not fit; a row shorter than
+// a word runs into the next, which comes later. Up to W floats past the last row are overwritten.
+static void transform_plane(const float* plane, int64_t pitch, int64_t rows, int64_t width, float* to, int64_t step) {
+    for (int64_t q = 0; q < width; q += W) {
+        const int64_t first = width < W ? 0 : least(q, width - W);
+        const float* from = plane + 2 * first;
+        float* point = to + first;
+        vf upper[8], lower[8];  // rows two and two; a tile shares its lower ones with the tile below
+        row_points(from, upper);
+        row_points(from + pitch, upper + 4);
+        for (int64_t r = 0; r < rows; ++r, point += width) {
+            from += 2 * pitch;
+            row_points(from, lower);
+            row_points(from + pitch, lower + 4);
+            EFL_UNROLL
+            for (int f = 0; f < 4; ++f) {
+                store(point + f * step, sub(upper[f], lower[f]));
+                store(point + (4 + f) * step, add(upper[4 + f], lower[f]));
+                store(point + (8 + f) * step, sub(lower[f], upper[4 + f]));
+                store(point + (12 + f) * step, sub(upper[4 + f], lower[4 + f]));
+            }
+            EFL_UNROLL
+            for (int f = 0; f < 8; ++f) upper[f] = lower[f];
+        }
+    }
+}
+
+// The tiles of sources [first, last) in a chunk: [point][source][tile].
+static void fill_tiles(const Winograd& w, int64_t first, int64_t last, int64_t chunk, float* plane, float* tiles) {
     const Correlation& c = w.c;
     const Axis &rows = c.planes.rows, &cols = c.planes.cols;
-    const int64_t source_plane = rows.source * cols.source, step = w.tiles_step();
-    const int64_t tiles = w.tiling.tiles(chunk), width = w.tiling.cols;
-    const Axis tile_cols = forward_axis(cols.source, width, 4, 2, -cols.origin, 1);
-    to += s * w.pitch;
-    for (int64_t f = 0; f < POINTS && tiles % W; ++f) store(to + f * step + tiles / W * W, zero());
+    const int64_t source_plane = rows.source * cols.source, width = w.tiling.cols;
+    const Axis plane_cols = forward_axis(cols.source, 2 * width, 3, 1, -cols.origin, 1);
     w.tiling.each_strip(chunk, [&](const Strip& strip) {
-        const Planes planes(forward_axis(rows.source, strip.rows, 4, 2, -rows.origin - 2 * strip.first, 1), tile_cols);
+        const Planes planes(forward_axis(rows.source, 2 * strip.rows, 3, 1, -rows.origin - 2 * strip.first, 1), plane_cols);
+        const float* source = c.source + strip.image * c.source_channels * source_plane;
         zero_floats(plane, planes.size());
-        planes.fill(c.source + (strip.image * c.source_channels + id_of(c.sources, s)) * source_plane, plane);
-        for (int64_t r = 0; r < strip.rows; ++r, to += width)
-            for (int64_t q = 0; q < width; q += W)
-                transform_tiles(plane + 2 * r * planes.pitch + q, planes.pitch, planes.height * planes.pitch, to + q, step,
-                                int(least(W, width - q)));
+        for (int64_t s = first; s < last; ++s) {
+            planes.fill(source + id_of(c.sources, s) * source_plane, plane);
+            transform_plane(plane, planes.pitch, strip.rows, width, tiles + s * w.pitch, w.tiles_step());
+        }
+        tiles += strip.rows * width;
     });
 }
 
@@ -102,17 +142,16 @@ static void transform_weights(const Winograd& w, int64_t g, const int64_t* taps,
 
 // The products of a group's targets with a chunk's tiles: results [point][target of the group][tile].
 static void multiply_points(const Winograd& w, int64_t g, int64_t words, const float* weights, const float* tiles, float* results) {
-    const Parts passes(w.sources, MAX_TERMS), pairs(words, 2);
+    const Parts passes(w.sources, MAX_TERMS), runs(words, w.run());
     const int64_t base = w.targets_before(w.groups.first(g));
     for (int64_t f = 0; f < POINTS; ++f)
         for (int64_t k = 0; k < passes.count; ++k)
-            for (int64_t v = 0; v < pairs.count; ++v)
+            for (int64_t v = 0; v < runs.count; ++v)
                 for (int64_t p = w.groups.first(g); p < w.groups.first(g) + w.groups.size(g); ++p) {
-                    const int64_t at = pairs.first(v) * W, rows = w.panels.size(p), m = w.panels.first(p) - base, s = passes.first(k);
-                    const Word word[2] = {{at, at, W}, {at + W, at + W, W}};
+                    const int64_t rows = w.panels.size(p), m = w.panels.first(p) - base, s = passes.first(k);
                     outer_product(Product{weights + f * w.weights_step(g) + m * w.sources + s * rows,
                                           tiles + f * w.tiles_step() + s * w.pitch, w.off, passes.size(k), k ? nullptr : w.zeros,
-                                          results + f * w.results_step(g), w.row + m, word}, rows, pairs.size(v));
+                                          results + f * w.results_step(g), w.row + m, w.word + runs.first(v)}, rows, runs.size(v));
                 }
 }
 
@@ -152,7 +191,7 @@ static void pass_tiles(const Winograd& w, const int64_t* taps, int64_t blocks, i
     each_block(parts.count, macs, [&](int64_t b) {
         float *tiles = w.tiles + b * w.tiles_size(), *results = w.results + b * w.results_size();
         for (int64_t i = parts.first(b); i < parts.first(b) + parts.size(b); ++i) {
-            for (int64_t s = 0; s < w.sources; ++s) fill_tiles(w, s, i, w.plane + b * w.plane_size(), tiles);
+            fill_tiles(w, 0, w.sources, i, w.plane + b * w.plane_size(), tiles);
             multiply_points(w, 0, (w.tiling.tiles(i) + W - 1) / W, w.weights, tiles, results);
             write_results(w, 0, i, results);
         }
@@ -164,8 +203,7 @@ static void pass_weights(const Winograd& w, const int64_t* taps, int64_t blocks,
     const Parts parts(w.groups.count, (w.groups.count + blocks - 1) / blocks), fills(w.sources, (w.sources + blocks - 1) / blocks);
     for (int64_t i = 0; i < w.tiling.chunks.count; ++i) {
         each_block(fills.count, macs, [&](int64_t b) {
-            for (int64_t s = fills.first(b); s < fills.first(b) + fills.size(b); ++s)
-                fill_tiles(w, s, i, w.plane + b * w.plane_size(), w.tiles);
+            fill_tiles(w, fills.first(b), fills.first(b) + fills.size(b), i, w.plane + b * w.plane_size(), w.tiles);
         });
         each_block(parts.count, macs, [&](int64_t b) {
             float *weights = w.weights + b * POINTS * w.weights_step(0), *results = w.results + b * w.results_size();
@@ -187,16 +225,18 @@ static efl_status correlate_winograd(const Correlation& c) {
     order_taps(c.planes, taps);
     for (int64_t s = 0; s < w.sources; ++s) w.off[s] = s * w.pitch;
     for (int64_t m = 0; m < w.group_targets(0); ++m) w.row[m] = m * w.pitch;
+    for (int64_t v = 0; v * W < w.tiling.most(); ++v) w.word[v] = Word{v * W, v * W, W};
     zero_floats(w.zeros, MAX_ROWS);
     if (w.whole) pass_tiles(w, taps, blocks, macs);
     else pass_weights(w, taps, blocks, macs);
     return EFL_OK;
 }
 
-// 3x3 taps at stride 1, and enough of the rest (measured on Zen 3: 32 to 32 channels even, 48 to 48 at .85 of the time).
+// 3x3 taps at stride 1, and enough of the rest (measured on Zen 3: 20 to 8 channels even, 20 to 12 at .9 of the time, 20 to 20
+// at .8, 64 to 64 at .6).
 static bool prefers_winograd(const Correlation& c) {
     const Axis &rows = c.planes.rows, &cols = c.planes.cols;
     const auto plain = [](const Axis& axis) { return axis.taps == 3 && axis.kernel == 3 && axis.last - axis.origin == 2 && axis.step == 1; };
     return c.groups == 1 && plain(rows) && plain(cols) && c.target_col == 1 &&
-           pays_for_points(count_of(c.sources, c.source_channels), count_of(c.targets, c.target_channels), 20, c.batch, rows.count, cols.count);
+           pays_for_points(count_of(c.sources, c.source_channels), count_of(c.targets, c.target_channels), 7, c.batch, rows.count, cols.count);
 }

@@ -49,26 +49,6 @@ static inline void input_points(vf* d, int step) {
     d[0] = a, d[step] = b, d[2 * step] = e, d[3 * step] = f;
 }
 
-// A word of tiles: `plane` holds the even columns, `odd` floats further the odd ones.
-static inline void transform_tiles(const float* plane, int64_t plane_pitch, int64_t odd, float* to, int64_t step, int lanes) {
-    vf d[POINTS];
-    EFL_UNROLL
-    for (int r = 0; r < 4; ++r) {
-        const float* from = plane + r * plane_pitch;
-        d[4 * r] = load(from), d[4 * r + 1] = load(from + odd), d[4 * r + 2] = load(from + 1), d[4 * r + 3] = load(from + odd + 1);
-        input_points(d + 4 * r, 1);
-    }
-    EFL_UNROLL
-    for (int q = 0; q < 4; ++q) input_points(d + q, 4);
-    if (lanes == W) {
-        EFL_UNROLL
-        for (int f = 0; f < POINTS; ++f) store(to + f * step, d[f]);
-    } else {
-        EFL_UNROLL
-        for (int f = 0; f < POINTS; ++f) store_n(to + f * step, d[f], lanes);
-    }
-}
-
 // g[i] = row i of G times the column of three.
 static inline void weight_points(const vf* g, int step, vf* to, int to_step) {
     const vf half = set1(0.5f), ends = mul(half, add(g[0], g[2 * step])), middle = mul(half, g[step]);
