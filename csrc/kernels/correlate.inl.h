@@ -21,22 +21,24 @@ struct Correlation {
     int64_t positions() const { return planes.rows.count * planes.cols.count; }
     int64_t taps() const { return planes.rows.taps * planes.cols.taps; }
 
-    const float* weight_of(int64_t from, int64_t to) const {
-        const int64_t kernel = planes.rows.kernel * planes.cols.kernel, outer = transposed ? from : to, inner = transposed ? to : from;
-        return weight + (outer * weight_inner + inner % weight_inner) * kernel;
+    // inner: the first channel of the group on the weight's second axis.
+    const float* weight_of(int64_t from, int64_t to, int64_t inner = 0) const {
+        const int64_t kernel = planes.rows.kernel * planes.cols.kernel;
+        return weight + (transposed ? from * weight_inner + to - inner : to * weight_inner + from - inner) * kernel;
     }
 };
 
-// The sources and targets of one group: ranges of the two indices, and where its packed weights start.
+// The sources and targets of one group: ranges of the two indices, where its packed weights start, and its first channel on the
+// weight's second axis.
 struct ChannelGroup {
-    int64_t source, sources, target, targets, weights;
+    int64_t source, sources, target, targets, weights, inner;
 };
 
 // Calls visit(group) for every group that has targets, in order.
 template <class Visit>
 static void each_group(const Correlation& c, Visit&& visit) {
     const int64_t n_sources = count_of(c.sources, c.source_channels), n_targets = count_of(c.targets, c.target_channels);
-    ChannelGroup g{0, 0, 0, 0, 0};
+    ChannelGroup g{0, 0, 0, 0, 0, 0};
     for (int64_t i = 1; i <= c.groups; ++i) {
         g.sources = g.targets = 0;
         while (g.source + g.sources < n_sources && id_of(c.sources, g.source + g.sources) < i * (c.source_channels / c.groups)) ++g.sources;
@@ -45,6 +47,7 @@ static void each_group(const Correlation& c, Visit&& visit) {
         g.source += g.sources;
         g.target += g.targets;
         g.weights += g.sources * g.targets * c.taps();
+        g.inner += c.weight_inner;
     }
 }
 
@@ -112,18 +115,28 @@ static void tabulate_words(const Correlation& c, const CorrelationPlan& plan) {
         }
 }
 
+// Whether a target's weights lie in memory as its terms do.
+static bool packs_runs(const Correlation& c, const CorrelationPlan& plan) {
+    bool whole = !c.transposed && !c.sources.ids && c.taps() == c.planes.rows.kernel * c.planes.cols.kernel;
+    for (int64_t t = 0; whole && t < c.taps(); ++t) whole = plan.tap[t] == t;
+    return whole;
+}
+
 // Panels of one group: [panel][term][row of the panel]. Weights are read in the order in which they lie in memory.
 static void pack_weights(const Correlation& c, const CorrelationPlan& plan, const ChannelGroup& g) {
-    const int64_t taps = c.taps();
+    const int64_t taps = c.taps(), run = packs_runs(c, plan) ? g.sources : 1, runs = run ? g.sources / run : 0;
     const Parts panels(g.targets, MAX_ROWS);
-    for (int64_t i = 0; i < panels.count * g.sources; ++i) {
-        const int64_t p = c.transposed ? i % panels.count : i / g.sources, s = c.transposed ? i / panels.count : i % g.sources;
+    for (int64_t i = 0; i < panels.count * runs; ++i) {
+        const int64_t p = c.transposed ? i % panels.count : i / runs, s = c.transposed ? i / panels.count : i % runs;
         const int64_t size = panels.size(p);
         float* to = plan.packed + g.weights + (panels.first(p) * g.sources + s * size) * taps;
-        for (int64_t m = 0; m < size; ++m) {
-            const float* from = c.weight_of(id_of(c.sources, g.source + s), id_of(c.targets, g.target + panels.first(p) + m));
-            for (int64_t t = 0; t < taps; ++t) to[t * size + m] = from[plan.tap[t]];
-        }
+        const float* from[MAX_ROWS];
+        for (int64_t m = 0; m < size; ++m)
+            from[m] = c.weight_of(id_of(c.sources, g.source + s), id_of(c.targets, g.target + panels.first(p) + m), g.inner);
+        if (run > 1) interleave(from, size, run * taps, to, size);
+        else
+            for (int64_t m = 0; m < size; ++m)
+                for (int64_t t = 0; t < taps; ++t) to[t * size + m] = from[m][plan.tap[t]];
     }
     for (int64_t m = 0; m < g.targets; ++m) plan.start[g.target + m] = c.bias ? c.bias[id_of(c.targets, g.target + m)] : 0;
 }

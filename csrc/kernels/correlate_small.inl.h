@@ -76,8 +76,10 @@ static void write_images(const Correlation& c, const SmallPlan& small, int64_t f
         for (int64_t m = 0; m < small.plan.targets; ++m) {
             const float* from = results + small.plan.row[m] + n * c.positions();
             float* to = c.target + ((first + n) * c.target_channels + id_of(c.targets, m)) * c.target_plane;
-            for (int64_t r = 0; r < height; ++r)
-                for (int64_t q = 0; q < width; ++q) to[r * c.target_row + q * c.target_col] = from[r * width + q];
+            if (c.target_row == width && c.target_col == 1) copy_floats(to, from, height * width);
+            else
+                for (int64_t r = 0; r < height; ++r)
+                    for (int64_t q = 0; q < width; ++q) to[r * c.target_row + q * c.target_col] = from[r * width + q];
         }
 }
 

@@ -38,9 +38,33 @@ static Axis transposed_axis(int64_t size, int64_t out, int64_t kernel, int64_t s
 // to[j] = from[2 j] for j < n. Reads nothing past from[2 n - 2]; from[-1] only if it is there.
 static inline void copy_alternate(float* to, const float* from, int64_t n, bool has_previous) {
     int64_t j = 0;
+    if (n <= W) {
+        const int reach = int(2 * n - 1);
+        const vf low = load_n(from, int(least(W, reach))), high = reach > W ? load_n(from + W, reach - W) : zero();
+        return store_n(to, evens(low, high), int(n));
+    }
     if (has_previous) for (; j + W <= n; j += W) store(to + j, odds(load(from + 2 * j - 1), load(from + 2 * j + W - 1)));
     else for (; j + W < n; j += W) store(to + j, evens(load(from + 2 * j), load(from + 2 * j + W)));
     for (; j < n; ++j) to[j] = from[2 * j];
+}
+
+// Rows of (WORDS - 1) * W < n <= WORDS * W floats, n at least W. The last word of a row overlaps the one before.
+template <int WORDS>
+static inline void copy_row_words(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows, int64_t n) {
+    for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch) {
+        EFL_UNROLL
+        for (int v = 0; v < WORDS - 1; ++v) store(to + v * W, load(from + v * W));
+        store(to + n - W, load(from + n - W));
+    }
+}
+
+static void copy_rows(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows, int64_t n) {
+    if (n < W || n > 4 * W) {
+        for (int64_t r = 0; r < rows; ++r) copy_floats(to + r * to_pitch, from + r * from_pitch, n);
+    } else if (n > 3 * W) copy_row_words<4>(to, to_pitch, from, from_pitch, rows, n);
+    else if (n > 2 * W) copy_row_words<3>(to, to_pitch, from, from_pitch, rows, n);
+    else if (n > W) copy_row_words<2>(to, to_pitch, from, from_pitch, rows, n);
+    else copy_row_words<1>(to, to_pitch, from, from_pitch, rows, n);
 }
 
 // Planes of one image: [channel][column phase][row][pitch]. With step 1 there is one phase; otherwise the columns are dealt
@@ -67,11 +91,11 @@ struct Planes {
             const int64_t left = start < 0 ? (-start + cols.step - 1) / cols.step : 0;
             const int64_t right = least(pitch, start < cols.source ? (cols.source - start + cols.step - 1) / cols.step : 0);
             if (left >= right) continue;
-            for (int64_t r = first; r < end; ++r) {
-                const float* in = from + (rows.origin + r) * cols.source + start + left * cols.step;
-                float* out = to + (phase * height + r) * pitch + left;
-                if (cols.step == 1) copy_floats(out, in, right - left);
-                else if (cols.step == 2) copy_alternate(out, in, right - left, start + 2 * left > 0);
+            const float* in = from + (rows.origin + first) * cols.source + start + left * cols.step;
+            float* out = to + (phase * height + first) * pitch + left;
+            if (cols.step == 1) return copy_rows(out, pitch, in, cols.source, end - first, right - left);
+            for (int64_t r = first; r < end; ++r, in += cols.source, out += pitch) {
+                if (cols.step == 2) copy_alternate(out, in, right - left, start + 2 * left > 0);
                 else for (int64_t j = 0; j < right - left; ++j) out[j] = in[j * cols.step];
             }
         }
