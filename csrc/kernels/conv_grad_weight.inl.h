@@ -1,4 +1,5 @@
-// Weight gradient of a convolution, lanes over pixels: inner products of dy planes with shifted padded planes of x.
+// Weight gradient of a convolution, lanes over pixels: inner products of dy planes with shifted planes of x: padded ones, or
+// where that costs less one for every tap, which dy meets without gaps.
 //
 // A weight's sum stays spread over the lanes of one word while the images pass, and is summed across lanes at the end. Images
 // are cut into a few chunks, a number that depends on the shape alone; their partial sums are added in order.
@@ -49,29 +50,42 @@ static void each_weight_group(const WeightGradient& w, Visit&& visit) {
 // What all chunks share, and the memory of each, in the caller's scratch.
 struct WeightPlan {
     int64_t total = 0, outs = 0, ins;  // weights of dw; most outputs and inputs of a group
-    int64_t chunks, row, words;        // row: floats between rows of dy as the kernel reads it
+    TapPlanes taps;
+    int64_t chunks, row, words, tail;  // row: floats between rows of dy as the kernel reads it; tail: lanes of one more word
+    bool flat;                         // x lies in planes for every tap
     bool direct;                       // dy has no gaps: read it in place
     int64_t *off, *term;
     float *planes, *dy, *partial;
     vf* sums;
 
-    explicit WeightPlan(const WeightGradient& w) : ins(w.ins_per_group()) {
+    explicit WeightPlan(const WeightGradient& w) : ins(w.ins_per_group()), taps(w.planes) {
         each_weight_group(w, [&](const WeightGroup& g) {
             total += g.outs * g.ins * w.taps();
             outs = g.outs > outs ? g.outs : outs;
         });
         const Geometry& g = w.geometry;
         const int64_t padded = (g.out_w + W - 1) / W * W;
-        const bool flat = w.conv.stride_h == 1 && w.planes.pitch < padded;  // let words run across rows
-        direct = g.out_w % W == 0;
-        row = flat ? w.planes.pitch : padded;
+        row = w.conv.stride_h == 1 && w.planes.pitch < padded ? w.planes.pitch : padded;  // if narrow, let words run across rows
         words = ((g.out_h - 1) * row + g.out_w + W - 1) / W;
+        direct = g.out_w % W == 0;
+        const int64_t flat_words = w.positions() / W, pairs = outs * ins * w.taps() / 2;  // a cycle has two products of words,
+        const int64_t gapped = ins * w.planes.size() + (direct ? 0 : outs * w.positions()) + pairs * words;  // or copies a float
+        flat = ins * taps.size() + pairs * (flat_words + 1) < gapped;
+        tail = flat ? w.positions() % W : 0;
+        if (flat) words = flat_words, direct = true;
         const int64_t wanted = (w.conv.batch + 7) / 8;
         chunks = wanted < 4 ? wanted : 4;
     }
 
-    int64_t planes_size(const WeightGradient& w) const { return ins * w.planes.size() + W; }
+    int64_t channel_size(const WeightGradient& w) const { return flat ? taps.size() : w.planes.size(); }
+    int64_t planes_size(const WeightGradient& w) const { return ins * channel_size(w) + W; }
     int64_t dy_size() const { return direct ? 0 : outs * words * W; }
+
+    void fill(const WeightGradient& w, const float* x, float* to) const { flat ? taps.fill(x, to) : w.planes.fill(x, to); }
+    // Where the cells of a tap start in a channel.
+    int64_t at(const WeightGradient& w, int64_t kh, int64_t kw) const {
+        return flat ? taps.at(kh, kw) : w.planes.at(w.planes.rows.shift(kh), w.planes.cols.shift(kw));
+    }
 
     void lay_out(const WeightGradient& w, Carve& carve) {
         off = carve.take<int64_t>(words);
@@ -84,14 +98,14 @@ struct WeightPlan {
 };
 
 static void tabulate(const WeightGradient& w, const WeightPlan& plan) {
-    const int64_t words_per_row = plan.row % W ? 0 : plan.row / W;
+    const int64_t words_per_row = plan.flat || plan.row % W ? 0 : plan.row / W;
     for (int64_t n = 0; n < plan.words; ++n)
         plan.off[n] = words_per_row ? n / words_per_row * w.conv.stride_h * w.planes.pitch + n % words_per_row * W : n * W;
     int64_t* term = plan.term;
     for (int64_t i = 0; i < plan.ins; ++i)
         for (int64_t kh = 0; kh < w.conv.kernel_h; ++kh)
             for (int64_t kw = 0; kw < w.conv.kernel_w; ++kw)
-                *term++ = i * w.planes.size() + w.planes.at(w.planes.rows.shift(kh), w.planes.cols.shift(kw));
+                *term++ = i * plan.channel_size(w) + plan.at(w, kh, kw);
 }
 
 // Adds one image to the sums of one group: [block of outputs][block of terms][output][term].
@@ -107,7 +121,7 @@ static void add_image(const WeightGradient& w, const WeightPlan& plan, const Wei
         const int64_t left = lefts.size(l);
         const Parts rights(terms, rights_of(int(left)));
         for (int64_t r = 0; r < rights.count; sums += left * rights.size(r), ++r) {
-            Dots d{{}, {}, plan.off, plan.words, 0, sums, !first};
+            Dots d{{}, {}, plan.off, plan.words, plan.tail, sums, !first};
             for (int64_t m = 0; m < left; ++m) {
                 const int64_t j = lefts.first(l) + m;
                 d.left[m] = plan.direct ? w.dy_plane(image, g.out + j) : gapped + j * plan.words * W;
@@ -148,7 +162,7 @@ static efl_status weight_gradient_over_pixels(const WeightGradient& w) {
         for (int64_t n = 0; n < chunks.size(c); ++n) {
             const int64_t image = chunks.first(c) + n;
             each_weight_group(w, [&](const WeightGroup& g) {
-                for (int64_t i = 0; i < g.ins; ++i) w.planes.fill(w.x_plane(image, g.in + i), planes + i * w.planes.size());
+                for (int64_t i = 0; i < g.ins; ++i) plan.fill(w, w.x_plane(image, g.in + i), planes + i * plan.channel_size(w));
                 add_image(w, plan, g, image, n == 0, planes, plan.dy + c * plan.dy_size(), plan.sums + c * plan.total + g.sums);
             });
         }

@@ -67,6 +67,24 @@ static void copy_rows(float* to, int64_t to_pitch, const float* from, int64_t fr
     else copy_row_words<1>(to, to_pitch, from, from_pitch, rows, n);
 }
 
+// to[r, j] = from[r, j * step] for r < rows and j < n; from_pitch floats from row to row. from[-1] is there or not.
+static void copy_cells(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows, int64_t n, int64_t step,
+                       bool has_previous) {
+    if (step == 1) return copy_rows(to, to_pitch, from, from_pitch, rows, n);
+    for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch) {
+        if (step == 2) copy_alternate(to, from, n, has_previous);
+        else for (int64_t j = 0; j < n; ++j) to[j] = from[j * step];
+    }
+}
+
+// The i < count whose cells i * step + shift lie inside the source: [first, end).
+struct Inside {
+    int64_t first, end;
+    Inside(int64_t source, int64_t count, int64_t step, int64_t shift)
+        : first(shift < 0 ? (-shift + step - 1) / step : 0),
+          end(least(count, shift < source ? (source - shift + step - 1) / step : 0)) {}
+};
+
 // Planes of one image: [channel][column phase][row][pitch]. With step 1 there is one phase; otherwise the columns are dealt
 // out by their remainder, so that neighbouring positions are neighbours in memory.
 struct Planes {
@@ -85,19 +103,44 @@ struct Planes {
 
     // Copies one source plane into `to`, whose padding is already zero.
     void fill(const float* from, float* to) const {
-        const int64_t first = rows.origin < 0 ? -rows.origin : 0, end = least(height, rows.source - rows.origin);
+        const Inside row(rows.source, height, 1, rows.origin);
         for (int64_t phase = 0; phase < phases; ++phase) {
             const int64_t start = cols.origin + phase;
-            const int64_t left = start < 0 ? (-start + cols.step - 1) / cols.step : 0;
-            const int64_t right = least(pitch, start < cols.source ? (cols.source - start + cols.step - 1) / cols.step : 0);
-            if (left >= right) continue;
-            const float* in = from + (rows.origin + first) * cols.source + start + left * cols.step;
-            float* out = to + (phase * height + first) * pitch + left;
-            if (cols.step == 1) return copy_rows(out, pitch, in, cols.source, end - first, right - left);
-            for (int64_t r = first; r < end; ++r, in += cols.source, out += pitch) {
-                if (cols.step == 2) copy_alternate(out, in, right - left, start + 2 * left > 0);
-                else for (int64_t j = 0; j < right - left; ++j) out[j] = in[j * cols.step];
-            }
+            const Inside col(cols.source, pitch, cols.step, start);
+            if (col.first >= col.end) continue;
+            const int64_t cell = start + col.first * cols.step;
+            copy_cells(to + (phase * height + row.first) * pitch + col.first, pitch,
+                       from + (rows.origin + row.first) * cols.source + cell, cols.source, row.end - row.first, col.end - col.first,
+                       cols.step, cell > 0);
+        }
+    }
+};
+
+// A channel as its taps meet it: planes as wide as the result, so that the positions of all rows are one run of lanes. There is
+// a plane for every tap along a row; taps down a column share it, a row apart, unless the stride skips rows.
+struct TapPlanes {
+    Axis rows, cols;
+    int64_t copies, height;
+
+    explicit TapPlanes(const Planes& planes)
+        : rows(planes.rows), cols(planes.cols), copies(rows.step == 1 ? 1 : rows.kernel),
+          height(rows.step == 1 ? rows.extent() : rows.count) {}
+
+    int64_t plane() const { return height * cols.count; }
+    int64_t size() const { return copies * cols.kernel * plane(); }
+    int64_t at(int64_t kh, int64_t kw) const {
+        return rows.step == 1 ? kw * plane() + (rows.shift(kh) - rows.origin) * cols.count : (kh * cols.kernel + kw) * plane();
+    }
+
+    // As Planes::fill.
+    void fill(const float* from, float* to) const {
+        for (int64_t i = 0; i < copies * cols.kernel; ++i, to += plane()) {
+            const int64_t down = rows.step == 1 ? rows.origin : rows.shift(i / cols.kernel), along = cols.shift(i % cols.kernel);
+            const Inside row(rows.source, height, rows.step, down), col(cols.source, cols.count, cols.step, along);
+            if (col.first >= col.end) continue;
+            const int64_t cell = along + col.first * cols.step;
+            copy_cells(to + row.first * cols.count + col.first, cols.count, from + (row.first * rows.step + down) * cols.source + cell,
+                       rows.step * cols.source, row.end - row.first, col.end - col.first, cols.step, cell > 0);
         }
     }
 };
