@@ -1,7 +1,7 @@
 // Correlation of planes with weights, lanes over pixels: convolution forward and its input gradient.
 //
-// Per image the source planes are copied once into padded planes; the sum over (source channel, tap) then runs over a table
-// of offsets. Weights are packed once per call, in panels of as many target channels as the registers hold.
+// Per image the source planes are copied once into padded planes, or where that costs less into one for every tap, whose words
+// run across rows; the sum over (source channel, tap) then runs over a table of offsets. Weights are packed once per call, in panels of as many target channels as the registers hold.
 
 struct Correlation {
     Planes planes;
@@ -56,27 +56,38 @@ constexpr int64_t MAX_TERMS = W == 16 ? 448 : 384;  // per pass: a panel of weig
 // What the images of one call share, and the padded planes of each block of images. All of it in the caller's scratch.
 struct CorrelationPlan {
     int64_t weights = 0, sources = 0, targets = 0;  // packed weights; most sources and targets of a group
+    TapPlanes by_tap;
     int64_t blocks, words;
+    bool flat;    // sources lie in planes for every tap
     bool spread;  // positions of a row are apart in the target: compute into a plane of their own, then copy
     bool overlap;  // the last word of a row starts early and repeats lanes, so that no word is partial
     int64_t *off, *tap, *row;
     Word* word;
     float *start, *packed, *planes, *apart;
 
-    explicit CorrelationPlan(const Correlation& c) {
+    CorrelationPlan(const Correlation& c, bool may_be_flat) : by_tap(c.planes) {
         each_group(c, [&](const ChannelGroup& g) {
             weights += g.sources * g.targets * c.taps();
             sources = g.sources > sources ? g.sources : sources;
             targets = g.targets > targets ? g.targets : targets;
         });
         blocks = blocks_of(c.batch, c.batch * weights * c.positions());
-        words = c.planes.rows.count * ((c.planes.cols.count + W - 1) / W);
         spread = c.target_col != 1;
-        overlap = c.planes.cols.count >= W && sources * c.taps() <= MAX_TERMS;
+        const int64_t flat_words = (c.positions() + W - 1) / W, products = targets * c.taps();
+        words = c.planes.rows.count * ((c.planes.cols.count + W - 1) / W);
+        flat = may_be_flat && (spread || c.target_row == c.planes.cols.count) &&  // a cycle multiplies a pair of words, or copies a float
+               by_tap.size() + products * ((flat_words + 1) / 2) < c.planes.size() + products * ((words + 1) / 2);
+        if (flat) words = flat_words;
+        overlap = run(c) >= W && sources * c.taps() <= MAX_TERMS;
     }
 
+    // Positions side by side.
+    int64_t run(const Correlation& c) const { return flat ? c.positions() : c.planes.cols.count; }
+    int64_t channel_size(const Correlation& c) const { return flat ? by_tap.size() : c.planes.size(); }
+    void fill(const Correlation& c, const float* from, float* to) const { flat ? by_tap.fill(from, to) : c.planes.fill(from, to); }
+
     int64_t rows(const Correlation& c) const { return spread ? targets : count_of(c.targets, c.target_channels); }
-    int64_t planes_size(const Correlation& c) const { return sources * c.planes.size() + W; }
+    int64_t planes_size(const Correlation& c) const { return sources * channel_size(c) + W; }
     int64_t apart_size(const Correlation& c) const { return spread ? targets * c.positions() : 0; }
 
     void lay_out(const Correlation& c, Carve& carve) {
@@ -97,21 +108,21 @@ static void tabulate_terms(const Correlation& c, const CorrelationPlan& plan) {
     for (int64_t kh = 0; kh < rows.kernel; ++kh)
         for (int64_t kw = 0; kw < cols.kernel; ++kw) {
             if (!rows.reaches(kh) || !cols.reaches(kw)) continue;
+            const int64_t at = plan.flat ? plan.by_tap.at(kh, kw) : c.planes.at(rows.shift(kh), cols.shift(kw));
             plan.tap[n] = kh * cols.kernel + kw;
-            for (int64_t s = 0; s < plan.sources; ++s)
-                plan.off[s * c.taps() + n] = s * c.planes.size() + c.planes.at(rows.shift(kh), cols.shift(kw));
+            for (int64_t s = 0; s < plan.sources; ++s) plan.off[s * c.taps() + n] = s * plan.channel_size(c) + at;
             ++n;
         }
 }
 
 static void tabulate_words(const Correlation& c, const CorrelationPlan& plan) {
     const Axis &rows = c.planes.rows, &cols = c.planes.cols;
-    const int64_t target_row = plan.spread ? cols.count : c.target_row;
+    const int64_t run = plan.run(c), runs = plan.flat ? 1 : rows.count, target_row = plan.spread ? cols.count : c.target_row;
     Word* word = plan.word;
-    for (int64_t r = 0; r < rows.count; ++r)
-        for (int64_t q = 0; q < cols.count; q += W) {
-            const int64_t at = plan.overlap ? least(q, cols.count - W) : q;
-            *word++ = Word{r * rows.step * c.planes.pitch + at, r * target_row + at, least(W, cols.count - at)};
+    for (int64_t r = 0; r < runs; ++r)
+        for (int64_t q = 0; q < run; q += W) {
+            const int64_t at = plan.overlap ? least(q, run - W) : q;
+            *word++ = Word{r * rows.step * c.planes.pitch + at, r * target_row + at, least(W, run - at)};
         }
 }
 
@@ -171,14 +182,14 @@ static void correlate_image(const Correlation& c, const CorrelationPlan& plan, i
     float* target = c.target + image * c.target_channels * c.target_plane;
     each_group(c, [&](const ChannelGroup& g) {
         for (int64_t s = 0; s < g.sources; ++s)
-            c.planes.fill(source + id_of(c.sources, g.source + s) * source_plane, planes + s * c.planes.size());
+            plan.fill(c, source + id_of(c.sources, g.source + s) * source_plane, planes + s * plan.channel_size(c));
         correlate_group(c, plan, g, planes, plan.spread ? apart : target, plan.row + (plan.spread ? 0 : g.target));
         if (plan.spread) spread_group(c, g, apart, target);
     });
 }
 
 static efl_status correlate_rows(const Correlation& c) {
-    CorrelationPlan plan(c);
+    CorrelationPlan plan(c, true);
     if (!place([&](Carve& carve) { plan.lay_out(c, carve); })) return EFL_NO_MEMORY;
     tabulate_terms(c, plan);
     tabulate_words(c, plan);

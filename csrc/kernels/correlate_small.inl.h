@@ -20,7 +20,7 @@ struct SmallPlan {
     float *planes, *tile, *results;
 
     explicit SmallPlan(const Correlation& c)
-        : plan(c), images(c.batch, (c.batch + plan.blocks - 1) / plan.blocks), positions(images.size(0) * c.positions()) {
+        : plan(c, false), images(c.batch, (c.batch + plan.blocks - 1) / plan.blocks), positions(images.size(0) * c.positions()) {
         plan.blocks = 0;  // its planes hold one image; here a block keeps all of its images
     }
 

@@ -12,6 +12,13 @@ struct Axis {
     int64_t shift(int64_t k) const { return (base + k * slope) / divisor; }
     int64_t extent() const { return (count - 1) * step + last - origin + 1; }
 
+    // How many taps before k reach the source.
+    int64_t reached(int64_t k) const {
+        int64_t count = 0;
+        while (k-- > 0) count += reaches(k);
+        return count;
+    }
+
     void find_taps() {
         for (int64_t k = 0; k < kernel; ++k) {
             if (!reaches(k)) continue;
@@ -123,24 +130,34 @@ struct TapPlanes {
     int64_t copies, height;
 
     explicit TapPlanes(const Planes& planes)
-        : rows(planes.rows), cols(planes.cols), copies(rows.step == 1 ? 1 : rows.kernel),
+        : rows(planes.rows), cols(planes.cols), copies(rows.step == 1 ? 1 : rows.taps),
           height(rows.step == 1 ? rows.extent() : rows.count) {}
 
     int64_t plane() const { return height * cols.count; }
-    int64_t size() const { return copies * cols.kernel * plane(); }
+    int64_t size() const { return copies * cols.taps * plane(); }
     int64_t at(int64_t kh, int64_t kw) const {
-        return rows.step == 1 ? kw * plane() + (rows.shift(kh) - rows.origin) * cols.count : (kh * cols.kernel + kw) * plane();
+        if (rows.step == 1) return cols.reached(kw) * plane() + (rows.shift(kh) - rows.origin) * cols.count;
+        return (rows.reached(kh) * cols.taps + cols.reached(kw)) * plane();
     }
 
     // As Planes::fill.
     void fill(const float* from, float* to) const {
-        for (int64_t i = 0; i < copies * cols.kernel; ++i, to += plane()) {
-            const int64_t down = rows.step == 1 ? rows.origin : rows.shift(i / cols.kernel), along = cols.shift(i % cols.kernel);
-            const Inside row(rows.source, height, rows.step, down), col(cols.source, cols.count, cols.step, along);
-            if (col.first >= col.end) continue;
-            const int64_t cell = along + col.first * cols.step;
-            copy_cells(to + row.first * cols.count + col.first, cols.count, from + (row.first * rows.step + down) * cols.source + cell,
-                       rows.step * cols.source, row.end - row.first, col.end - col.first, cols.step, cell > 0);
+        if (rows.step == 1) return fill_row(rows.origin, from, to);
+        for (int64_t kh = 0; kh < rows.kernel; ++kh)
+            if (rows.reaches(kh)) fill_row(rows.shift(kh), from, to + rows.reached(kh) * cols.taps * plane());
+    }
+
+    // The planes of all taps along a row; `down` is the source row that the first row of positions meets.
+    void fill_row(int64_t down, const float* from, float* to) const {
+        const Inside row(rows.source, height, rows.step, down);
+        for (int64_t kw = 0; kw < cols.kernel; ++kw) {
+            if (!cols.reaches(kw)) continue;
+            const Inside col(cols.source, cols.count, cols.step, cols.shift(kw));
+            const int64_t cell = cols.shift(kw) + col.first * cols.step;
+            if (col.first < col.end)
+                copy_cells(to + row.first * cols.count + col.first, cols.count, from + (row.first * rows.step + down) * cols.source + cell,
+                           rows.step * cols.source, row.end - row.first, col.end - col.first, cols.step, cell > 0);
+            to += plane();
         }
     }
 };
