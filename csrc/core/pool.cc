@@ -143,7 +143,8 @@ private:
     }
 
     void work(unsigned seen) {
-        in_task = true;
+        in_task = true;  // the first use: allocates the thread's variables
+        ready_.fetch_add(1);
         const auto news = [this, &seen] { return generation_.load() != seen; };
         for (;;) {
             if (!spin_until(news)) {
@@ -158,14 +159,17 @@ private:
         }
     }
 
+    // Waits until the workers run, so that what a starting thread allocates is not put down to a later job.
     void start() {
         if (!workers_.empty()) return;
         const unsigned now = generation_.load();
+        ready_.store(0);
         try {
             for (int i = 1; i < threads(); ++i) workers_.emplace_back([this, now] { work(now); });
         } catch (...) {
             // Fewer threads than asked for, or none: the job still runs, on those there are.
         }
+        while (ready_.load() < int(workers_.size())) std::this_thread::yield();
     }
 
     void stop() {
@@ -187,6 +191,7 @@ private:
     std::atomic<int64_t> next_{0};
     std::atomic<bool> open_{false};
     std::atomic<int> inside_{0};
+    std::atomic<int> ready_{0};  // workers that have begun to run
 
     std::mutex mutex_;  // guards the two conditions below
     std::condition_variable wake_, left_;

@@ -1,4 +1,4 @@
-// Two grow-only blocks per thread, freed when the thread ends; the total is what efl_scratch_bytes reports.
+// A grow-only block per thread, freed when the thread ends; the total is what efl_scratch_bytes reports.
 #include "scratch.h"
 
 #include <atomic>
@@ -43,20 +43,17 @@ struct Block {
     }
 };
 
-thread_local Block own, shared;
+thread_local Block own;
 thread_local bool counting = false;
 thread_local int64_t counted = 0;
 
-void* give(Block& block, int64_t bytes) {
-    if (!counting) return block.at_least(bytes);
+}  // namespace
+
+void* scratch(int64_t bytes) {
+    if (!counting) return own.at_least(bytes);
     if (whole_pages(bytes) > counted) counted = whole_pages(bytes);
     return nullptr;
 }
-
-}  // namespace
-
-void* scratch(int64_t bytes) { return give(own, bytes); }
-void* shared_scratch(int64_t bytes) { return give(shared, bytes); }
 
 }  // namespace efl
 

@@ -6,10 +6,8 @@
 namespace efl {
 
 // At least `bytes` bytes, 64-byte aligned, of the calling thread's block; nullptr if memory is out. A later call on the same
-// thread may move the block, so ask once per task for all that the task needs. Content is undefined.
+// thread may move the block, so ask once per kernel for all that it and the tasks of its parallel loops need. Content is
+// undefined.
 void* scratch(int64_t bytes);
-
-// A second block of the calling thread, for data prepared by the caller and read by all tasks of its parallel loop.
-void* shared_scratch(int64_t bytes);
 
 }  // namespace efl

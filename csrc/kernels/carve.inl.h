@@ -13,12 +13,12 @@ struct Carve {
     }
 };
 
-// Calls layout(carve) to count, takes that much of the caller's shared scratch, calls it again to place. False: no memory.
+// Calls layout(carve) to count, takes that much of the caller's scratch, calls it again to place. False: no memory.
 template <class Layout>
 static bool place(Layout&& layout) {
     Carve count{0};
     layout(count);
-    Carve real{reinterpret_cast<uintptr_t>(shared_scratch(count.used))};
+    Carve real{reinterpret_cast<uintptr_t>(scratch(count.used))};
     if (!real.base) return false;
     layout(real);
     return true;

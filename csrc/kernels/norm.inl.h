@@ -146,7 +146,7 @@ static efl_status groupnorm_pull(const float* weight, const float* bias, const f
                                  int64_t channels, int64_t inner, int64_t groups, efl_index groups_needed, efl_index outs,
                                  float* dweight, float* dbias, Sum&& sum, Write&& pull) {
     const int64_t size = channels / groups, needed = count_of(groups_needed, groups);
-    NormSums* sums = static_cast<NormSums*>(shared_scratch(batch * channels * int64_t(sizeof(NormSums))));
+    NormSums* sums = static_cast<NormSums*>(scratch(batch * channels * int64_t(sizeof(NormSums))));
     if (!sums) return EFL_NO_MEMORY;
     split(batch * needed, size * inner, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
