@@ -93,6 +93,14 @@ GEOMETRIES = list(
             Geometry(4, 70, 34, (12, 12)),
             Geometry(2, 70, 34, (20, 20)),
             Geometry(2, 260, 259, (6, 7)),
+            *(Geometry(9, 24, 20, size) for size in ((9, 21), (31, 15), (5, 14))),
+            Geometry(3, 1, 20, (28, 28)),
+            Geometry(2, 1, 50, (32, 32), (2, 2), (2, 2), (2, 2)),
+            Geometry(2, 50, 12, (9, 9), (2, 2), (2, 2), (2, 2)),
+            *(Geometry(2, ins, 50, (width, width), (5, 5), padding=(0, 0)) for ins, width in ((6, 14), (20, 12))),
+            Geometry(2, 3, 40, (11, 10), (3, 2), (2, 1)),
+            Geometry(2, 3, 40, (10, 12), (2, 3), (1, 2), dilation=(2, 1)),
+            Geometry(2, 70, 66, (9, 9), (1, 1), (2, 2), (0, 0)),
         ]
     )
 )
