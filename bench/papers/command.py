@@ -17,6 +17,7 @@ from bench.papers.record import record, write
 from bench.papers.runs import metrics
 from bench.papers.show import draw, print_table
 from bench.papers.table import Table
+from edgefl import doctor
 from edgefl.errors import EdgeflError
 
 PAPERS = {"fedumf": fedumf.tables, "pflego": pflego.tables}  # by name: the tables of a paper, quick or whole
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = options.results or (folder if options.quick else RESULTS)
     try:
         for name in options.tables or tables:
-            found = _carry_out(tables[name], folder, options.data_dir, results)
+            found = _carry_out(tables[name], folder, options.data_dir, results, options.workers)
             print(json.dumps(found), flush=True) if options.json else print_table(found)
     except EdgeflError as error:
         _say(str(error))
@@ -47,9 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _carry_out(table: Table, folder: Path, data_dir: Path | None, results: Path) -> dict[str, Any]:
+def _carry_out(table: Table, folder: Path, data_dir: Path | None, results: Path, workers: int) -> dict[str, Any]:
     """Runs what is not done yet of a table; its record, which is written and drawn as well."""
-    found = record(table, {run.name: metrics(run, folder, data_dir) for run in table.runs()})
+    found = record(table, {run.name: metrics(run, folder, data_dir, workers) for run in table.runs()})
     path = write(found, results)
     try:
         draw(found, path.with_suffix(".svg"))
@@ -66,6 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dir", type=Path, default=RUNS, help="of the runs; default: %(default)s")
     parser.add_argument("--data-dir", type=Path, help="where the data sets' files lie")
     parser.add_argument("--results", type=Path, help=f"of JSON and pictures; default: {RESULTS.name} beside the tables")
+    workers = "clients trained at the same time; default: the number of processors"
+    parser.add_argument("--workers", type=int, default=doctor.processors(), help=workers)
     parser.add_argument("--json", action="store_true", help="print a line of JSON per table")
     return parser
 

@@ -10,8 +10,10 @@ from edgefl.runs import Journal, open_run, read_metrics
 from edgefl.simulate import simulate
 
 
-def metrics(run: Run, folder: Path, data_dir: Path | None) -> Lines:
+def metrics(run: Run, folder: Path, data_dir: Path | None, workers: int = 1) -> Lines:
     """The metrics of a run whose directory is `folder`/NAME, after as many of its rounds as are still due.
+
+    workers  clients trained at the same time; no result depends on it
 
     Raises  RunError if the directory holds a run with other settings, DataError if the data cannot be had.
     """
@@ -22,7 +24,7 @@ def metrics(run: Run, folder: Path, data_dir: Path | None) -> Lines:
         if not journal.committed.done:
             _say(f"{run.name}: round {max(journal.committed.round, 0)} of {run.experiment.rounds}")
             federation = run.federation(run.experiment, data_dir)
-            simulate(run.experiment.algorithms()[method], federation, run.experiment.settings(1), journal)
+            simulate(run.experiment.algorithms()[method], federation, run.experiment.settings(workers), journal)
         return list(read_metrics(journal.path))
     finally:
         journal.close()
