@@ -55,8 +55,10 @@ struct WeightPlan {
     bool flat;                         // x lies in planes for every tap
     bool direct;                       // dy has no gaps: read it in place
     int64_t *off, *term;
+    CellBlock* block;
     float *planes, *dy, *partial;
     vf* sums;
+    CellCopies cells;  // of a channel of x into its planes
 
     explicit WeightPlan(const WeightGradient& w) : ins(w.ins_per_group()), taps(w.planes) {
         each_weight_group(w, [&](const WeightGroup& g) {
@@ -81,7 +83,6 @@ struct WeightPlan {
     int64_t planes_size(const WeightGradient& w) const { return ins * channel_size(w) + W; }
     int64_t dy_size() const { return direct ? 0 : outs * words * W; }
 
-    void fill(const WeightGradient& w, const float* x, float* to) const { flat ? taps.fill(x, to) : w.planes.fill(x, to); }
     // Where the cells of a tap start in a channel.
     int64_t at(const WeightGradient& w, int64_t kh, int64_t kw) const {
         return flat ? taps.at(kh, kw) : w.planes.at(w.planes.rows.shift(kh), w.planes.cols.shift(kw));
@@ -90,6 +91,7 @@ struct WeightPlan {
     void lay_out(const WeightGradient& w, Carve& carve) {
         off = carve.take<int64_t>(words);
         term = carve.take<int64_t>(ins * w.taps());
+        block = carve.take<CellBlock>(flat ? taps.count() : w.planes.phases);
         planes = carve.take<float>(chunks * planes_size(w));
         dy = carve.take<float>(chunks * dy_size());
         partial = carve.take<float>(chunks * total);
@@ -97,7 +99,8 @@ struct WeightPlan {
     }
 };
 
-static void tabulate(const WeightGradient& w, const WeightPlan& plan) {
+static void tabulate(const WeightGradient& w, WeightPlan& plan) {
+    plan.cells = plan.flat ? plan.taps.copies(plan.block) : w.planes.copies(plan.block);
     const int64_t words_per_row = plan.flat || plan.row % W ? 0 : plan.row / W;
     for (int64_t n = 0; n < plan.words; ++n)
         plan.off[n] = words_per_row ? n / words_per_row * w.conv.stride_h * w.planes.pitch + n % words_per_row * W : n * W;
@@ -162,7 +165,7 @@ static efl_status weight_gradient_over_pixels(const WeightGradient& w) {
         for (int64_t n = 0; n < chunks.size(c); ++n) {
             const int64_t image = chunks.first(c) + n;
             each_weight_group(w, [&](const WeightGroup& g) {
-                for (int64_t i = 0; i < g.ins; ++i) plan.fill(w, w.x_plane(image, g.in + i), planes + i * plan.channel_size(w));
+                for (int64_t i = 0; i < g.ins; ++i) plan.cells.fill(w.x_plane(image, g.in + i), planes + i * plan.channel_size(w));
                 add_image(w, plan, g, image, n == 0, planes, plan.dy + c * plan.dy_size(), plan.sums + c * plan.total + g.sums);
             });
         }

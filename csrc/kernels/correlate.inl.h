@@ -63,7 +63,9 @@ struct CorrelationPlan {
     bool overlap;  // the last word of a row starts early and repeats lanes, so that no word is partial
     int64_t *off, *tap, *row;
     Word* word;
+    CellBlock* block;
     float *start, *packed, *planes, *apart;
+    CellCopies cells;  // of a channel into its planes
 
     CorrelationPlan(const Correlation& c, bool may_be_flat) : by_tap(c.planes) {
         each_group(c, [&](const ChannelGroup& g) {
@@ -84,7 +86,6 @@ struct CorrelationPlan {
     // Positions side by side.
     int64_t run(const Correlation& c) const { return flat ? c.positions() : c.planes.cols.count; }
     int64_t channel_size(const Correlation& c) const { return flat ? by_tap.size() : c.planes.size(); }
-    void fill(const Correlation& c, const float* from, float* to) const { flat ? by_tap.fill(from, to) : c.planes.fill(from, to); }
 
     int64_t rows(const Correlation& c) const { return spread ? targets : count_of(c.targets, c.target_channels); }
     int64_t planes_size(const Correlation& c) const { return sources * channel_size(c) + W; }
@@ -95,6 +96,7 @@ struct CorrelationPlan {
         tap = carve.take<int64_t>(c.taps());
         row = carve.take<int64_t>(rows(c));
         word = carve.take<Word>(words);
+        block = carve.take<CellBlock>(flat ? by_tap.count() : c.planes.phases);
         start = carve.take<float>(count_of(c.targets, c.target_channels));
         packed = carve.take<float>(weights);
         planes = carve.take<float>(blocks * planes_size(c));
@@ -102,7 +104,9 @@ struct CorrelationPlan {
     }
 };
 
-static void tabulate_terms(const Correlation& c, const CorrelationPlan& plan) {
+// What all images share of the geometry.
+static void tabulate_terms(const Correlation& c, CorrelationPlan& plan) {
+    plan.cells = plan.flat ? plan.by_tap.copies(plan.block) : c.planes.copies(plan.block);
     const Axis &rows = c.planes.rows, &cols = c.planes.cols;
     int64_t n = 0;
     for (int64_t kh = 0; kh < rows.kernel; ++kh)
@@ -182,7 +186,7 @@ static void correlate_image(const Correlation& c, const CorrelationPlan& plan, i
     float* target = c.target + image * c.target_channels * c.target_plane;
     each_group(c, [&](const ChannelGroup& g) {
         for (int64_t s = 0; s < g.sources; ++s)
-            plan.fill(c, source + id_of(c.sources, g.source + s) * source_plane, planes + s * plan.channel_size(c));
+            plan.cells.fill(source + id_of(c.sources, g.source + s) * source_plane, planes + s * plan.channel_size(c));
         correlate_group(c, plan, g, planes, plan.spread ? apart : target, plan.row + (plan.spread ? 0 : g.target));
         if (plan.spread) spread_group(c, g, apart, target);
     });

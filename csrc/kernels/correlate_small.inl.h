@@ -96,8 +96,8 @@ static efl_status correlate_small(const Correlation& c) {
         const int64_t first = small.images.first(block), count = small.images.size(block);
         float *planes = small.planes + block * small.planes_size(c), *results = small.results + block * small.plan.targets * small.positions;
         for (int64_t i = 0; i < count * sources; ++i)
-            c.planes.fill(c.source + ((first + i / sources) * c.source_channels + id_of(c.sources, i % sources)) * source_plane,
-                          planes + i * c.planes.size());
+            small.plan.cells.fill(c.source + ((first + i / sources) * c.source_channels + id_of(c.sources, i % sources)) * source_plane,
+                                  planes + i * c.planes.size());
         correlate_positions(c, small, planes, count * c.positions(), small.tile + block * MAX_TERMS * TILE_POSITIONS, results);
         write_images(c, small, first, count, results);
     });

@@ -74,22 +74,48 @@ static void copy_rows(float* to, int64_t to_pitch, const float* from, int64_t fr
     else copy_row_words<1>(to, to_pitch, from, from_pitch, rows, n);
 }
 
-// to[r, j] = from[r, j * step] for r < rows and j < n; from_pitch floats from row to row. from[-1] is there or not.
-static void copy_cells(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows, int64_t n, int64_t step,
-                       bool has_previous) {
-    if (step == 1) return copy_rows(to, to_pitch, from, from_pitch, rows, n);
-    for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch) {
-        if (step == 2) copy_alternate(to, from, n, has_previous);
-        else for (int64_t j = 0; j < n; ++j) to[j] = from[j * step];
-    }
-}
-
 // The i < count whose cells i * step + shift lie inside the source: [first, end).
 struct Inside {
     int64_t first, end;
     Inside(int64_t source, int64_t count, int64_t step, int64_t shift)
         : first(shift < 0 ? (-shift + step - 1) / step : 0),
           end(least(count, shift < source ? (source - shift + step - 1) / step : 0)) {}
+};
+
+// A rectangle of a channel's cells, and where it goes. previous: whether there is a cell before the first.
+struct CellBlock {
+    int64_t to, from, rows, cols;
+    bool previous;
+
+    CellBlock() = default;
+    // Positions `row` by `col` of a plane of `pitch` whose first cell is (down, along) of a source of `width`.
+    CellBlock(int64_t pitch, const Inside& row, const Inside& col, int64_t row_step, int64_t col_step, int64_t down, int64_t along,
+              int64_t width)
+        : to(row.first * pitch + col.first), from((row.first * row_step + down) * width + col.first * col_step + along),
+          rows(col.first < col.end && row.first < row.end ? row.end - row.first : 0), cols(col.end - col.first),
+          previous(col.first * col_step + along > 0) {}
+};
+
+// How a channel is copied into its planes, worked out once for all channels and images.
+struct CellCopies {
+    int64_t count, to_pitch, from_pitch, step;  // step: cells from one column to the next
+    const CellBlock* blocks;
+
+    // Into planes whose padding is already zero.
+    void fill(const float* from, float* to) const {
+        for (int64_t i = 0; i < count; ++i) {
+            const CellBlock block = blocks[i];
+            if (step == 1) copy_rows(to + block.to, to_pitch, from + block.from, from_pitch, block.rows, block.cols);
+            else skip_cells(block, step, to_pitch, from_pitch, from + block.from, to + block.to);
+        }
+    }
+
+    static void skip_cells(CellBlock block, int64_t step, int64_t to_pitch, int64_t from_pitch, const float* from, float* to) {
+        for (int64_t r = 0; r < block.rows; ++r, from += from_pitch, to += to_pitch) {
+            if (step == 2) copy_alternate(to, from, block.cols, block.previous);
+            else for (int64_t j = 0; j < block.cols; ++j) to[j] = from[j * step];
+        }
+    }
 };
 
 // Planes of one image: [channel][column phase][row][pitch]. With step 1 there is one phase; otherwise the columns are dealt
@@ -108,18 +134,15 @@ struct Planes {
         return (col % cols.step * height + row_shift - rows.origin) * pitch + col / cols.step;
     }
 
-    // Copies one source plane into `to`, whose padding is already zero.
-    void fill(const float* from, float* to) const {
+    // `room` for as many blocks as there are phases.
+    CellCopies copies(CellBlock* room) const {
         const Inside row(rows.source, height, 1, rows.origin);
         for (int64_t phase = 0; phase < phases; ++phase) {
-            const int64_t start = cols.origin + phase;
-            const Inside col(cols.source, pitch, cols.step, start);
-            if (col.first >= col.end) continue;
-            const int64_t cell = start + col.first * cols.step;
-            copy_cells(to + (phase * height + row.first) * pitch + col.first, pitch,
-                       from + (rows.origin + row.first) * cols.source + cell, cols.source, row.end - row.first, col.end - col.first,
-                       cols.step, cell > 0);
+            const int64_t along = cols.origin + phase;
+            room[phase] = CellBlock(pitch, row, Inside(cols.source, pitch, cols.step, along), 1, cols.step, rows.origin, along, cols.source);
+            room[phase].to += phase * height * pitch;
         }
+        return CellCopies{phases, pitch, cols.source, cols.step, room};
     }
 };
 
@@ -127,37 +150,32 @@ struct Planes {
 // a plane for every tap along a row; taps down a column share it, a row apart, unless the stride skips rows.
 struct TapPlanes {
     Axis rows, cols;
-    int64_t copies, height;
+    int64_t down, height;  // planes down a column
 
     explicit TapPlanes(const Planes& planes)
-        : rows(planes.rows), cols(planes.cols), copies(rows.step == 1 ? 1 : rows.taps),
+        : rows(planes.rows), cols(planes.cols), down(rows.step == 1 ? 1 : rows.taps),
           height(rows.step == 1 ? rows.extent() : rows.count) {}
 
+    int64_t count() const { return down * cols.taps; }
     int64_t plane() const { return height * cols.count; }
-    int64_t size() const { return copies * cols.taps * plane(); }
+    int64_t size() const { return count() * plane(); }
     int64_t at(int64_t kh, int64_t kw) const {
         if (rows.step == 1) return cols.reached(kw) * plane() + (rows.shift(kh) - rows.origin) * cols.count;
         return (rows.reached(kh) * cols.taps + cols.reached(kw)) * plane();
     }
 
-    // As Planes::fill.
-    void fill(const float* from, float* to) const {
-        if (rows.step == 1) return fill_row(rows.origin, from, to);
-        for (int64_t kh = 0; kh < rows.kernel; ++kh)
-            if (rows.reaches(kh)) fill_row(rows.shift(kh), from, to + rows.reached(kh) * cols.taps * plane());
-    }
-
-    // The planes of all taps along a row; `down` is the source row that the first row of positions meets.
-    void fill_row(int64_t down, const float* from, float* to) const {
-        const Inside row(rows.source, height, rows.step, down);
-        for (int64_t kw = 0; kw < cols.kernel; ++kw) {
-            if (!cols.reaches(kw)) continue;
-            const Inside col(cols.source, cols.count, cols.step, cols.shift(kw));
-            const int64_t cell = cols.shift(kw) + col.first * cols.step;
-            if (col.first < col.end)
-                copy_cells(to + row.first * cols.count + col.first, cols.count, from + (row.first * rows.step + down) * cols.source + cell,
-                           rows.step * cols.source, row.end - row.first, col.end - col.first, cols.step, cell > 0);
-            to += plane();
-        }
+    // `room` for count() blocks.
+    CellCopies copies(CellBlock* room) const {
+        CellBlock* block = room;
+        for (int64_t kh = 0; kh < (rows.step == 1 ? 1 : rows.kernel); ++kh)
+            for (int64_t kw = 0; kw < cols.kernel; ++kw) {
+                if ((rows.step > 1 && !rows.reaches(kh)) || !cols.reaches(kw)) continue;
+                const int64_t top = rows.step == 1 ? rows.origin : rows.shift(kh), along = cols.shift(kw);
+                *block = CellBlock(cols.count, Inside(rows.source, height, rows.step, top), Inside(cols.source, cols.count, cols.step, along),
+                                   rows.step, cols.step, top, along, cols.source);
+                block->to += (block - room) * plane();
+                ++block;
+            }
+        return CellCopies{count(), cols.count, rows.step * cols.source, cols.step, room};
     }
 };

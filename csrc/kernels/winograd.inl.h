@@ -105,9 +105,11 @@ static void fill_tiles(const Winograd& w, int64_t first, int64_t last, int64_t c
     w.tiling.each_strip(chunk, [&](const Strip& strip) {
         const Planes planes(forward_axis(rows.source, 2 * strip.rows, 3, 1, -rows.origin - 2 * strip.first, 1), plane_cols);
         const float* source = c.source + strip.image * c.source_channels * source_plane;
+        CellBlock block;
+        const CellCopies cells = planes.copies(&block);
         zero_floats(plane, planes.size());
         for (int64_t s = first; s < last; ++s) {
-            planes.fill(source + id_of(c.sources, s) * source_plane, plane);
+            cells.fill(source + id_of(c.sources, s) * source_plane, plane);
             transform_plane(plane, planes.pitch, strip.rows, width, tiles + s * w.pitch, w.tiles_step());
         }
         tiles += strip.rows * width;
