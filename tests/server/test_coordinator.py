@@ -1,123 +1,32 @@
-"""The coordinator as tables: events in, actions out, with a method whose state is a sum that a reader can check."""
+"""The coordinator as tables, events in and actions out: enrolment, connections, replies, quorum and deadline."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
 
 import pytest
+from played import RULES, asks, begun, coordinator, play, saved, train, trained
 
 from edgefl.algorithms import FedSPU
-from edgefl.algorithms.base import Algorithm, Local, Plan, Reply, State, Tally, Task
-from edgefl.errors import RunError
-from edgefl.graph import Graph, Node, Params
-from edgefl.ops import Linear
-from edgefl.rng import INIT, stream
-from edgefl.server.coordinator import LATE, Coordinator
+from edgefl.server.coordinator import LATE
 from edgefl.server.events import (
-    Action,
     Admit,
     Close,
     Closed,
-    Done,
     Enrolment,
     Joined,
     Judged,
     Left,
     Opened,
     Received,
-    Record,
     Save,
     Saved,
-    Scored,
     Send,
     Tick,
     WakeAt,
 )
-from edgefl.server.progress import Progress, Ruling
-from edgefl.server.rules import Rules
-from edgefl.spec import ModelSpec
-from edgefl.wire.messages import Evaluate, Evaluated, Finished, Scores, Train, Trained, Verdict
-
-GRAPH = Graph((2,), (Node("fc1", Linear(2, 4), ("input",)), Node("fc2", Linear(4, 2), ("fc1",))))
-INITIAL = GRAPH.init(stream(1, INIT))
-
-
-class Sum(Algorithm):
-    """Asks clients 0 and 1 (and 2, if it is `wide`) in every round, and adds up their examples. Nothing is sent."""
-
-    name: ClassVar[str] = "sum"
-    keeps_model: ClassVar[bool] = True
-
-    def __init__(self, clients: int = 2) -> None:
-        self.clients = clients
-
-    def start(self, task: Task, initial: Params) -> State:
-        return State({}, {"total": 0})
-
-    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
-        return [Plan("train", round, client) for client in range(self.clients)]
-
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
-        tally.reported.append(reply.examples)
-
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
-        return State({}, {"total": state.values["total"] + sum(tally.reported)})
-
-    def train(self, local: Local, plan: Plan) -> Reply:
-        raise AssertionError("a coordinator trains nothing")
-
-
-RULES = Rules(rounds=2, eval_every=2, wait_for=2)
-
-
-def coordinator(
-    rules: Rules = RULES, method: Algorithm | None = None, clients: int = 3, progress: Progress | None = None
-) -> Coordinator:
-    task = Task(ModelSpec.of(GRAPH), clients, seed=1)
-    return Coordinator(task, method or Sum(), rules, INITIAL, progress or Progress())
-
-
-def train(round: int, deadline_s: float | None = None) -> Train:
-    return Train(round, b"", {}, {}, deadline_s, True)
-
-
-def trained(round: int, examples: int = 5, loss: float = 0.5) -> Trained:
-    return Trained(round, {}, b"", examples, 1, "on", {"loss": loss}, 0.25)
-
-
-def scores(round: int, correct: int = 1) -> Evaluated:
-    return Evaluated(round, Scores(2.0, correct, 4), None)
-
-
-def asks(link: int, message: Any) -> Send:
-    return Send(link, message)
-
-
-def play(under_test: Coordinator, *events: Any, now: float = 0.0) -> list[Action]:
-    """The actions of all events; every record is durable at once, in order."""
-    done: list[Action] = []
-    for event in events:
-        todo = under_test.handle(event, now)
-        while todo:
-            action = todo.pop(0)
-            done.append(action)
-            if isinstance(action, Save):
-                todo += under_test.handle(Saved(action.record), now)
-    return done
-
-
-def saved(actions: list[Action]) -> list[Record]:
-    return [action.record for action in actions if isinstance(action, Save)]
-
-
-def begun(rules: Rules = RULES, method: Algorithm | None = None) -> Coordinator:
-    """Round 1 is open; clients 0 and 1 are connected on links 10 and 11."""
-    under_test = coordinator(rules, method)
-    assert under_test.start(0.0) == []
-    play(under_test, Joined(10, 0, 1.0, 0), Joined(11, 1, 1.0, 0))
-    return under_test
-
+from edgefl.server.progress import Progress
+from edgefl.wire.messages import Train, Verdict
 
 # Enrolment.
 
@@ -358,146 +267,3 @@ def test_a_deadline_closes_the_round_with_whoever_has_replied() -> None:
 
 def test_a_tick_without_a_deadline_does_nothing() -> None:
     assert play(begun(), Tick(), now=1e9) == []
-
-
-# Evaluation and the end.
-
-
-def evaluating(rules: Rules = RULES) -> Coordinator:
-    """Both rounds are over; clients 0 and 1 have been asked for their scores."""
-    under_test = begun(rules)
-    for round in (1, 2):
-        play(under_test, Received(10, trained(round)), Received(11, trained(round)))
-    assert under_test.phase == "scoring"
-    return under_test
-
-
-def test_the_last_round_is_evaluated_by_every_enrolled_client() -> None:
-    under_test = begun()
-    play(under_test, Joined(12, 2, 1.0, 0), Received(10, trained(1)), Received(11, trained(1)))
-    actions = play(under_test, Received(10, trained(2)), Received(11, trained(2)))
-    assert actions[-3:] == [asks(link, Evaluate(2, True, {})) for link in (10, 11, 12)]
-
-
-def test_the_run_ends_when_all_have_answered() -> None:
-    under_test = evaluating()
-    assert play(under_test, Received(10, scores(2, correct=1))) == []
-    summary = {
-        "accuracy": 0.5,
-        "accuracy_weighted": 0.5,
-        "loss": 0.5,
-        "correct": [1, 3, None],
-        "examples": [4, 4, None],
-        "loss_sum": [2.0, 2.0, None],
-    }
-    end = Finished("the run ended after round 2")
-    assert play(under_test, Received(11, scores(2, correct=3))) == [
-        Save(Scored(2, {"personal": summary})),
-        asks(10, end),
-        asks(11, end),
-        Done(),
-    ]
-    assert play(under_test, Joined(12, 2, 1.0, 0)) == [Save(Enrolment(2, 1.0)), Admit(12, 2), asks(12, end)]
-
-
-def test_scores_are_taken_once_and_only_of_this_round() -> None:
-    under_test = evaluating()
-    assert play(under_test, Received(10, scores(1)), Received(10, scores(2)), Received(10, scores(2))) == []
-    assert under_test.phase == "scoring"
-
-
-def test_a_client_that_joins_during_an_evaluation_takes_part() -> None:
-    under_test = evaluating()
-    assert play(under_test, Joined(12, 2, 1.0, 0))[1:] == [Admit(12, 2), asks(12, Evaluate(2, True, {}))]
-    play(under_test, Received(10, scores(2)), Received(11, scores(2)))
-    assert under_test.phase == "scoring"
-
-
-@pytest.mark.parametrize(
-    ("answer", "problem"),
-    [
-        (Evaluated(2, None, None), "lacks personal scores"),
-        (Evaluated(2, Scores(1.0, 1, 4), Scores(1.0, 1, 4)), "has global scores"),
-        (Evaluated(2, Scores(1.0, 5, 4), None), "says 5 of 4 personal; expected a part of at least 1"),
-        (Evaluated(2, Scores(1.0, 0, 0), None), "says 0 of 0 personal; expected a part of at least 1"),
-    ],
-)
-def test_scores_that_cannot_be_are_left_out(answer: Evaluated, problem: str) -> None:
-    under_test = evaluating()
-    assert play(under_test, Received(10, answer)) == [Close(10, f"evaluation of client 0 {problem}")]
-    (record,) = saved(play(under_test, Received(11, scores(2))))
-    assert isinstance(record, Scored)
-    assert record.bundle["personal"]["correct"] == [None, 1, None]
-
-
-def test_an_evaluation_ends_at_its_deadline() -> None:
-    under_test = evaluating(replace(RULES, evaluation_deadline_s=5.0))
-    play(under_test, Received(10, scores(2)), now=1.0)
-    actions = play(under_test, Tick(), now=5.0)
-    (record,) = saved(actions)
-    assert isinstance(record, Scored)
-    assert record.bundle["personal"]["correct"] == [1, None, None]
-    assert actions[-1] == Done()
-
-
-def test_an_evaluation_that_nobody_answered_is_empty() -> None:
-    under_test = evaluating(replace(RULES, evaluation_deadline_s=5.0))
-    assert saved(play(under_test, Tick(), now=5.0)) == [Scored(2, {})]
-
-
-def test_a_device_that_owes_a_reply_at_the_end_hears_the_verdict_first() -> None:
-    under_test = evaluating()
-    play(under_test, Joined(20, 0, 1.0, 2), Received(20, scores(2)))
-    ending = play(under_test, Received(11, scores(2)))
-    assert Done() in ending
-    assert not any(isinstance(action, Send) and action.link == 20 for action in ending)
-    assert play(under_test, Received(20, trained(2))) == [
-        asks(20, Verdict(2, "accepted", "")),
-        asks(20, Finished("the run ended after round 2")),
-    ]
-
-
-# Going on from what is durable. test_served.py does it at every record of whole runs.
-
-
-def test_a_restarted_round_asks_those_who_have_not_been_judged() -> None:
-    progress = Progress(
-        capacities={0: 1.0, 1: 1.0},
-        opened=(0, 1),
-        answers=(Judged(1, 0, "accepted", "", trained(1, examples=5)),),
-        rulings={(1, 0): Ruling("accepted", ""), (1, 1): None},
-    )
-    under_test = coordinator(progress=progress)
-    assert under_test.start(0.0) == []
-    assert play(under_test, Joined(30, 0, 1.0, 1)) == [Admit(30, 0)]
-    assert play(under_test, Received(30, trained(1))) == [asks(30, Verdict(1, "accepted", ""))]
-    assert play(under_test, Joined(31, 1, 1.0, 0)) == [Admit(31, 1), asks(31, train(1))]
-    records = saved(play(under_test, Received(31, trained(1, examples=7))))
-    assert isinstance(records[1], Closed)
-    assert records[1].state.values == {"total": 12}
-
-
-def test_a_round_that_was_complete_is_closed_at_the_start() -> None:
-    judged = tuple(Judged(1, client, "accepted", "", trained(1)) for client in (0, 1))
-    rulings = {(1, client): Ruling("accepted", "") for client in (0, 1)}
-    under_test = coordinator(progress=Progress({0: 1.0, 1: 1.0}, opened=(0, 1), answers=judged, rulings=rulings))
-    (save,) = under_test.start(0.0)
-    assert isinstance(save, Save)
-    assert isinstance(save.record, Closed)
-
-
-def test_an_evaluation_that_was_not_stored_is_repeated() -> None:
-    under_test = coordinator(progress=Progress({0: 1.0}, round=2, state=State({}, {"total": 9}), done=True))
-    assert under_test.start(0.0) == []
-    assert play(under_test, Joined(30, 0, 1.0, 0)) == [Admit(30, 0), asks(30, Evaluate(2, True, {}))]
-
-
-def test_a_run_that_is_over_says_so_at_once() -> None:
-    progress = Progress({0: 1.0}, round=2, state=State({}, {"total": 9}), done=True, scored=2)
-    assert coordinator(progress=progress).start(0.0) == [Done()]
-
-
-def test_a_round_begun_with_other_clients_is_an_error() -> None:
-    progress = Progress({0: 1.0, 1: 1.0}, opened=(0, 2), rulings={(1, 0): None, (1, 2): None})
-    with pytest.raises(RunError, match=r"round 1 was begun with clients \(0, 2\), not \(0, 1\)"):
-        coordinator(progress=progress).start(0.0)

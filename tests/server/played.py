@@ -1,0 +1,95 @@
+"""A coordinator to play events to, with a method whose state is a sum that a reader can check."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from edgefl.algorithms.base import Algorithm, Local, Plan, Reply, State, Tally, Task
+from edgefl.graph import Graph, Node, Params
+from edgefl.ops import Linear
+from edgefl.rng import INIT, stream
+from edgefl.server.coordinator import Coordinator
+from edgefl.server.events import Action, Joined, Record, Save, Saved, Send
+from edgefl.server.progress import Progress
+from edgefl.server.rules import Rules
+from edgefl.spec import ModelSpec
+from edgefl.wire.messages import Evaluated, Scores, Train, Trained
+
+GRAPH = Graph((2,), (Node("fc1", Linear(2, 4), ("input",)), Node("fc2", Linear(4, 2), ("fc1",))))
+INITIAL = GRAPH.init(stream(1, INIT))
+
+
+class Sum(Algorithm):
+    """Asks clients 0 and 1 (and 2, if it is `wide`) in every round, and adds up their examples. Nothing is sent."""
+
+    name: ClassVar[str] = "sum"
+    keeps_model: ClassVar[bool] = True
+
+    def __init__(self, clients: int = 2) -> None:
+        self.clients = clients
+
+    def start(self, task: Task, initial: Params) -> State:
+        return State({}, {"total": 0})
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        return [Plan("train", round, client) for client in range(self.clients)]
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        tally.reported.append(reply.examples)
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        return State({}, {"total": state.values["total"] + sum(tally.reported)})
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        raise AssertionError("a coordinator trains nothing")
+
+
+RULES = Rules(rounds=2, eval_every=2, wait_for=2)
+
+
+def coordinator(
+    rules: Rules = RULES, method: Algorithm | None = None, clients: int = 3, progress: Progress | None = None
+) -> Coordinator:
+    task = Task(ModelSpec.of(GRAPH), clients, seed=1)
+    return Coordinator(task, method or Sum(), rules, INITIAL, progress or Progress())
+
+
+def train(round: int, deadline_s: float | None = None) -> Train:
+    return Train(round, b"", {}, {}, deadline_s, True)
+
+
+def trained(round: int, examples: int = 5, loss: float = 0.5) -> Trained:
+    return Trained(round, {}, b"", examples, 1, "on", {"loss": loss}, 0.25)
+
+
+def scores(round: int, correct: int = 1) -> Evaluated:
+    return Evaluated(round, Scores(2.0, correct, 4), None)
+
+
+def asks(link: int, message: Any) -> Send:
+    return Send(link, message)
+
+
+def play(under_test: Coordinator, *events: Any, now: float = 0.0) -> list[Action]:
+    """The actions of all events; every record is durable at once, in order."""
+    done: list[Action] = []
+    for event in events:
+        todo = under_test.handle(event, now)
+        while todo:
+            action = todo.pop(0)
+            done.append(action)
+            if isinstance(action, Save):
+                todo += under_test.handle(Saved(action.record), now)
+    return done
+
+
+def saved(actions: list[Action]) -> list[Record]:
+    return [action.record for action in actions if isinstance(action, Save)]
+
+
+def begun(rules: Rules = RULES, method: Algorithm | None = None) -> Coordinator:
+    """Round 1 is open; clients 0 and 1 are connected on links 10 and 11."""
+    under_test = coordinator(rules, method)
+    assert under_test.start(0.0) == []
+    play(under_test, Joined(10, 0, 1.0, 0), Joined(11, 1, 1.0, 0))
+    return under_test

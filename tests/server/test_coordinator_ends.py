@@ -1,0 +1,171 @@
+"""The coordinator as tables, events in and actions out: evaluation, the end, and going on after a restart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from played import RULES, asks, begun, coordinator, play, saved, scores, train, trained
+
+from edgefl.algorithms.base import State
+from edgefl.errors import RunError
+from edgefl.server.coordinator import Coordinator
+from edgefl.server.events import (
+    Admit,
+    Close,
+    Closed,
+    Done,
+    Enrolment,
+    Joined,
+    Judged,
+    Received,
+    Save,
+    Scored,
+    Send,
+    Tick,
+)
+from edgefl.server.progress import Progress, Ruling
+from edgefl.server.rules import Rules
+from edgefl.wire.messages import Evaluate, Evaluated, Finished, Scores, Verdict
+
+# Evaluation and the end.
+
+
+def evaluating(rules: Rules = RULES) -> Coordinator:
+    """Both rounds are over; clients 0 and 1 have been asked for their scores."""
+    under_test = begun(rules)
+    for round in (1, 2):
+        play(under_test, Received(10, trained(round)), Received(11, trained(round)))
+    assert under_test.phase == "scoring"
+    return under_test
+
+
+def test_the_last_round_is_evaluated_by_every_enrolled_client() -> None:
+    under_test = begun()
+    play(under_test, Joined(12, 2, 1.0, 0), Received(10, trained(1)), Received(11, trained(1)))
+    actions = play(under_test, Received(10, trained(2)), Received(11, trained(2)))
+    assert actions[-3:] == [asks(link, Evaluate(2, True, {})) for link in (10, 11, 12)]
+
+
+def test_the_run_ends_when_all_have_answered() -> None:
+    under_test = evaluating()
+    assert play(under_test, Received(10, scores(2, correct=1))) == []
+    summary = {
+        "accuracy": 0.5,
+        "accuracy_weighted": 0.5,
+        "loss": 0.5,
+        "correct": [1, 3, None],
+        "examples": [4, 4, None],
+        "loss_sum": [2.0, 2.0, None],
+    }
+    end = Finished("the run ended after round 2")
+    assert play(under_test, Received(11, scores(2, correct=3))) == [
+        Save(Scored(2, {"personal": summary})),
+        asks(10, end),
+        asks(11, end),
+        Done(),
+    ]
+    assert play(under_test, Joined(12, 2, 1.0, 0)) == [Save(Enrolment(2, 1.0)), Admit(12, 2), asks(12, end)]
+
+
+def test_scores_are_taken_once_and_only_of_this_round() -> None:
+    under_test = evaluating()
+    assert play(under_test, Received(10, scores(1)), Received(10, scores(2)), Received(10, scores(2))) == []
+    assert under_test.phase == "scoring"
+
+
+def test_a_client_that_joins_during_an_evaluation_takes_part() -> None:
+    under_test = evaluating()
+    assert play(under_test, Joined(12, 2, 1.0, 0))[1:] == [Admit(12, 2), asks(12, Evaluate(2, True, {}))]
+    play(under_test, Received(10, scores(2)), Received(11, scores(2)))
+    assert under_test.phase == "scoring"
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (Evaluated(2, None, None), "lacks personal scores"),
+        (Evaluated(2, Scores(1.0, 1, 4), Scores(1.0, 1, 4)), "has global scores"),
+        (Evaluated(2, Scores(1.0, 5, 4), None), "says 5 of 4 personal; expected a part of at least 1"),
+        (Evaluated(2, Scores(1.0, 0, 0), None), "says 0 of 0 personal; expected a part of at least 1"),
+    ],
+)
+def test_scores_that_cannot_be_are_left_out(answer: Evaluated, problem: str) -> None:
+    under_test = evaluating()
+    assert play(under_test, Received(10, answer)) == [Close(10, f"evaluation of client 0 {problem}")]
+    (record,) = saved(play(under_test, Received(11, scores(2))))
+    assert isinstance(record, Scored)
+    assert record.bundle["personal"]["correct"] == [None, 1, None]
+
+
+def test_an_evaluation_ends_at_its_deadline() -> None:
+    under_test = evaluating(replace(RULES, evaluation_deadline_s=5.0))
+    play(under_test, Received(10, scores(2)), now=1.0)
+    actions = play(under_test, Tick(), now=5.0)
+    (record,) = saved(actions)
+    assert isinstance(record, Scored)
+    assert record.bundle["personal"]["correct"] == [1, None, None]
+    assert actions[-1] == Done()
+
+
+def test_an_evaluation_that_nobody_answered_is_empty() -> None:
+    under_test = evaluating(replace(RULES, evaluation_deadline_s=5.0))
+    assert saved(play(under_test, Tick(), now=5.0)) == [Scored(2, {})]
+
+
+def test_a_device_that_owes_a_reply_at_the_end_hears_the_verdict_first() -> None:
+    under_test = evaluating()
+    play(under_test, Joined(20, 0, 1.0, 2), Received(20, scores(2)))
+    ending = play(under_test, Received(11, scores(2)))
+    assert Done() in ending
+    assert not any(isinstance(action, Send) and action.link == 20 for action in ending)
+    assert play(under_test, Received(20, trained(2))) == [
+        asks(20, Verdict(2, "accepted", "")),
+        asks(20, Finished("the run ended after round 2")),
+    ]
+
+
+# Going on from what is durable. test_served.py does it at every record of whole runs.
+
+
+def test_a_restarted_round_asks_those_who_have_not_been_judged() -> None:
+    progress = Progress(
+        capacities={0: 1.0, 1: 1.0},
+        opened=(0, 1),
+        answers=(Judged(1, 0, "accepted", "", trained(1, examples=5)),),
+        rulings={(1, 0): Ruling("accepted", ""), (1, 1): None},
+    )
+    under_test = coordinator(progress=progress)
+    assert under_test.start(0.0) == []
+    assert play(under_test, Joined(30, 0, 1.0, 1)) == [Admit(30, 0)]
+    assert play(under_test, Received(30, trained(1))) == [asks(30, Verdict(1, "accepted", ""))]
+    assert play(under_test, Joined(31, 1, 1.0, 0)) == [Admit(31, 1), asks(31, train(1))]
+    records = saved(play(under_test, Received(31, trained(1, examples=7))))
+    assert isinstance(records[1], Closed)
+    assert records[1].state.values == {"total": 12}
+
+
+def test_a_round_that_was_complete_is_closed_at_the_start() -> None:
+    judged = tuple(Judged(1, client, "accepted", "", trained(1)) for client in (0, 1))
+    rulings = {(1, client): Ruling("accepted", "") for client in (0, 1)}
+    under_test = coordinator(progress=Progress({0: 1.0, 1: 1.0}, opened=(0, 1), answers=judged, rulings=rulings))
+    (save,) = under_test.start(0.0)
+    assert isinstance(save, Save)
+    assert isinstance(save.record, Closed)
+
+
+def test_an_evaluation_that_was_not_stored_is_repeated() -> None:
+    under_test = coordinator(progress=Progress({0: 1.0}, round=2, state=State({}, {"total": 9}), done=True))
+    assert under_test.start(0.0) == []
+    assert play(under_test, Joined(30, 0, 1.0, 0)) == [Admit(30, 0), asks(30, Evaluate(2, True, {}))]
+
+
+def test_a_run_that_is_over_says_so_at_once() -> None:
+    progress = Progress({0: 1.0}, round=2, state=State({}, {"total": 9}), done=True, scored=2)
+    assert coordinator(progress=progress).start(0.0) == [Done()]
+
+
+def test_a_round_begun_with_other_clients_is_an_error() -> None:
+    progress = Progress({0: 1.0, 1: 1.0}, opened=(0, 2), rulings={(1, 0): None, (1, 2): None})
+    with pytest.raises(RunError, match=r"round 1 was begun with clients \(0, 2\), not \(0, 1\)"):
+        coordinator(progress=progress).start(0.0)
