@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from edgefl.update import Axes, active_axes
+from edgefl.update import Axes, Ids, active_axes
 
 if TYPE_CHECKING:
-    from edgefl.spec import ModelSpec, ParamSpec
+    from edgefl.spec import AxisSpec, ModelSpec, ParamSpec
 
 MAGIC, VERSION = b"EFLU", 1
 FLOAT16, KNOWN = 1, 2  # flags
@@ -35,7 +35,8 @@ class Sets:
 
     active: Mapping[str, npt.NDArray[np.int32]]
     keys: Mapping[str, int | None]
+    made: dict[AxisSpec, Ids] = field(default_factory=dict, compare=False, repr=False)  # axes that were asked for
 
     def axes(self, param: ParamSpec, spec: ModelSpec) -> Axes | None:
         """The index that these sets give a parameter. Raises SelectionError if one does not fit its group."""
-        return active_axes(param, spec, self.active, self.keys)
+        return active_axes(param, spec, self.active, self.keys, self.made)

@@ -172,9 +172,10 @@ def take(
     """
     ops = ops or kernels.backend()
     blocks = {}
+    made: dict[AxisSpec, Ids] = {}
     for name, param in spec.params.items():
         if param.kind in kinds and (names is None or name in names):
-            index = None if neurons is None else active_axes(param, spec, neurons.active, neurons.keys)
+            index = None if neurons is None else active_axes(param, spec, neurons.active, neurons.keys, made)
             blocks[name] = _gather(_parameter(params, name, param.shape), param.shape, index, ops)
     return Update(blocks)
 
@@ -217,12 +218,18 @@ def put(params: Mapping[str, Array], update: Update, *, ops: ModuleType | None =
 
 
 def active_axes(
-    param: ParamSpec, spec: ModelSpec, active: Mapping[str, npt.NDArray[np.int32]], keys: Mapping[str, int | None]
+    param: ParamSpec,
+    spec: ModelSpec,
+    active: Mapping[str, npt.NDArray[np.int32]],
+    keys: Mapping[str, int | None],
+    made: dict[AxisSpec, Ids] | None = None,
 ) -> Axes | None:
     """The index of `param` where `active` lists the neurons of some groups; the other groups are whole.
 
+    made    the axes of parameters before, under the same lists: what is in it is not checked again
     Raises  SelectionError if a list does not fit its group.
     """
+    made = {} if made is None else made
 
     def along(axis: AxisSpec | None) -> Ids | None:
         if axis is None or axis.group not in active:
@@ -230,7 +237,9 @@ def active_axes(
         neurons, size = active[axis.group], spec.groups[axis.group]
         if neurons.size == size:
             return None
-        return Ids(neurons, size, axis.repeat, keys.get(axis.group))
+        if axis not in made:
+            made[axis] = Ids(neurons, size, axis.repeat, keys.get(axis.group))
+        return made[axis]
 
     rows, cols = along(param.rows), along(param.cols)
     return None if rows is None and cols is None else Axes(rows, cols)
