@@ -8,6 +8,7 @@
 
 constexpr int64_t WHOLE_WEIGHTS = 1 << 20;      // floats: up to here all weights are transformed before the tiles pass by
 constexpr int64_t CHUNK_TILES = 1 << 16;        // floats of tiles, or of results, at a time beside whole weights
+constexpr int64_t MOST_TILES = 100;             // of few channels: more would gain up to a tenth and take as much memory again
 constexpr int64_t CHUNK_TILES_APART = 1 << 19;  // the same where the weights are transformed group by group
 constexpr int64_t GROUP_PANELS = 4;
 constexpr int64_t RUN_TILES = 1 << 12;          // floats of tiles of one point that stay in L1 while panels pass by
@@ -30,7 +31,7 @@ struct Winograd {
           pitch(((tiling.most() + W + LINE - 1) / LINE | 1) * LINE) {}
 
     int64_t fitting() const {
-        return whole ? CHUNK_TILES / (POINTS * (sources > targets ? sources : targets)) : CHUNK_TILES_APART / (POINTS * sources);
+        return whole ? least(MOST_TILES, CHUNK_TILES / (POINTS * (sources > targets ? sources : targets))) : CHUNK_TILES_APART / (POINTS * sources);
     }
     int64_t group_targets(int64_t g) const { return targets_before(groups.first(g) + groups.size(g)) - targets_before(groups.first(g)); }
     int64_t targets_before(int64_t panel) const { return panel < panels.count ? panels.first(panel) : targets; }
