@@ -48,7 +48,7 @@ APPENDIX: dict[str, dict[str, tuple[float, int]]] = {
     "dirichlet:0.6": {"fedavg": (96.45, 52), "feddyn": (97.56, 31), "feddc": (98.09, 24), "fedumf-feddc": (98.21, 14)},
 }
 APPENDIX_TARGETS = (0.80, 0.83)
-# The rate and batch are the paper's; the clip and the weight decay those of the public code of FedDC (gaoliang13/FedDC).
+# The rate and batch are the paper's; the clip and the weight decay those of FedDC's public code (gaoliang13/FedDC).
 APPENDIX_OPTIONS = {"lr_decay": 0.998, "clip": 10.0, "weight_decay": 1e-3, "weight": "uniform"}
 
 Declare = Callable[..., Run]
