@@ -152,6 +152,14 @@ def test_the_quick_command_writes_a_table(tmp_path: Path, capsys: pytest.Capture
     assert found["curves"]["IID"].keys() == {"FedAvg", "alpha 0.1", "alpha 0.5", "alpha 1"}
 
 
+def test_results_do_not_depend_on_the_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for workers in ("1", "2"):
+        where = ["--dir", str(tmp_path / workers), "--workers", workers]
+        assert command.main(["fedumf", "--quick", "--tables", "alpha", "--json", *where]) == 0
+    one, two = map(json.loads, capsys.readouterr().out.splitlines())
+    assert one["results"] == two["results"] and one["curves"] == two["curves"]
+
+
 def test_an_unknown_table_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["fedumf", "--tables", "a1"]) == 2
     expected = "table 'a1'; expected some of rounds-iid, rounds-two-classes, alpha, appendix\n"
