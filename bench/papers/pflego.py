@@ -2,8 +2,8 @@
 
 Measured as published: every round the sampled clients are tested after their training, hits over samples; a number is
 the mean of the last ten rounds. What is not the paper's: FedAvg has one output per class of the data, where the
-released code maps every client's labels to its own first outputs; and what omniglot.py says. The local steps of FedPer
-and FedAvg take long, so there are tables of their first rounds, too. The numbers are from ALGORITHMS 12.5.
+released code maps every client's labels to its own first outputs; and what omniglot.py says. The numbers are from
+ALGORITHMS 12.5.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ FASHION: dict[str, dict[str, float]] = {
     "medium": {"pflego": 89.84, "fedper": 88.22, "fedavg": 87.51},
     "no": {"pflego": 81.49, "fedper": 77.44, "fedavg": 83.59},
 }
-FIRST = 15  # rounds of the short tables
+EARLY = 15  # rounds of FedPer that take the clients longer than all of PFLEGO's (`python -m bench heads`)
 OMNIGLOT = {"pflego": 75.85, "fedrecon": 74.06}  # table 2, after 1000 rounds
 OMNIGLOT_RATES = {"pflego": RATES["omniglot"]["high"], "fedrecon": (0.009, 0.003)}  # beta, rho
-OMNIGLOT_ROUNDS = 300
+OMNIGLOT_ROUNDS, ALPHABETS = 300, 50
 
 Declare = Callable[..., Run]
 
@@ -45,8 +45,7 @@ def tables(quick: bool) -> list[Table]:
     return [
         _pflego_table(data, declare),
         *(_others_table(degree, data, declare) for degree in DEGREES),
-        *(_others_table(degree, data, declare, FIRST) for degree in DEGREES),
-        *(_omniglot_table(alphabets, drawings) for alphabets in (50, 15)),
+        _omniglot_table(drawings),
         _exact_table(data, declare),
     ]
 
@@ -66,22 +65,22 @@ def _run(method: str, degree: str, seed: int = 1, **changes: Any) -> Run:
     return Run(f"pflego-fashion-{degree}-{method}{marks}-seed{seed}", experiment)
 
 
-def _omniglot_run(method: str, alphabets: int, seed: int = 1) -> Run:
+def _omniglot_run(method: str, seed: int = 1) -> Run:
     beta, rho = OMNIGLOT_RATES[method]
     experiment = Experiment(
         methods=(method,),
         data=omniglot.FILE,
         model="pflego_omniglot",
         partition="group",
-        clients=alphabets,
-        per_round=alphabets // 5,
+        clients=ALPHABETS,
+        per_round=ALPHABETS // 5,
         rounds=OMNIGLOT_ROUNDS,
         seed=seed,
         eval_every=50,
         checkpoint_every=5,
         options=tuple(sorted({**TABLES, "beta": beta, "rho": rho}.items())),
     )
-    return Run(f"pflego-omniglot-{alphabets}-{method}-seed{seed}", experiment, omniglot.federation)
+    return Run(f"pflego-omniglot-{method}-seed{seed}", experiment, omniglot.federation)
 
 
 def _quick(declare: Declare, *arguments: Any, **changes: Any) -> Run:
@@ -118,54 +117,33 @@ def _exact_table(data: str, declare: Declare) -> Table:
     return Table("pflego-head-step", "PFLEGO: the last step of a head", about, tuple(rows), panels, tested)
 
 
-def _others_table(degree: str, data: str, declare: Declare, rounds: int | None = None) -> Table:
-    """FedPer and FedAvg beside PFLEGO, after all rounds or after the first few, for which the paper has no numbers."""
-    changes = {} if rounds is None else {"rounds": rounds}
-    runs = {method: declare(method, degree, **changes) for method in FASHION[degree]}
+def _others_table(degree: str, data: str, declare: Declare) -> Table:
+    """FedPer and FedAvg beside PFLEGO, after all rounds, and FedPer after about as much of the clients' time."""
     paper = FASHION[degree]
-    rows = [
-        Row(METHODS[method], last_tested, ((run,),), paper[method] if rounds is None else None, "%")
-        for method, run in runs.items()
-    ]
-    for other in OTHERS:
-        theirs = paper["pflego"] > paper[other] if rounds is None else None
-        rows.append(_order(runs["pflego"], runs[other], METHODS[other], theirs))
-    if rounds is not None:
-        rows += _equal_time(declare("pflego", degree), runs["fedper"], rounds)
+    runs = {method: declare(method, degree) for method in paper}
+    rows = [Row(METHODS[method], last_tested, ((run,),), paper[method], "%") for method, run in runs.items()]
+    rows += [_order(runs["pflego"], runs[other], METHODS[other], paper["pflego"] > paper[other]) for other in OTHERS]
+    rows.append(Row(f"FedPer, first {EARLY} rounds", early_tested, ((runs["fedper"],),), None, "%"))
     panels = {DEGREES[degree]: {METHODS[method]: run for method, run in runs.items()}}
-    when = "" if rounds is None else f", first {rounds} rounds"
-    title = f"PFLEGO, table 1, {DEGREES[degree]}: beside FedPer and FedAvg{when}"
+    title = f"PFLEGO, table 1, {DEGREES[degree]}: beside FedPer and FedAvg"
     about = f"{data}, one seed, last 10 rounds."
-    name = f"pflego-fashion-{degree}" + ("" if rounds is None else f"-{rounds}")
-    return Table(name, title, about, tuple(rows), panels, tested)
+    return Table(f"pflego-fashion-{degree}", title, about, tuple(rows), panels, tested)
 
 
-def _equal_time(whole: Run, other: Run, rounds: int) -> list[Row]:
-    """All of PFLEGO's rounds beside the first few of FedPer, which take the clients about as long."""
-    what = f"PFLEGO, all {whole.experiment.rounds} rounds"
-    return [
-        Row(what, last_tested, ((whole,),), None, "%"),
-        Row(f"{what}: client seconds over FedPer's in {rounds}", _seconds_ratio, ((whole, other),)),
-        Row(f"{what}: better than FedPer's {rounds} (1: yes)", _is_better, ((whole, other),)),
-    ]
+def _order(ours: Run, other: Run, name: str, paper: bool) -> Row:
+    return Row(f"PFLEGO is better than {name} (1: yes)", _is_better, ((ours, other),), float(paper))
 
 
-def _order(ours: Run, other: Run, name: str, paper: bool | None) -> Row:
-    label = f"PFLEGO is better than {name} (1: yes)"
-    return Row(label, _is_better, ((ours, other),), None if paper is None else float(paper))
-
-
-def _omniglot_table(alphabets: int, declare: Declare) -> Table:
-    runs = {method: declare(method, alphabets) for method in OMNIGLOT}
+def _omniglot_table(declare: Declare) -> Table:
+    runs = {method: declare(method) for method in OMNIGLOT}
     rows = [Row(METHODS[method], last_tested, ((run,),), OMNIGLOT[method], "%") for method, run in runs.items()]
     rows.append(_order(runs["pflego"], runs["fedrecon"], "FedRecon", True))
     about = (
-        f"{alphabets} alphabets, {alphabets // 5} a round, {OMNIGLOT_ROUNDS} rounds, drawings not rotated. The paper: "
-        "50 alphabets, rotated drawings, rounds 991 to 1000."
+        f"{ALPHABETS} alphabets, {ALPHABETS // 5} a round, {OMNIGLOT_ROUNDS} rounds, drawings not rotated. The paper: "
+        "rotated drawings, rounds 991 to 1000."
     )
     panels = {"Omniglot": {METHODS[method]: run for method, run in runs.items()}}
-    name = f"pflego-omniglot-{alphabets}"
-    return Table(name, "PFLEGO, table 2: beside FedRecon on Omniglot", about, tuple(rows), panels, tested)
+    return Table("pflego-omniglot", "PFLEGO, table 2: beside FedRecon on Omniglot", about, tuple(rows), panels, tested)
 
 
 # Measures.
@@ -183,13 +161,13 @@ def last_tested(lines: Lines, count: int = 10) -> Found:
     return Found(100 * mean(found), f"{100 * min(found):.1f} to {100 * max(found):.1f} in its rounds")
 
 
+def early_tested(lines: Lines) -> Found:
+    """The mean over the last ten of the first rounds, in percent."""
+    return last_tested(lines[:EARLY])
+
+
 def _is_better(ours: Lines, other: Lines) -> Found:
     a, b = last_tested(ours).value, last_tested(other).value
     assert a is not None
     assert b is not None
     return Found(float(a > b), f"{a:.2f} against {b:.2f}")
-
-
-def _seconds_ratio(ours: Lines, other: Lines) -> Found:
-    a, b = (sum(each["seconds"] for line in lines for each in line["clients"]) for lines in (ours, other))
-    return Found(a / b, f"{a:.0f} s / {b:.0f} s")

@@ -187,7 +187,7 @@ def test_clients_that_were_tested_after_training_count_by_their_samples() -> Non
     assert [pflego.tested(line) for line in run] == [0.1, 0.5, 0.6]
     assert pflego.last_tested(run, 2) == Found(pytest.approx(55.0), "50.0 to 60.0 in its rounds")
     assert pflego._is_better(heads(21), heads(20)) == Found(1.0, "52.50 against 50.00")
-    assert pflego._seconds_ratio(heads(1), heads(1, 2)) == Found(0.5, "4 s / 8 s")
+    assert pflego.early_tested(heads(*[20] * pflego.EARLY, 40)) == Found(50.0, "50.0 to 50.0 in its rounds")
     assert pflego.tested({"clients": [{"seconds": 1.0}]}) is None
 
 
@@ -198,12 +198,12 @@ def test_pflego_s_whole_runs_have_the_paper_s_settings() -> None:
             assert names.setdefault(run.name, run.experiment) == run.experiment
     run = names["pflego-fashion-medium-fedper-seed1"]
     assert (run.clients, run.per_round, run.rounds, run.epochs, run.lr) == (100, 20, 200, 50, 0.007)
-    omniglot = names["pflego-omniglot-50-pflego-seed1"]
+    omniglot = names["pflego-omniglot-pflego-seed1"]
     assert (omniglot.clients, omniglot.per_round, omniglot.rounds) == (50, 10, 300)
 
 
 def test_pflego_s_quick_tables_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["pflego", "--quick", "--tables", "pflego-fashion,pflego-omniglot-15", "--json", "--dir", str(tmp_path)]
+    arguments = ["pflego", "--quick", "--tables", "pflego-fashion,pflego-omniglot", "--json", "--dir", str(tmp_path)]
     assert command.main(arguments) == 0
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert [row["label"] for row in first["results"]] == [f"{name}-Pers, PFLEGO" for name in ("High", "Medium", "No")]
@@ -216,7 +216,7 @@ def test_omniglot_s_clients_are_alphabets(tmp_path: Path) -> None:
     np.savez(
         tmp_path / omniglot.FILE, **{f"{name}_{part}": v for part in ("train", "test") for name, v in names.items()}
     )
-    run = pflego._omniglot_run("pflego", 15).experiment
+    run = pflego._omniglot_run("pflego").experiment
     found = omniglot.federation(replace(run, clients=4, per_round=1), tmp_path)
     assert [sorted(set(found.data.y[client.train].tolist())) for client in found.clients] == [
         [0, 1],
