@@ -33,6 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name not in tables:
             _say(f"table {name!r}; expected some of {', '.join(tables)}")
             return 2
+    if options.workers < 1:
+        _say(f"--workers {options.workers}; expected at least 1")
+        return 2
     folder = options.dir / ("quick" if options.quick else "whole")
     results = options.results or (folder if options.quick else RESULTS)
     try:

@@ -160,6 +160,12 @@ def test_results_do_not_depend_on_the_workers(tmp_path: Path, capsys: pytest.Cap
     assert one["results"] == two["results"] and one["curves"] == two["curves"]
 
 
+def test_no_workers_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["fedumf", "--quick", "--dir", str(tmp_path / "runs"), "--workers", "0"]) == 2
+    assert capsys.readouterr().err == "--workers 0; expected at least 1\n"
+    assert not (tmp_path / "runs").exists()
+
+
 def test_an_unknown_table_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["fedumf", "--tables", "a1"]) == 2
     expected = "table 'a1'; expected some of rounds-iid, rounds-two-classes, alpha, appendix\n"
