@@ -15,8 +15,8 @@ from edgefl.learners.active import trained_blocks
 from edgefl.learners.channels import NONE
 from edgefl.learners.needs import gradient_needs
 from edgefl.learners.plan import Ids
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
 
 
 class LayerMacs(NamedTuple):

@@ -7,10 +7,10 @@ import time
 from bench.runner import Contender, Effort, interleave
 from edgefl.codec import decode, encode
 from edgefl.graph import Graph, Node
-from edgefl.ops import Linear
+from edgefl.graph.operations import Linear
+from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.update import take
 from edgefl.rng import INIT, stream
-from edgefl.spec import ModelSpec
-from edgefl.update import take
 
 SIDE = 1000  # of a square Linear layer
 FORMATS = ("float32", "float16")

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.stopwatch import Stopwatch
-from edgefl import cli, exchange
 from edgefl.algorithms.fedspu import FedSPU
-from edgefl.device import Device
-from edgefl.device_state import DeviceState
+from edgefl.commands import cli
+from edgefl.device.protocol import Device
+from edgefl.device.state import DeviceState
+from edgefl.rounds import exchange
 from edgefl.wire.connection import Connection
 
 TIMED: list[tuple[Any, str, str]] = [

@@ -20,19 +20,19 @@ from torch.nn import functional
 from bench import machine
 from bench.figures import Figure
 from bench.processes import ROOT
-from edgefl import models
 from edgefl.algorithms import FedSPU
 from edgefl.algorithms.base import MODEL, Local, minibatches
 from edgefl.data.catalog import load
 from edgefl.data.locate import roots
-from edgefl.federation import Federation, Split
-from edgefl.graph import Model, Params
+from edgefl.experiment.federation import Federation, Split
+from edgefl.experiment.settings import Settings
+from edgefl.graph import Model, Params, models
 from edgefl.learners import GraphLearner, Samples
+from edgefl.neurons.spec import ModelSpec
 from edgefl.nn import to_torch
 from edgefl.rng import INIT, stream
-from edgefl.runs import Journal
-from edgefl.simulate import Settings, simulate
-from edgefl.spec import ModelSpec
+from edgefl.simulation.journal import Journal
+from edgefl.simulation.loop import simulate
 
 NAME, FILE = "fedspu_emnist", "emnist_byclass_official_test.npz"
 EXAMPLES = 160  # for training, of each client; the paper's clients have some five thousand

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from bench import work
 from bench.processes import Process, Start, processes, python, wait_until
-from edgefl.experiment import Experiment
+from edgefl.experiment.settings import Experiment
+from edgefl.experiment.shares import share_file, write_share
 from edgefl.server.endpoint import read_endpoint
-from edgefl.shares import share_file, write_share
 
 START_S = 60.0
 ROUND_S = 30.0

@@ -21,11 +21,11 @@ from bench.rows import Row, native_name, row
 from bench.runner import Contender, Effort, Timing, clock_for, interleave
 from bench.step import KEEPS, SEED, Case
 from edgefl.graph import Graph
+from edgefl.graph.operations import Conv2d, Linear, Op
 from edgefl.kernels import native
-from edgefl.ops import Conv2d, Linear, Op
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import NEURONS, stream
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
 
 KINDS = ("forward", "grad_input", "grad_weight")
 Array = np.ndarray[Any, np.dtype[np.float32]]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from edgefl.measure import METERS, measure
+from edgefl.graph.models import EXAMPLES, build
 from edgefl.memory import Training, estimate
-from edgefl.models import EXAMPLES, build
+from edgefl.memory.measure import METERS, measure
 
 MB = 1e6
 CASES = (("fedspu_cifar", 16), ("fedspu_cifar", 128), ("fedspu_emnist", 16), ("fedspu_speech", 16))

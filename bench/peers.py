@@ -19,8 +19,8 @@ from torch.nn import functional
 
 from bench.runner import Contender
 from edgefl.graph import Model
+from edgefl.graph.operations import Conv2d
 from edgefl.nn import to_torch
-from edgefl.ops import Conv2d
 
 LEARNING_RATE = 1e-3
 EAGER = "eager"

@@ -17,11 +17,11 @@ from bench.bound import step_macs
 from bench.rows import Row, native_name, row
 from bench.runner import Contender, Effort, clock_for, interleave
 from edgefl.graph import Graph, Model
+from edgefl.graph.models import build
 from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.models import build
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import INIT, NEURONS, stream
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
 
 KEEPS = (1.0, 0.8, 0.6, 0.4, 0.2)
 POOL = 4  # batches of distinct examples a step draws from

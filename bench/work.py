@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgefl import models
-from edgefl.assemble import assemble
-from edgefl.experiment import Experiment
-from edgefl.federation import Federation, Split
-from edgefl.graph import Graph, Node
+from edgefl.experiment.assemble import assemble
+from edgefl.experiment.federation import Federation, Split
+from edgefl.experiment.settings import Experiment
+from edgefl.graph import Graph, Node, models
+from edgefl.graph.operations import Flatten, Linear, ReLU
 from edgefl.learners import Samples
-from edgefl.ops import Flatten, Linear, ReLU
 
 SMALL = Graph(  # 985 parameters on the packaged digits, 8x8
     (1, 8, 8),

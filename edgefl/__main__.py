@@ -2,6 +2,6 @@
 
 import sys
 
-from edgefl.cli import main
+from edgefl.commands.cli import main
 
 sys.exit(main())

@@ -1,6 +1,7 @@
 """Files that survive a crash or a loss of power: written whole or not at all, locked, synced; and arrays read back.
 
-Not what is in them: models (files.py), runs (runs.py), a device's state (device_state.py).
+Not what is in them: models (graph/files.py), runs (simulation/journal.py, server/store.py), a device's state
+(device/state.py).
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ import os
 from pathlib import Path
 from typing import IO
 
+import numpy as np
 import safetensors
 
 from edgefl.errors import RunError
-from edgefl.graph import Params
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -54,7 +55,7 @@ def lock(file: Path) -> IO[bytes]:
     return opened
 
 
-def load_arrays(file: Path) -> tuple[Params, dict[str, str]]:
+def load_arrays(file: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """All arrays of a safetensors file, and its metadata. Raises RunError if it is missing or corrupt."""
     try:
         with safetensors.safe_open(str(file), "numpy") as opened:

@@ -21,7 +21,7 @@ from typing import Literal
 from edgefl.algorithms.base import Algorithm, Plan, Task
 from edgefl.errors import RunError
 from edgefl.graph import Params
-from edgefl.metrics import Tested
+from edgefl.rounds.metrics import Tested
 from edgefl.server.clients import Clients, Link
 from edgefl.server.events import (
     Action,

@@ -15,17 +15,17 @@ from edgefl import rng
 from edgefl.algorithms import Algorithm
 from edgefl.algorithms.base import Task
 from edgefl.durable import write_atomically
-from edgefl.experiment import Experiment
-from edgefl.federation import Federation
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Experiment
 from edgefl.graph import Graph, Model, Params
 from edgefl.learners import Evaluation, GraphLearner, Samples
+from edgefl.neurons.spec import ModelSpec
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import Record
 from edgefl.server.peer import Patience, Service
 from edgefl.server.rules import Rules
 from edgefl.server.serve import Server
 from edgefl.server.store import Store
-from edgefl.spec import ModelSpec
 from edgefl.wire.messages import Welcome
 from edgefl.wire.model import digest, pack
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from edgefl.algorithms.base import Algorithm, Plan, State, Tally, Task
-from edgefl.exchange import Answer, read_answer, sizes, train_message
-from edgefl.metrics import ClientRound, round_line
+from edgefl.rounds.exchange import Answer, read_answer, sizes, train_message
+from edgefl.rounds.metrics import ClientRound, round_line
 from edgefl.server.events import Judged
 from edgefl.wire.messages import LONGEST_TEXT, Train, Trained
 

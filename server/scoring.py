@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from edgefl.algorithms.base import MODEL, Algorithm, State, Task
-from edgefl.exchange import evaluate_message
 from edgefl.graph import Params
-from edgefl.metrics import Tested, accuracies
+from edgefl.rounds.exchange import evaluate_message
+from edgefl.rounds.metrics import Tested, accuracies
 from edgefl.wire.messages import Evaluated, Scores
 
 

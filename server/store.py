@@ -19,9 +19,9 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from edgefl import state_file
 from edgefl.durable import lock, sync, write_atomically
 from edgefl.errors import RunError
+from edgefl.rounds import state_file
 from edgefl.server.events import Closed, Enrolment, Judged, Opened, Record, Scored, Traffic
 from edgefl.server.progress import Progress, Ruling
 from edgefl.server.schema import open_for_writing

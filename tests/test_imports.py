@@ -19,70 +19,34 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 CODE = {"edgefl": ROOT / "edgefl", "edgefl.server": ROOT / "server"}
 
-LAYERS = {  # top to bottom; a package's name stands for every module in it
+LAYERS = {  # top to bottom; a package's name stands for every module in it that no longer name claims
     "errors": ["edgefl", "edgefl.errors"],
     "arithmetic": ["edgefl.kernels", "edgefl._core"],
-    "values": [
-        "edgefl.rng",
-        "edgefl.ops",
-        "edgefl.resize",
-        "edgefl.graph",
-        "edgefl.graph_json",
-        "edgefl.heads",
-        "edgefl.models",
-        "edgefl.spec",
-        "edgefl.selection",
-        "edgefl.submodel",
-        "edgefl.update",
-    ],
-    "bytes": [
-        "edgefl.codec",
-        "edgefl.codec_format",
-        "edgefl.codec_ids",
-        "edgefl.codec_neurons",
-        "edgefl.codec_read",
-        "edgefl.codec_sets",
-        "edgefl.wire",
-    ],
+    "values": ["edgefl.rng", "edgefl.graph", "edgefl.neurons"],
+    "bytes": ["edgefl.codec", "edgefl.wire"],
     "learning": ["edgefl.learners", "edgefl.memory", "edgefl.nn"],
     "methods": ["edgefl.algorithms"],
     "world": [
         "edgefl.__main__",
-        "edgefl.assemble",
-        "edgefl.capacity",
-        "edgefl.certificates",
-        "edgefl.cli",
-        "edgefl.client",
         "edgefl.commands",
         "edgefl.data",
         "edgefl.device",
-        "edgefl.device_model",
-        "edgefl.device_state",
-        "edgefl.demo",
-        "edgefl.doctor",
         "edgefl.durable",
-        "edgefl.evaluation",
-        "edgefl.exchange",
         "edgefl.experiment",
-        "edgefl.federation",
-        "edgefl.files",
-        "edgefl.keys",
-        "edgefl.measure",
-        "edgefl.metrics",
-        "edgefl.participation",
-        "edgefl.partition",
-        "edgefl.progress",
-        "edgefl.replay",
-        "edgefl.report",
-        "edgefl.runs",
-        "edgefl.shares",
+        "edgefl.graph.files",
+        "edgefl.memory.measure",
+        "edgefl.rounds",
         "edgefl.server",
-        "edgefl.simulate",
-        "edgefl.state_file",
-        "edgefl.tls",
+        "edgefl.simulation",
+        "edgefl.trust",
     ],
 }
 ORDER = list(LAYERS)
+
+ROOMS = (  # a package may import from those before it
+    "edgefl", "errors", "rng", "durable", "kernels", "graph", "neurons", "codec", "wire", "learners", "nn", "memory",
+    "algorithms", "data", "rounds", "experiment", "trust", "device", "server", "simulation", "commands", "__main__",
+)  # fmt: skip
 
 APART = {  # not below each other in spirit, though the order alone would allow it
     "learning": {"bytes"},  # bytes never meet torch
@@ -91,13 +55,19 @@ APART = {  # not below each other in spirit, though the order alone would allow 
 
 PACKAGES = {  # third-party package -> the modules that may import it
     "numpy": ["edgefl"],
-    "torch": ["edgefl.nn", "edgefl.learners.torch"],
+    "torch": ["edgefl.nn"],
     "numba": ["edgefl.kernels.loops_conv"],
-    "cryptography": ["edgefl.certificates"],
-    "safetensors": ["edgefl.device_state", "edgefl.durable", "edgefl.files", "edgefl.runs", "edgefl.state_file"],
+    "cryptography": ["edgefl.trust.certificates"],
+    "safetensors": [
+        "edgefl.device.state",
+        "edgefl.durable",
+        "edgefl.graph.files",
+        "edgefl.rounds.state_file",
+        "edgefl.simulation.journal",
+    ],
     "msgspec": ["edgefl.wire"],
-    "rich": ["edgefl.commands", "edgefl.data.download", "edgefl.progress", "edgefl.report"],
-    "matplotlib": ["edgefl.commands.memory_picture", "edgefl.report"],
+    "rich": ["edgefl.commands", "edgefl.data.download"],
+    "matplotlib": ["edgefl.commands.memory_picture", "edgefl.commands.report"],
 }
 
 WORLDLY = {  # standard modules with files, clocks, sockets, threads or chance in them: the world's own
@@ -108,7 +78,7 @@ WORLDLY = {  # standard modules with files, clocks, sockets, threads or chance i
 GRANTED = {"edgefl.kernels": {"os"}}  # EDGEFL_KERNELS
 FORBIDDEN = {  # standard module -> the modules that may import it
     "asyncio": ["edgefl.server.peer", "edgefl.server.serve"],
-    "socket": ["edgefl.client", "edgefl.server.peer"],
+    "socket": ["edgefl.device.socket", "edgefl.server.peer"],
     "pickle": [],
     "marshal": [],
     "shelve": [],
@@ -133,10 +103,14 @@ def is_in(module: str, names: list[str]) -> bool:
 
 def layer_of(module: str) -> str | None:
     """The layer with the longest name that covers `module`; "edgefl" itself covers only the package's own file."""
-    for layer, names in LAYERS.items():
-        if module in names or is_in(module, [name for name in names if name != "edgefl"]):
-            return layer
-    return None
+    names = {name: layer for layer, names in LAYERS.items() for name in names}
+    covering = [name for name in names if module == name or (name != "edgefl" and module.startswith(name + "."))]
+    return names[max(covering, key=len)] if covering else None
+
+
+def room_of(module: str) -> str:
+    """The package or top-level file that a module is in: "graph" for edgefl.graph.json."""
+    return "edgefl" if module == "edgefl" else module.split(".")[1]
 
 
 def imports(module: str, source: str, is_package: bool = False) -> Iterator[str]:
@@ -214,7 +188,14 @@ def needed(module: str, path: Path) -> set[str]:
 def test_no_module_needs_itself_through_others() -> None:
     graph = {module: needed(module, path) for module, path in MODULES.items()}
     order = list(TopologicalSorter(graph).static_order())  # CycleError names a circle
-    assert order.index("edgefl.graph") < order.index("edgefl.spec")
+    assert order.index("edgefl.graph.graph") < order.index("edgefl.neurons.spec")
+
+
+def test_rooms_import_only_from_those_before_them() -> None:
+    edges = {(room_of(module), room_of(other)) for module, path in MODULES.items() for other in needed(module, path)}
+    back = [f"{a} imports from {b}" for a, b in edges if ROOMS.index(a) < ROOMS.index(b)]
+    assert back == []
+    assert set(ROOMS) == {room_of(module) for module in MODULES}
 
 
 def test_every_name_in_the_layers_exists() -> None:
@@ -237,22 +218,30 @@ def test_only_the_server_awaits() -> None:
     ("module", "source", "problem"),
     [
         ("edgefl.new", "", "edgefl.new is in no layer"),
-        ("edgefl.spec", "import edgefl.new", "imports edgefl.new, which is in no layer"),
-        ("edgefl.spec", "from edgefl import codec", "imports edgefl.codec of 'bytes' below it"),
-        ("edgefl.spec", "from edgefl.learners.base import SGD", "imports edgefl.learners.base.SGD of 'learning'"),
+        ("edgefl.neurons.spec", "import edgefl.new", "imports edgefl.new, which is in no layer"),
+        ("edgefl.neurons.spec", "from edgefl import codec", "imports edgefl.codec of 'bytes' below it"),
+        (
+            "edgefl.neurons.spec",
+            "from edgefl.learners.base import SGD",
+            "imports edgefl.learners.base.SGD of 'learning'",
+        ),
         ("edgefl.kernels.native", "from .. import graph", "imports edgefl.graph of 'values'"),
         ("edgefl.kernels.native", "from ..graph import Graph", "imports edgefl.graph.Graph of 'values'"),
-        ("edgefl.spec", "def f():\n    from edgefl.files import save", "imports edgefl.files.save of 'world'"),
+        (
+            "edgefl.neurons.spec",
+            "def f():\n    from edgefl.graph.files import save",
+            "imports edgefl.graph.files.save of 'world'",
+        ),
         ("edgefl.algorithms.fedspu", "from edgefl.codec import encode", "methods stays apart from bytes"),
         ("edgefl.learners.base", "import torch", "imports torch, which only"),
         ("edgefl.kernels.native", "import numba", "imports numba, which only"),
-        ("edgefl.spec", "import scipy", "imports scipy, which is in no table"),
+        ("edgefl.neurons.spec", "import scipy", "imports scipy, which is in no table"),
         ("edgefl.codec", "import socket", "imports socket, which only"),
-        ("edgefl.simulate", "import asyncio", "imports asyncio, which only"),
-        ("edgefl.files", "import pickle", "imports pickle, which only []"),
-        ("edgefl.selection", "import os.path", "imports os, which only the world may"),
+        ("edgefl.simulation.loop", "import asyncio", "imports asyncio, which only"),
+        ("edgefl.graph.files", "import pickle", "imports pickle, which only []"),
+        ("edgefl.neurons.selection", "import os.path", "imports os, which only the world may"),
         ("edgefl.algorithms.base", "from time import monotonic", "imports time, which only the world may"),
-        ("edgefl.graph", "open('x')", "calls open(), which only the world may"),
+        ("edgefl.graph.graph", "open('x')", "calls open(), which only the world may"),
     ],
 )
 def test_violations_are_found(module, source, problem) -> None:
@@ -265,11 +254,11 @@ def test_violations_are_found(module, source, problem) -> None:
     ("module", "source"),
     [
         ("edgefl.nn.trace", "import torch\nfrom torch import fx"),
-        ("edgefl.learners.torch", "import torch"),
+        ("edgefl.nn.module", "import torch"),
         ("edgefl.kernels.loops_conv", "import numba\nfrom . import native\nfrom .native import conv2d_forward"),
-        ("edgefl.files", "import os, json\nfrom edgefl.graph import Graph\nopen('x')"),
-        ("edgefl.update", "from edgefl import kernels\nfrom edgefl.spec import ModelSpec"),
-        ("edgefl.simulate", "import time\nfrom edgefl import __version__, codec, rng"),
+        ("edgefl.graph.files", "import os, json\nfrom edgefl.graph import Graph\nopen('x')"),
+        ("edgefl.neurons.update", "from edgefl import kernels\nfrom edgefl.neurons.spec import ModelSpec"),
+        ("edgefl.simulation.loop", "import time\nfrom edgefl import __version__, codec, rng"),
     ],
 )
 def test_what_the_table_allows_passes(module, source) -> None:
@@ -292,8 +281,8 @@ def run(statement: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_models_files_and_codec_load_without_torch() -> None:
-    statement = "import sys; from edgefl import models, files, submodel, codec; print('torch' in sys.modules)"
-    assert run(statement).stdout == "False\n"
+    needed = "edgefl.codec, edgefl.graph.files, edgefl.graph.models, edgefl.neurons.submodel"
+    assert run(f"import sys, {needed}; print('torch' in sys.modules)").stdout == "False\n"
 
 
 def test_missing_torch_is_reported_in_one_sentence() -> None:

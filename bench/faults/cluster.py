@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from edgefl.assemble import assemble
-from edgefl.experiment import Experiment
-from edgefl.runs import open_run
+from edgefl.experiment.assemble import assemble
+from edgefl.experiment.run_file import open_run
+from edgefl.experiment.settings import Experiment
+from edgefl.experiment.shares import share_file, write_share
 from edgefl.server.endpoint import read_endpoint
-from edgefl.shares import share_file, write_share
 
 EDGEFL = ("-m", "edgefl")
 ENVIRONMENT = {

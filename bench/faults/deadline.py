@@ -14,8 +14,8 @@ from pathlib import Path
 
 from bench.faults.cluster import Cluster, await_, deal
 from bench.faults.steps import Fault, Steps
-from edgefl import demo
-from edgefl.experiment import Experiment
+from edgefl.commands import processes as demo
+from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 
 DEAD, SLOW = 2, 3

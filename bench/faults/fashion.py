@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.faults.cluster import Cluster, await_, deal
 from bench.faults.outcome import Truth
 from bench.faults.steps import Fault, Steps
-from edgefl.experiment import Experiment
+from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 
 EXPERIMENT = Experiment(

@@ -8,14 +8,14 @@ from typing import Any
 
 from bench.faults.cluster import Cluster
 from edgefl.algorithms.base import State
-from edgefl.assemble import assemble
-from edgefl.device_state import DeviceState
-from edgefl.experiment import Experiment
-from edgefl.replay import difference
-from edgefl.runs import Journal
+from edgefl.device.state import DeviceState
+from edgefl.experiment.assemble import assemble
+from edgefl.experiment.settings import Experiment
+from edgefl.rounds.state_file import Kept, sets
 from edgefl.server import history
-from edgefl.simulate import simulate
-from edgefl.state_file import Kept, sets
+from edgefl.simulation.journal import Journal
+from edgefl.simulation.loop import simulate
+from edgefl.simulation.replay import difference
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Literal
 from bench.faults.cluster import Cluster, Process, deal
 from bench.faults.outcome import Truth
 from bench.faults.steps import Fault, Kind, Steps, read_log, struck
-from edgefl import demo
+from edgefl.commands import processes as demo
 
 Side = Literal["server", "device"]
 

@@ -17,7 +17,7 @@ from bench.papers.record import record, write
 from bench.papers.runs import metrics
 from bench.papers.show import draw, print_table
 from bench.papers.table import Table
-from edgefl import doctor
+from edgefl.commands import doctor
 from edgefl.errors import EdgeflError
 
 PAPERS = {"fedumf": fedumf.tables, "pflego": pflego.tables}  # by name: the tables of a paper, quick or whole

@@ -14,7 +14,8 @@ from typing import Any
 
 from bench.papers.measures import accuracy, bytes_up, last, rounds_to
 from bench.papers.table import Found, Lines, Row, Run, Table
-from edgefl.experiment import Experiment, preset
+from edgefl.experiment.presets import preset
+from edgefl.experiment.settings import Experiment
 
 TARGETS = (0.70, 0.75, 0.80)
 LEAST = 20  # rounds that FedAvg must need before a ratio to them says anything

@@ -9,7 +9,7 @@ from __future__ import annotations
 from statistics import mean
 
 from bench.papers.table import Found, Line, Lines
-from edgefl.report import COMMON, GLOBAL
+from edgefl.commands.report import COMMON, GLOBAL
 
 
 def accuracy(line: Line) -> float | None:

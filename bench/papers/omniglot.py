@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from edgefl import models, rng
+from edgefl import rng
 from edgefl.data.catalog import load
-from edgefl.experiment import Experiment
-from edgefl.federation import Federation, Split
+from edgefl.experiment.federation import Federation, Split
+from edgefl.experiment.settings import Experiment
+from edgefl.graph import models
 from edgefl.learners import Samples
 
 FILE = "omniglot28.npz"

@@ -16,8 +16,8 @@ from typing import Any
 
 from bench.papers import omniglot
 from bench.papers.table import Found, Line, Lines, Row, Run, Table
-from edgefl.algorithms.pflego import RATES, TABLES
-from edgefl.experiment import Experiment, preset
+from edgefl.experiment.presets import PFLEGO_OPTIONS, preset
+from edgefl.experiment.settings import Experiment
 
 DEGREES = {"high": "High-Pers", "medium": "Medium-Pers", "no": "No-Pers"}
 METHODS = {"pflego": "PFLEGO", "fedper": "FedPer", "fedavg": "FedAvg", "fedrecon": "FedRecon"}
@@ -31,7 +31,7 @@ FASHION: dict[str, dict[str, float]] = {
 }
 EARLY = 15  # rounds of FedPer that take the clients longer than all of PFLEGO's (`python -m bench heads`)
 OMNIGLOT = {"pflego": 75.85, "fedrecon": 74.06}  # table 2, after 1000 rounds
-OMNIGLOT_RATES = {"pflego": RATES["omniglot"]["high"], "fedrecon": (0.009, 0.003)}  # beta, rho
+OMNIGLOT_RATES = {"pflego": (0.1341, 0.003), "fedrecon": (0.009, 0.003)}  # beta, rho
 OMNIGLOT_ROUNDS, ALPHABETS = 300, 50
 
 Declare = Callable[..., Run]
@@ -56,10 +56,10 @@ def tables(quick: bool) -> list[Table]:
 def _run(method: str, degree: str, seed: int = 1, **changes: Any) -> Run:
     """A run by the paper's settings. Changes to them are part of its name."""
     settings = preset(f"pflego-{degree}", "fashion-mnist")
-    options = dict(settings["options"]) | {name: changes.pop(name) for name in tuple(changes) if name in TABLES}
+    options = dict(settings["options"]) | {name: changes.pop(name) for name in tuple(changes) if name in PFLEGO_OPTIONS}
     settings |= {"model": "pflego_mlp", "eval_every": 50, "checkpoint_every": 10, **changes}
     settings["options"] = tuple(sorted(options.items()))
-    changed = {name: value for name, value in options.items() if value != TABLES.get(name, value)} | changes
+    changed = {name: value for name, value in options.items() if value != PFLEGO_OPTIONS.get(name, value)} | changes
     marks = "".join(f"-{name}-{value}" for name, value in sorted(changed.items()))
     experiment = Experiment(methods=(method,), data="fashion-mnist", seed=seed, **settings)
     return Run(f"pflego-fashion-{degree}-{method}{marks}-seed{seed}", experiment)
@@ -78,7 +78,7 @@ def _omniglot_run(method: str, seed: int = 1) -> Run:
         seed=seed,
         eval_every=50,
         checkpoint_every=5,
-        options=tuple(sorted({**TABLES, "beta": beta, "rho": rho}.items())),
+        options=tuple(sorted({**PFLEGO_OPTIONS, "beta": beta, "rho": rho}.items())),
     )
     return Run(f"pflego-omniglot-{method}-seed{seed}", experiment, omniglot.federation)
 

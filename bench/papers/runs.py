@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 from bench.papers.table import Lines, Run
-from edgefl.runs import Journal, open_run, read_metrics
-from edgefl.simulate import simulate
+from edgefl.experiment.run_file import open_run
+from edgefl.simulation.journal import Journal, read_metrics
+from edgefl.simulation.loop import simulate
 
 
 def metrics(run: Run, folder: Path, data_dir: Path | None, workers: int = 1) -> Lines:

@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
-from edgefl.assemble import assemble
-from edgefl.experiment import Experiment
-from edgefl.federation import Federation
+from edgefl.experiment.assemble import assemble
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Experiment
 
 Line = Mapping[str, Any]
 Lines = Sequence[Line]  # the metrics of a run, a line per round, as `edgefl simulate` writes them

@@ -12,7 +12,7 @@ from edgefl.algorithms.feddc import FedDC
 from edgefl.algorithms.feddyn import FedDyn
 from edgefl.algorithms.fedper import FedPer
 from edgefl.algorithms.fedrecon import FedRecon
-from edgefl.algorithms.fedspu import PRESETS, FedSPU
+from edgefl.algorithms.fedspu import FedSPU
 from edgefl.algorithms.fedumf import FedUmf
 from edgefl.algorithms.fedumf_feddc import FedUmfDC
 from edgefl.algorithms.local import LocalOnly
@@ -88,7 +88,6 @@ def _describe(kind: Any) -> str:
 __all__ = [
     "METHODS",
     "PFLEGO",
-    "PRESETS",
     "Algorithm",
     "FedAvg",
     "FedDC",

@@ -1,6 +1,6 @@
 """What every federated method is made of: its five verbs and the values they exchange.
 
-Not the round loop (simulate.py, server) and not the bytes (codec.py).
+Not the round loop (simulation, server) and not the bytes (codec).
 Source: ARCHITECTURE, "The types that carry everything".
 """
 
@@ -18,9 +18,9 @@ from edgefl import rng
 from edgefl.algorithms.mean import Mean
 from edgefl.graph import Params
 from edgefl.learners.base import Evaluation, Learner, Samples
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
-from edgefl.update import Update
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.update import Update
 
 MODEL = "model"  # the payload's name for the model's parameters
 BODY = "body"  # and for those of all but its head, where every client has a head of its own
@@ -153,6 +153,11 @@ class Algorithm(ABC):
     def train(self, local: Local, plan: Plan) -> Reply:
         """Client: merges what came, trains in place, and answers."""
 
+    @property
+    def needs_validation(self) -> bool:
+        """True if training reads validation samples, of which every client then needs at least one."""
+        return False
+
     def untrained(self, state: State, initial: Params) -> Params:
         """The personal model of a client that has never been selected: w^0 (Alg. 1 line 2)."""
         return initial
@@ -163,6 +168,11 @@ class Algorithm(ABC):
         body  of the server's state, where the personal model is a head under it; else the learner holds the model
         """
         return evaluate(local)
+
+
+def tier(keep: Sequence[float], client: int, clients: int) -> float:
+    """p_k: the clients form len(keep) clusters of equal size in id order (sizes differ by one if they must)."""
+    return keep[client * len(keep) // clients]
 
 
 def refuse(plan: Plan, reply: Reply) -> str | None:

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, evaluate, sample_clients, tested
 from edgefl.algorithms.training import Training
 from edgefl.graph import Params
-from edgefl.update import put, take
+from edgefl.neurons.update import put, take
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from typing import ClassVar, Literal
 from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, check, sample_clients
 from edgefl.algorithms.training import Training, learnable, zeros
 from edgefl.graph import Params
+from edgefl.graph.operations import Kind
 from edgefl.learners.base import Array, FitResult
-from edgefl.ops import Kind
-from edgefl.update import Update, put, take, values
+from edgefl.neurons.update import Update, put, take, values
 
 LEARN: tuple[Kind, ...] = ("learn",)
 DRIFT = "drift"  # h_i of a client, the sum of its moves; of the server the mean of all h_i

@@ -14,7 +14,7 @@ from typing import ClassVar
 from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, check, sample_clients
 from edgefl.algorithms.training import Training, learnable, zeros
 from edgefl.graph import Params
-from edgefl.update import put, take
+from edgefl.neurons.update import put, take
 
 GRADIENT = "gradient"  # g_i of a client; of the server h, the mean of all g_i
 

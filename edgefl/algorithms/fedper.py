@@ -13,7 +13,7 @@ from edgefl.algorithms.personal import HeadInit, Personal, begin
 from edgefl.algorithms.training import Training
 from edgefl.graph import Params
 from edgefl.learners.base import Evaluation
-from edgefl.update import take, values
+from edgefl.neurons.update import take, values
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from edgefl.algorithms.personal import HEAD, Personal, begin
 from edgefl.algorithms.server_optimizer import Optimizer, step
 from edgefl.graph import Params
 from edgefl.learners.active import layer_of
-from edgefl.update import take, values
+from edgefl.neurons.update import take, values
 
 
 @dataclass(frozen=True)

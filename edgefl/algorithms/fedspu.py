@@ -27,26 +27,13 @@ from edgefl.algorithms.base import (
     check_sgd,
     minibatches,
     sample_clients,
+    tier,
 )
 from edgefl.errors import TrainingError
 from edgefl.graph import Params
 from edgefl.learners.base import SGD, FitResult
-from edgefl.selection import NeuronSet
-from edgefl.update import put, take
-
-# Section 5 of the paper, and what the released code sets instead (ALGORITHMS 1.4).
-PRESETS: dict[str, dict[str, dict[str, object]]] = {
-    "paper": {
-        "emnist": {"lr": 2e-4, "batch": 16},
-        "cifar10": {"lr": 0.1, "batch": 128},
-        "speech": {"lr": 5e-4, "batch": 16},
-    },
-    "code": {
-        "emnist": {"lr": 5e-4, "batch": 16},
-        "cifar10": {"lr": 5e-3, "batch": 128},
-        "speech": {"lr": 1e-3, "batch": 16},
-    },
-}
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.update import put, take
 
 
 @dataclass(frozen=True)
@@ -92,8 +79,12 @@ class FedSPU(Algorithm):
         check_choices(self)
 
     def tier(self, client: int, clients: int) -> float:
-        """p_k: the clients form len(keep) clusters of equal size in id order (sizes differ by one if they must)."""
-        return self.keep[client * len(self.keep) // clients]
+        """p_k of a client."""
+        return tier(self.keep, client, clients)
+
+    @property
+    def needs_validation(self) -> bool:
+        return self.es and self.es_set == "carve"
 
     # The server.
 

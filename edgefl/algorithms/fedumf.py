@@ -20,20 +20,9 @@ from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task
 from edgefl.algorithms.training import Training, learnable
 from edgefl.graph import Params
 from edgefl.learners.base import Array
-from edgefl.update import Update, put, take
+from edgefl.neurons.update import Update, put, take
 
 DELTA = "delta"  # g: what the training of the last round changed
-
-# The paper's main tables (T1 to T4), with eta = 0.01 and C = 0.1; the number of clients is the appendix's. It tests on
-# the common test set alone; here a client of 600 samples sets one apart.
-PARTS = {"partition": "iid", "clients": 100, "train_share": 0.999, "validation_share": 0.0}
-SHARED = {**PARTS, "per_round": 10, "epochs": 1, "batch": 50, "lr": 0.01}
-OPTIONS = {"momentum": 0.5, "weight_decay": 5e-4, "weight": "uniform"}
-PRESETS: dict[str, dict[str, object]] = {
-    "mnist": {**SHARED, "rounds": 150},
-    "fashion": {**SHARED, "rounds": 150},
-    "cifar10": {**SHARED, "rounds": 300},
-}
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Task, check
 from edgefl.algorithms.feddc import FedDC
 from edgefl.algorithms.fedumf import fuse, remember, to_everyone
 from edgefl.algorithms.training import learnable
-from edgefl.update import put
+from edgefl.neurons.update import put
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from edgefl.update import Axes, Block, Flat, Update
+from edgefl.neurons.update import Axes, Block, Flat, Update
 
 if TYPE_CHECKING:
     from edgefl.graph import Params
-    from edgefl.spec import ModelSpec
+    from edgefl.neurons.spec import ModelSpec
 
 
 class Mean:

@@ -18,8 +18,8 @@ from edgefl.algorithms.base import BODY, Local, State
 from edgefl.errors import DataError
 from edgefl.graph import Params
 from edgefl.learners.base import SGD, Array, Evaluation, Learner, Samples
-from edgefl.spec import ModelSpec
-from edgefl.update import Update, take
+from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.update import Update, take
 
 HEAD = "head"  # W_i and its bias, among the client's arrays
 CLASSES = "classes"  # the label map, among its private values: row r of the head is the r-th of these classes

@@ -18,29 +18,7 @@ from edgefl.algorithms.head_training import HeadTraining
 from edgefl.algorithms.personal import Personal, begin
 from edgefl.algorithms.server_optimizer import Optimizer, step
 from edgefl.graph import Params
-from edgefl.update import take, values
-
-# Tables 6 and 7: (beta, rho) with many, some and no personal classes; Omniglot has one setting. Some betas lie outside
-# the grid that the paper says it searched.
-RATES: dict[str, dict[str, tuple[float, float]]] = {
-    "mnist": {"high": (0.189, 0.003), "medium": (0.189, 0.003), "no": (0.189, 0.003)},
-    "cifar10": {"high": (0.002, 0.001), "medium": (0.0189, 0.003), "no": (0.03, 0.003)},
-    "emnist": {"high": (0.03, 0.003), "medium": (0.03, 0.003), "no": (0.03, 0.003)},
-    "fashion": {"high": (0.006, 0.002), "medium": (0.006, 0.002), "no": (0.007, 0.003)},
-    "omniglot": {"high": (0.1341, 0.003)},
-}
-# Of 10 classes, or EMNIST's 62, how many a client holds.
-CLASSES_HELD: dict[str, dict[str, int]] = {
-    name: {"high": 2, "medium": (62 if name == "emnist" else 10) // 2, "no": 62 if name == "emnist" else 10}
-    for name in ("mnist", "cifar10", "emnist", "fashion")
-}
-OTHERS_RATE = 0.007  # of the local steps of FedPer, FedAvg and most others, on most data
-WHOLE = 10**6  # a batch that holds all that a client has
-# What the published tables were made with: Eq. 3, Adam, heads as in the released code, and the sampled clients tested
-# after their training.
-TABLES: dict[str, object] = {
-    "tau": 50, "head_step": "eq3", "server": "adam", "head_init": "uniform", "eval_point": "post_local",
-}  # fmt: skip
+from edgefl.neurons.update import take, values
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from edgefl.algorithms.base import Algorithm, Local, check, check_choices, check_sgd, minibatches
 from edgefl.graph import Params
 from edgefl.learners.base import SGD, Array, Batches
-from edgefl.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ import sys
 import time
 from pathlib import Path
 
-from edgefl.client import Address, Client, delay_s
-from edgefl.device import Device, Profile, World
-from edgefl.device_model import Data
-from edgefl.device_state import DeviceState
+from edgefl.device.model import Data
+from edgefl.device.protocol import Device, Profile, World
+from edgefl.device.socket import Address, Client, delay_s
+from edgefl.device.state import DeviceState
 from edgefl.errors import DataError, RequestError
-from edgefl.keys import read_key
-from edgefl.shares import read_share
-from edgefl.tls import device_context
+from edgefl.experiment.shares import read_share
+from edgefl.trust.keys import read_key
+from edgefl.trust.tls import device_context
 
 INTERRUPTED = "interrupted; started again with the same --state it goes on where it was"
 MAX_MODEL_BYTES = 256 << 20

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from edgefl.assemble import assemble
 from edgefl.commands.experiment_options import add_experiment, experiment_of
 from edgefl.errors import DataError, RequestError
-from edgefl.shares import share_file, write_share
+from edgefl.experiment.assemble import assemble
+from edgefl.experiment.shares import share_file, write_share
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

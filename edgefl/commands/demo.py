@@ -11,14 +11,15 @@ from typing import Any
 
 from rich.table import Table
 
-from edgefl import demo, progress, report
-from edgefl.capacity import tiers_of
+from edgefl.commands import processes as demo
+from edgefl.commands import progress, report
+from edgefl.commands.capacity import tiers_of
 from edgefl.commands.experiment_options import new_directory
-from edgefl.demo import Served
+from edgefl.commands.processes import Served
+from edgefl.commands.report import GLOBAL, PERSONAL, Summary, percent
 from edgefl.errors import RequestError
-from edgefl.experiment import Experiment
-from edgefl.federation import Split
-from edgefl.report import GLOBAL, PERSONAL, Summary, percent
+from edgefl.experiment.federation import Split
+from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 
 INTERRUPTED = "interrupted; its processes have ended"

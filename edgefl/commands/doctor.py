@@ -1,11 +1,25 @@
-"""`edgefl doctor`: what this installation can do."""
+"""`edgefl doctor`: what this installation can do: kernels, instruction set, threads, versions, data directories.
+
+It changes nothing.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
+import os
+import platform
+import sys
+import warnings
+from typing import Any
 
-from edgefl import doctor
+from edgefl import kernels
+from edgefl.data.locate import roots
+from edgefl.errors import BackendError
+
+OPTIONAL = ("numba", "torch", "matplotlib", "cffi")
+VARIABLES = ("EDGEFL_KERNELS", "EDGEFL_ISA", "EDGEFL_NUM_THREADS", "EDGEFL_DATA")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,6 +29,65 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the findings."""
-    found = doctor.examine()
-    print(json.dumps(found, indent=1) if options.json else doctor.describe(found))
+    found = examine()
+    print(json.dumps(found, indent=1) if options.json else describe(found))
     return 0
+
+
+def examine() -> dict[str, Any]:
+    """The findings as JSON values; `backend` is None if no kernels can be loaded, and `reason` says why."""
+    return {
+        **_kernels(),
+        "versions": {name: _version(name) for name in ("edgefl", "numpy", "safetensors", "rich", *OPTIONAL)},
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "processors": processors(),
+        "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "data_directories": [{"path": str(root), "exists": root.is_dir()} for root in roots(None)],
+    }
+
+
+def processors() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def describe(found: dict[str, Any]) -> str:
+    """The findings as text, one per line."""
+    versions = ", ".join(f"{name} {version or 'absent'}" for name, version in found["versions"].items())
+    lines = [
+        f"kernels       {found['backend'] or 'none'}",
+        *([f"reason        {found['reason']}"] if found["reason"] else []),
+        *([f"instructions  {found['isa']} (available: {', '.join(found['isas'])})"] if found["isa"] else []),
+        *([f"threads       {found['threads']}"] if found["threads"] else []),
+        f"processors    {found['processors']} ({found['machine']})",
+        f"python        {found['python']}",
+        f"packages      {versions}",
+        *(f"environment   {name}={value}" for name, value in found["environment"].items()),
+        *(f"data          {d['path']}{'' if d['exists'] else ' (absent)'}" for d in found["data_directories"]),
+    ]
+    return "\n".join(lines)
+
+
+def _kernels() -> dict[str, Any]:
+    """The backend that would be used and, where it is not the native one by default, why."""
+    nothing: dict[str, Any] = {"backend": None, "reason": None, "isa": None, "isas": [], "threads": None}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            ops = kernels.backend()
+        except BackendError as error:
+            return {**nothing, "reason": str(error)}
+    name = next(name for name, module in kernels.BACKENDS.items() if module == ops.__name__)
+    reason = str(caught[0].message) if caught else None
+    if name != "native":
+        return {**nothing, "backend": name, "reason": reason or f"EDGEFL_KERNELS={os.environ.get('EDGEFL_KERNELS')}"}
+    isas = [isa for isa in kernels.ISAS if ops.has_isa(isa)]
+    return {"backend": name, "reason": None, "isa": ops.isa(), "isas": isas, "threads": ops.threads()}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "from source" if package == "edgefl" and "edgefl" in sys.modules else None

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from edgefl.algorithms import METHODS, parse
-from edgefl.assemble import PARTITIONS
 from edgefl.errors import RunError
-from edgefl.experiment import SHARED, Experiment, defaults, preset
-from edgefl.models import NAMES
-from edgefl.runs import read_experiment
+from edgefl.experiment.assemble import PARTITIONS
+from edgefl.experiment.presets import NAMES as PRESETS
+from edgefl.experiment.presets import defaults, preset
+from edgefl.experiment.run_file import read_experiment
+from edgefl.experiment.settings import SHARED, Experiment
+from edgefl.graph.models import NAMES
 
 RUNS = "edgefl-runs"
 
@@ -38,7 +40,7 @@ def _add_what(what: argparse._ArgumentGroup) -> None:
     what.add_argument("--seed", type=int, help=_default("seed"))
     what.add_argument(
         "--preset",
-        choices=("paper", "code", "fedumf", "pflego-high", "pflego-medium", "pflego-no"),
+        choices=PRESETS,
         help="settings of the FedSPU paper, of its released code, of the FedUmf paper, or of the PFLEGO paper by "
         "degree of personalisation",
     )

@@ -6,7 +6,7 @@ import argparse
 from datetime import datetime, timezone
 from pathlib import Path
 
-from edgefl.keys import TABLE, key_file, make_keys
+from edgefl.trust.keys import TABLE, key_file, make_keys
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     """Writes keys and certificates; tells what goes where."""
     directory, hosts = options.directory, options.host
     if hosts:
-        from edgefl import certificates  # needs cryptography: says so before a key is written
+        from edgefl.trust import certificates  # needs cryptography: says so before a key is written
     make_keys(directory, options.clients)
     print(f"{directory / TABLE} is the server's; {key_file(directory, 0).name} is for client 0, and so on")
     if hosts:

@@ -1,6 +1,6 @@
 """`edgefl memory`: what training a model takes in memory by the labelled accounts and meters, or what fits a limit.
 
-The accounts are edgefl.memory's, the meters edgefl.measure's; here is what they are asked for.
+The accounts are edgefl.memory's, the meters edgefl.memory.measure's; here is what they are asked for.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from edgefl import files, report
+from edgefl.commands import report
 from edgefl.commands.experiment_options import shares
 from edgefl.commands.memory_picture import draw
 from edgefl.commands.memory_table import NOTES, OUTSIDE, Row, print_fit, print_rows, print_tensors
 from edgefl.errors import GraphError, MemoryLimitError, RequestError
-from edgefl.graph import Graph
-from edgefl.measure import METERS, NATIVE, measure
+from edgefl.graph import Graph, files
+from edgefl.graph.models import EXAMPLES, build
 from edgefl.memory import ACCOUNTS, METHODS, Choice, Footprint, Training, best, estimate, fit
+from edgefl.memory.measure import METERS, NATIVE, measure
 from edgefl.memory.training import PARTIAL
-from edgefl.models import EXAMPLES, build
 
 KEEPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 UNITS = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "b": 1}

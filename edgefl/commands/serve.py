@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgefl import progress
-from edgefl.assemble import assemble, check_begin
-from edgefl.client import Address as ServerAddress
+from edgefl.commands import progress
 from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory
+from edgefl.device.socket import Address as ServerAddress
 from edgefl.errors import DataError, RequestError, RunError
-from edgefl.experiment import Experiment
-from edgefl.federation import Federation
-from edgefl.keys import read_table
-from edgefl.runs import EXPERIMENT, open_run
+from edgefl.experiment.assemble import assemble, check_begin
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.run_file import EXPERIMENT, open_run
+from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 from edgefl.server.endpoint import announced
 from edgefl.server.events import Closed, Record, Scored
@@ -26,7 +25,8 @@ from edgefl.server.host import host
 from edgefl.server.rules import Rules
 from edgefl.server.serve import LINGER_S, Address, serve
 from edgefl.server.store import Store
-from edgefl.tls import server_context
+from edgefl.trust.keys import read_table
+from edgefl.trust.tls import server_context
 
 INTERRUPTED = "interrupted; --resume goes on where it was"
 PORT = 7227

@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgefl import doctor, progress, report
 from edgefl.algorithms import Algorithm
-from edgefl.assemble import assemble, check_begin, check_held_out
-from edgefl.capacity import tiers_of
+from edgefl.commands import doctor, progress, report
+from edgefl.commands.capacity import tiers_of
 from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory
 from edgefl.errors import DataError, RequestError, RunError
-from edgefl.experiment import Experiment
-from edgefl.federation import Federation
-from edgefl.replay import replay
-from edgefl.runs import EXPERIMENT, Journal, open_run, read_metrics
-from edgefl.simulate import Settings, simulate
+from edgefl.experiment.assemble import assemble, check_begin, check_held_out
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.run_file import EXPERIMENT, open_run
+from edgefl.experiment.settings import Experiment, Settings
+from edgefl.simulation.journal import Journal, read_metrics
+from edgefl.simulation.loop import simulate
+from edgefl.simulation.replay import replay
 
 INTERRUPTED = "interrupted; --resume continues from the last checkpoint"
 

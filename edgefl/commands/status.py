@@ -8,9 +8,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from edgefl import progress
-from edgefl.experiment import Experiment
-from edgefl.runs import read_experiment
+from edgefl.commands import progress
+from edgefl.experiment.run_file import read_experiment
+from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 from edgefl.server.endpoint import read_endpoint
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from edgefl.graph import Graph, Node
+from edgefl.graph.operations import Conv2d, GroupNorm, Linear
 from edgefl.learners.base import Delta, Trainable
 from edgefl.learners.channels import NONE, is_empty, owners
 from edgefl.learners.needs import Axes, gradient_needs, own_rows
 from edgefl.learners.plan import Ids
-from edgefl.ops import Conv2d, GroupNorm, Linear
-from edgefl.selection import NeuronSet
-from edgefl.spec import AxisSpec, ModelSpec
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import AxisSpec, ModelSpec
 
 Signature = tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...]]
 

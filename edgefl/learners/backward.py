@@ -12,13 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from edgefl.graph import Node
-from edgefl.learners.channels import count, is_empty
-from edgefl.learners.forward import average_window, planes_view
-from edgefl.learners.fusion import NormReLU
-from edgefl.learners.needs import own_rows
-from edgefl.learners.plan import Block, Ids, Tensor
-from edgefl.learners.recorder import Recorder
-from edgefl.ops import (
+from edgefl.graph.operations import (
     Add,
     AvgPool2d,
     BatchNorm2d,
@@ -31,6 +25,12 @@ from edgefl.ops import (
     Op,
     ReLU,
 )
+from edgefl.learners.channels import count, is_empty
+from edgefl.learners.forward import average_window, planes_view
+from edgefl.learners.fusion import NormReLU
+from edgefl.learners.needs import own_rows
+from edgefl.learners.plan import Block, Ids, Tensor
+from edgefl.learners.recorder import Recorder
 
 
 class Product(NamedTuple):

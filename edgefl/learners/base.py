@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.errors import DataError
-from edgefl.selection import NeuronSet
+from edgefl.neurons.selection import NeuronSet
 
 Array = NDArray[Any]
 Batches = Sequence[NDArray[np.int32]]

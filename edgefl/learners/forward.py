@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from edgefl.graph import INPUT, Node
-from edgefl.learners.channels import is_empty
-from edgefl.learners.fusion import NormReLU
-from edgefl.learners.plan import Param, Slot, Tensor
-from edgefl.learners.recorder import Readers, Recorder, SavedInput
-from edgefl.ops import (
+from edgefl.graph.operations import (
     Add,
     AvgPool2d,
     BatchNorm2d,
@@ -27,6 +23,10 @@ from edgefl.ops import (
     Op,
     ReLU,
 )
+from edgefl.learners.channels import is_empty
+from edgefl.learners.fusion import NormReLU
+from edgefl.learners.plan import Param, Slot, Tensor
+from edgefl.learners.recorder import Readers, Recorder, SavedInput
 
 
 def forward(recorder: Recorder, nodes: tuple[Node, ...]) -> Tensor:

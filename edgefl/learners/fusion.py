@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from edgefl.graph import Node
-from edgefl.ops import BatchNorm2d, GroupNorm, MaxPool2d, Op, ReLU
+from edgefl.graph.operations import BatchNorm2d, GroupNorm, MaxPool2d, Op, ReLU
 
 HALVING = MaxPool2d((2, 2), (2, 2))
 

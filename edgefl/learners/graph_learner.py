@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from edgefl import kernels
 from edgefl.errors import BackendError, DataError, TrainingError
 from edgefl.graph import Graph, Model, Params
-from edgefl.heads import head_of, with_classes
+from edgefl.graph.heads import head_of, with_classes
 from edgefl.learners.active import layer_of
 from edgefl.learners.base import (
     SGD,
@@ -36,8 +36,8 @@ from edgefl.learners.lowering import Mode, lower
 from edgefl.learners.plan import Ids
 from edgefl.learners.updates import Terms
 from edgefl.learners.workspace import Session, Workspace
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
 
 EVALUATION_BATCH = 256
 EVALUATION_ARENA_BYTES = 4 << 20

@@ -16,6 +16,7 @@ from typing import Literal
 
 from edgefl.errors import GraphError
 from edgefl.graph import Graph, Node
+from edgefl.graph.operations import Linear
 from edgefl.learners.active import Active
 from edgefl.learners.arena import place
 from edgefl.learners.backward import backward
@@ -25,8 +26,7 @@ from edgefl.learners.fusion import fuse
 from edgefl.learners.plan import LOSS, Block, Plan, Slot, State, Tensor
 from edgefl.learners.recorder import Recorder, Scope
 from edgefl.learners.updates import Terms, update
-from edgefl.ops import Linear
-from edgefl.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec
 
 Mode = Literal["train", "gradient", "evaluate", "predict", "features"]
 TRAINING: tuple[Mode, ...] = ("train", "gradient")

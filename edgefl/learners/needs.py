@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from edgefl.graph import Graph, Node
+from edgefl.graph.operations import Conv2d, Flatten, GroupNorm, Linear, Op
 from edgefl.learners.base import Delta
 from edgefl.learners.channels import NONE, is_empty, members, owners, union
 from edgefl.learners.plan import Ids
-from edgefl.ops import Conv2d, Flatten, GroupNorm, Linear, Op
 
 Axes = tuple[Ids, Ids]
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from edgefl.ops import Shape
+from edgefl.graph.operations import Shape
 
 Ids = NDArray[np.int32] | None
 BufferKind = Literal["float", "int32", "byte"]

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
+from edgefl.graph.operations import Flatten, Shape
 from edgefl.learners.active import Active
 from edgefl.learners.channels import NONE
 from edgefl.learners.fusion import NormReLU
 from edgefl.learners.plan import Buffer, BufferKind, Call, Ids, Param, Tensor
-from edgefl.ops import Flatten, Shape
-from edgefl.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec
 
 
 class Scope(NamedTuple):

@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from edgefl.graph.operations import Shape
 from edgefl.learners.backward import Gradients, Product
 from edgefl.learners.plan import Block, Param, Slot, State, StateKind
 from edgefl.learners.recorder import Recorder
-from edgefl.ops import Shape
 
 
 @dataclass(frozen=True)

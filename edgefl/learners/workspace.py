@@ -28,8 +28,8 @@ from edgefl.learners.lowering import TRAINING, Mode, lower_active
 from edgefl.learners.plan import Plan, Slot, State, Tensor
 from edgefl.learners.scratch import scratch_bytes
 from edgefl.learners.updates import Terms, rows_cols_inner
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
 
 SESSIONS_KEPT = 6
 SIZES_KEPT = 8  # batch sizes of a session whose plans outlive a pass that has none of them

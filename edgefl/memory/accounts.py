@@ -18,11 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from edgefl.graph.operations import BatchNorm2d
 from edgefl.memory.counts import output_scalars, saved_bits, scalars, trained_scalars
 from edgefl.memory.exact import exact
 from edgefl.memory.footprint import Footprint
 from edgefl.memory.training import FLOAT, Pass, Training
-from edgefl.ops import BatchNorm2d
 
 Parts = dict[str, int]
 

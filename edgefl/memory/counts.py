@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterable
 
 from edgefl.graph import Graph, Node
+from edgefl.graph.operations import BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, ParamInfo, ReLU
 from edgefl.learners.active import saved_channels, trained_blocks
 from edgefl.learners.channels import count
-from edgefl.ops import BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, ParamInfo, ReLU
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec, result_axes
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec, result_axes
 
 
 def scalars(params: Iterable[ParamInfo], stats: bool = False) -> int:

@@ -21,7 +21,7 @@ from edgefl.learners.scratch import scratch_bytes
 from edgefl.memory.counts import trained_scalars
 from edgefl.memory.footprint import Footprint
 from edgefl.memory.training import FLOAT, Pass, Training
-from edgefl.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec
 
 
 def exact(training: Training) -> Footprint:

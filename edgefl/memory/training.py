@@ -16,13 +16,13 @@ from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
 from edgefl.graph import Graph
-from edgefl.heads import head_of
+from edgefl.graph.heads import head_of
+from edgefl.graph.operations import ParamInfo
 from edgefl.learners.lowering import Mode
 from edgefl.learners.updates import Terms
-from edgefl.ops import ParamInfo
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import NEURONS, stream
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
 
 Method = Literal["full", "fedspu", "drop", "pflego"]
 METHODS: tuple[Method, ...] = get_args(Method)

@@ -1,4 +1,4 @@
-"""The torch layer: torch modules to Graphs and back. Only this package and learners/torch.py import torch."""
+"""The torch layer: torch modules to Graphs and back. Only this package imports torch."""
 
 from __future__ import annotations
 

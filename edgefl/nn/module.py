@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model
-from edgefl.ops import (
+from edgefl.graph.operations import (
     Add,
     AvgPool2d,
     BatchNorm2d,

@@ -17,8 +17,7 @@ from torch.fx import Node as Traced
 from torch.nn import functional
 
 from edgefl.errors import GraphError
-from edgefl.nn.module import Sum
-from edgefl.ops import (
+from edgefl.graph.operations import (
     Add,
     AvgPool2d,
     BatchNorm2d,
@@ -32,6 +31,7 @@ from edgefl.ops import (
     Pair,
     ReLU,
 )
+from edgefl.nn.module import Sum
 
 
 class Step(NamedTuple):

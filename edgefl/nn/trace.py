@@ -18,9 +18,9 @@ from torch import Tensor, fx, nn
 
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model, Node, Params
+from edgefl.graph.operations import Flatten, Op, Shape
 from edgefl.nn.module import to_torch
 from edgefl.nn.operations import FUNCTIONS, METHODS, MODULES, Step
-from edgefl.ops import Flatten, Op, Shape
 
 BATCH = "the batch size"  # stands for x.size(0) while shapes are folded
 RESHAPES = ("view", "reshape", torch.reshape)

@@ -4,7 +4,7 @@ who may say what when (connection.py).
 msgspec checks every field while it decodes, in C and with no code of ours; an unknown field, a wrong type or a number
 out of its range is an error that names the place. Nothing is evaluated. Every list and dict has a largest length, which
 is checked before its first item is made, so that a message takes little more memory than its frame. Payloads are the
-bytes of codec.py, one per named update, and stay bytes here.
+bytes of codec/, one per named update, and stay bytes here.
 """
 
 from __future__ import annotations

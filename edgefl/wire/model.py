@@ -1,5 +1,5 @@
 """A model as bytes, for its way to a device: the graph as JSON text, then every parameter. Not how it is cut and sent
-(messages.ModelChunk), and not a file for other programs (files.py).
+(messages.ModelChunk), and not a file for other programs (graph/files.py).
 
     4  length of the text, little-endian
        text of graph_json.dumps, UTF-8
@@ -14,13 +14,14 @@ import hashlib
 import math
 from collections.abc import Iterator
 
-from edgefl import codec, graph_json
-from edgefl.codec_format import ENTRY, HEADER
+from edgefl import codec
+from edgefl.codec.format import ENTRY, HEADER
 from edgefl.errors import CodecError
 from edgefl.graph import Model
-from edgefl.graph_json import Limits
-from edgefl.spec import ModelSpec
-from edgefl.update import take
+from edgefl.graph import json as graph_json
+from edgefl.graph.json import Limits
+from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.update import take
 from edgefl.wire.messages import CHUNK_BYTES, ModelChunk
 
 LENGTH_BYTES = 4

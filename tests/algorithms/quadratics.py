@@ -12,9 +12,9 @@ import numpy as np
 
 from edgefl.algorithms.base import MODEL, Algorithm, Local, Reply, State, Tally, Task
 from edgefl.graph import Graph, Node, Params
+from edgefl.graph.operations import Linear
 from edgefl.learners.base import SGD, Batches, Evaluation, FitResult, Samples
-from edgefl.ops import Linear
-from edgefl.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec
 
 GRAPH = Graph((1,), (Node("fc", Linear(1, 1), ("input",)),))
 SPEC = ModelSpec.of(GRAPH)

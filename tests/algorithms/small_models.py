@@ -7,9 +7,9 @@ import numpy as np
 from edgefl import rng
 from edgefl.algorithms.base import Local
 from edgefl.graph import Graph, Model, Node
+from edgefl.graph.operations import Add, BatchNorm2d, Conv2d, Flatten, Linear, MaxPool2d, ReLU
 from edgefl.learners import GraphLearner, Samples
-from edgefl.ops import Add, BatchNorm2d, Conv2d, Flatten, Linear, MaxPool2d, ReLU
-from edgefl.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec
 
 CLASSES = 3
 

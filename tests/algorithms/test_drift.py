@@ -19,7 +19,7 @@ from edgefl.algorithms.feddyn import FedDyn
 from edgefl.algorithms.fedumf import DELTA
 from edgefl.algorithms.fedumf_feddc import FedUmfDC
 from edgefl.graph import Params
-from edgefl.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec
 
 ONE_STEP = {"epochs": 1, "batch": 8, "lr": 0.25}  # one full-batch step per round
 CENTRES = [4.0, -8.0, 1.0, 6.0]

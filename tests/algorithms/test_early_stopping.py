@@ -14,7 +14,7 @@ from edgefl.algorithms.base import MODEL, Local, Reply, State, Tally, Task
 from edgefl.algorithms.fedspu import FedSPU
 from edgefl.errors import TrainingError
 from edgefl.learners import Evaluation, FitResult
-from edgefl.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec
 
 ES = FedSPU(keep=(0.5,), per_round=2, epochs=1, batch=5, lr=0.1, es=True)
 

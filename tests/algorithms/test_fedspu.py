@@ -14,10 +14,10 @@ from edgefl.algorithms.base import MODEL, Plan, Reply, State, Tally, Task, refus
 from edgefl.algorithms.fedavg import FedAvg
 from edgefl.algorithms.fedspu import FedSPU
 from edgefl.graph import Graph
-from edgefl.models import build
-from edgefl.selection import NeuronSet, n_act
-from edgefl.spec import ModelSpec
-from edgefl.update import put, take
+from edgefl.graph.models import build
+from edgefl.neurons.selection import NeuronSet, n_act
+from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.update import put, take
 
 HALF = FedSPU(keep=(0.5,), per_round=3, epochs=2, batch=5, lr=0.1)
 graphs = pytest.mark.parametrize("graph", [make() for make in GRAPHS.values()], ids=list(GRAPHS))

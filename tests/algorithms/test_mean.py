@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from edgefl.algorithms.mean import Mean
-from edgefl.spec import AxisSpec, ModelSpec, ParamSpec
-from edgefl.update import Axes, Block, Flat, Ids, Update
+from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
+from edgefl.neurons.update import Axes, Block, Flat, Ids, Update
 
 SPEC = ModelSpec({"w": ParamSpec((3, 2), "learn", AxisSpec("a"))}, {"a": 3}, b"")
 OLD = {"w": np.array([[10, 20], [30, 40], [50, 60]], np.float32)}

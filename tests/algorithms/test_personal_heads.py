@@ -13,10 +13,10 @@ from edgefl.algorithms.base import BODY, Task
 from edgefl.algorithms.personal import CLASSES, HEAD, Personal
 from edgefl.errors import DataError
 from edgefl.graph import Graph, Node
+from edgefl.graph.operations import Linear
 from edgefl.learners import SGD
-from edgefl.ops import Linear
-from edgefl.spec import ModelSpec
-from edgefl.update import values
+from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.update import values
 
 
 def test_fedper_averages_bodies_that_were_trained_under_their_own_heads() -> None:

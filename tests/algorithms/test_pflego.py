@@ -16,9 +16,9 @@ from edgefl.algorithms import PFLEGO, FedPer
 from edgefl.algorithms.base import BODY, Algorithm, Local, State, Tally, Task
 from edgefl.algorithms.personal import CLASSES, HEAD, Personal
 from edgefl.graph import Graph, Model, Node, Params
+from edgefl.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU
 from edgefl.learners import GraphLearner, Samples
-from edgefl.ops import Conv2d, Flatten, Linear, MaxPool2d, ReLU
-from edgefl.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec
 
 CLASSES_OF = ([0, 2], [1, 2, 4], [0, 1, 2, 3, 4], [3, 4])  # of four clients
 SIZES = (7, 12, 20, 9)  # their training samples

@@ -5,10 +5,10 @@ from fractions import Fraction
 import pytest
 
 from bench.bound import layer_macs, step_macs
-from edgefl.models import build
+from edgefl.graph.models import build
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import NEURONS, stream
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
 
 EMNIST = build("fedspu_emnist", (1, 28, 28), 62)
 CONV1, CONV2, FC = 28 * 28 * 20 * 9, 14 * 14 * 20 * 20 * 9, 980 * 62

@@ -16,7 +16,7 @@ from bench.papers.record import record, write
 from bench.papers.show import draw
 from bench.papers.table import Found, Row, Run, Table, compare
 from edgefl.errors import RunError
-from edgefl.experiment import Experiment
+from edgefl.experiment.settings import Experiment
 
 UP = {"values": 8, "index": 1, "header": 1}
 

@@ -5,9 +5,9 @@ import torch
 
 from bench import peers
 from edgefl.graph import Model
-from edgefl.models import build
+from edgefl.graph.models import build
+from edgefl.graph.operations import Conv2d, Linear, Op
 from edgefl.nn import to_torch
-from edgefl.ops import Conv2d, Linear, Op
 from edgefl.rng import INIT, stream
 
 

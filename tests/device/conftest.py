@@ -16,12 +16,12 @@ from device_cases import (
 )
 from device_server import ScriptedServer
 
-from edgefl.assemble import assemble
-from edgefl.device import Device, Profile
-from edgefl.device_model import Data
-from edgefl.device_state import DeviceState
-from edgefl.federation import Federation
-from edgefl.shares import read_share, share_file, write_share
+from edgefl.device.model import Data
+from edgefl.device.protocol import Device, Profile
+from edgefl.device.state import DeviceState
+from edgefl.experiment.assemble import assemble
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.shares import read_share, share_file, write_share
 
 
 @pytest.fixture(scope="module")

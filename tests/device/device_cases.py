@@ -12,12 +12,12 @@ from device_server import ScriptedServer, converse
 from edgefl import rng
 from edgefl.algorithms import FedAvg, FedDyn, FedSPU, FedUmf, FedUmfDC, LocalOnly
 from edgefl.algorithms.base import Algorithm, Task
-from edgefl.device import Device, Profile, World
-from edgefl.exchange import evaluate_message, train_message
-from edgefl.experiment import Experiment
-from edgefl.federation import Federation
+from edgefl.device.protocol import Device, Profile, World
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Experiment
 from edgefl.graph import Model, Params
-from edgefl.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec
+from edgefl.rounds.exchange import evaluate_message, train_message
 from edgefl.wire.messages import Enrol, Welcome
 from edgefl.wire.model import digest, pack
 

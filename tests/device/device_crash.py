@@ -20,11 +20,11 @@ from typing import Any
 from device_cases import ANYBODY, EXPERIMENT, METHODS, scripted, world
 from device_server import ScriptedServer, converse
 
-from edgefl.assemble import assemble
-from edgefl.device import Device
-from edgefl.device_model import Data
-from edgefl.device_state import DeviceState
-from edgefl.shares import read_share, write_share
+from edgefl.device.model import Data
+from edgefl.device.protocol import Device
+from edgefl.device.state import DeviceState
+from edgefl.experiment.assemble import assemble
+from edgefl.experiment.shares import read_share, write_share
 from edgefl.wire import messages
 
 ROUNDS = [1, 2]

@@ -1,4 +1,4 @@
-"""The scripted server behind a real socket on loopback, in a thread: for the tests of client.py."""
+"""The scripted server behind a real socket on loopback, in a thread: for the tests of device/socket.py."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgefl.device import Device
+from edgefl.device.protocol import Device
 from edgefl.wire import handshake
 from edgefl.wire.connection import Connection
 from edgefl.wire.messages import (

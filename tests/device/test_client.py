@@ -17,13 +17,13 @@ from device_cases import files
 from device_listener import Listener
 from device_server import ScriptedServer, converse
 
-from edgefl import tls
-from edgefl.cli import main
-from edgefl.client import LONGEST_DELAY_S, Address, Client, delay_s
-from edgefl.device import Device, World
+from edgefl.commands.cli import main
+from edgefl.device.protocol import Device, World
+from edgefl.device.socket import LONGEST_DELAY_S, Address, Client, delay_s
 from edgefl.errors import RequestError, RunError
-from edgefl.keys import key_file, make_keys, read_key
-from edgefl.shares import share_file
+from edgefl.experiment.shares import share_file
+from edgefl.trust import tls
+from edgefl.trust.keys import key_file, make_keys, read_key
 
 
 @pytest.fixture
@@ -109,8 +109,8 @@ def test_a_server_that_is_not_there_is_tried_until_it_is(server: ScriptedServer,
 def test_a_server_that_says_nothing_is_tried_again(
     context: ssl.SSLContext | None, make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgefl.client.CONNECT_S", 0.05)
-    monkeypatch.setattr("edgefl.client.HANDSHAKE_S", 0.05)
+    monkeypatch.setattr("edgefl.device.socket.CONNECT_S", 0.05)
+    monkeypatch.setattr("edgefl.device.socket.HANDSHAKE_S", 0.05)
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError, match="goes on trying"):
         address, pause = Address(*silent.getsockname()), Pauses(most=2)
@@ -189,7 +189,7 @@ def test_a_device_without_the_certificate_that_the_server_wants_is_refused(
 
 def test_an_expired_certificate_is_refused(server: ScriptedServer, arguments: Any, tmp_path: Path, capsys: Any) -> None:
     pytest.importorskip("cryptography", reason="certificates are made with the optional package cryptography")
-    from edgefl.certificates import make_certificates
+    from edgefl.trust.certificates import make_certificates
 
     make_certificates(tmp_path, ["127.0.0.1"], 0, datetime.now(timezone.utc) - timedelta(days=2), days=1)
     with Listener(server, context(tmp_path)) as listener:
@@ -260,6 +260,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 
 def test_a_device_loads_nothing_that_it_does_not_use() -> None:
-    script = "import sys, edgefl.cli, edgefl.commands.client; print(*sys.modules)"
+    script = "import sys, edgefl.commands.cli, edgefl.commands.client; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"rich", "asyncio", "sqlite3", "matplotlib", "torch", "numba", "logging", "edgefl.models"} & set(loaded)
+    unused = {"rich", "asyncio", "sqlite3", "matplotlib", "torch", "numba", "logging", "edgefl.graph.models"}
+    assert not unused & set(loaded)

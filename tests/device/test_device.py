@@ -15,7 +15,7 @@ from device_cases import (
 )
 from device_server import ScriptedServer, converse
 
-from edgefl.device import Device
+from edgefl.device.protocol import Device
 from edgefl.wire.messages import Challenge, Trained, Verdict
 
 

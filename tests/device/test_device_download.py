@@ -15,9 +15,9 @@ from device_cases import (
 )
 from device_server import ScriptedServer, converse
 
-from edgefl.device import Device, Profile, SpoiltError
+from edgefl.device.protocol import Device, Profile, SpoiltError
 from edgefl.errors import RemoteProtocolError, RunError
-from edgefl.federation import Federation
+from edgefl.experiment.federation import Federation
 
 
 def test_a_download_cut_anywhere_is_resumed_there(federation: Federation, make: Callable[..., Device]) -> None:

@@ -12,12 +12,12 @@ import pytest
 from device_listener import Listener
 from device_server import ScriptedServer
 
-from edgefl import models, rng
+from edgefl import rng
 from edgefl.algorithms import FedSPU
 from edgefl.algorithms.base import Task
-from edgefl.exchange import evaluate_message, train_message
-from edgefl.graph import Model
-from edgefl.spec import ModelSpec
+from edgefl.graph import Model, models
+from edgefl.neurons.spec import ModelSpec
+from edgefl.rounds.exchange import evaluate_message, train_message
 from edgefl.wire.messages import Enrol, Evaluated, Message, Trained, Welcome
 from edgefl.wire.model import digest, pack
 

@@ -21,13 +21,14 @@ from device_cases import (
 from device_server import ScriptedServer, converse
 
 from edgefl.algorithms.base import MODEL, Algorithm, State, Tally, Task, refuse
-from edgefl.device import Device
-from edgefl.exchange import evaluate_message, reply_of, train_message
-from edgefl.federation import Federation
+from edgefl.device.protocol import Device
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Settings
 from edgefl.graph import Model
-from edgefl.runs import Journal, read_metrics
-from edgefl.simulate import Settings, simulate
-from edgefl.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec
+from edgefl.rounds.exchange import evaluate_message, reply_of, train_message
+from edgefl.simulation.journal import Journal, read_metrics
+from edgefl.simulation.loop import simulate
 from edgefl.wire.model import pack
 
 

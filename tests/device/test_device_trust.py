@@ -12,8 +12,8 @@ from device_cases import (
 )
 from device_server import RUN, ScriptedServer, converse
 
-from edgefl.device import Profile
-from edgefl.device_model import Data
+from edgefl.device.model import Data
+from edgefl.device.protocol import Profile
 from edgefl.errors import AuthError, DataError, RequestError, RunError
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from edgefl import rng
 from edgefl.graph import INPUT, Graph, Model, Node
-from edgefl.learners import Samples
-from edgefl.ops import (
+from edgefl.graph.operations import (
     Add,
     AvgPool2d,
     BatchNorm2d,
@@ -20,6 +19,7 @@ from edgefl.ops import (
     Op,
     ReLU,
 )
+from edgefl.learners import Samples
 
 CLASSES = 5
 

@@ -9,8 +9,19 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from edgefl.graph import INPUT, Graph, Node, Params
+from edgefl.graph.operations import (
+    Add,
+    AvgPool2d,
+    BatchNorm2d,
+    Conv2d,
+    Flatten,
+    GlobalAvgPool,
+    GroupNorm,
+    Linear,
+    MaxPool2d,
+    ReLU,
+)
 from edgefl.learners import SGD, Samples
-from edgefl.ops import Add, AvgPool2d, BatchNorm2d, Conv2d, Flatten, GlobalAvgPool, GroupNorm, Linear, MaxPool2d, ReLU
 
 torch.set_num_threads(1)  # the models are tiny
 

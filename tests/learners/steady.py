@@ -18,10 +18,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from edgefl import models, rng
-from edgefl.graph import Model
+from edgefl import rng
+from edgefl.graph import Model, models
 from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.selection import NeuronSet
+from edgefl.neurons.selection import NeuronSet
 
 STEPS, TRIES, CLASSES = 4, 3, 10
 Run = Callable[[int], object]  # that many steps in one call

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgefl import models, rng
-from edgefl.graph import Graph
+from edgefl import rng
+from edgefl.graph import Graph, models
 from edgefl.learners import SGD, GraphLearner
 from edgefl.learners.arena import ALIGNMENT, place
 from edgefl.learners.lowering import Mode, lower
 from edgefl.learners.plan import Buffer, Plan
 from edgefl.learners.updates import Terms
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
 
 from .graphs import GRAPHS, model, samples
 

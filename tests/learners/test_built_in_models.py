@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgefl import models, rng
+from edgefl import rng
+from edgefl.graph import models
 from edgefl.learners import SGD, GraphLearner
-from edgefl.selection import NeuronSet
+from edgefl.neurons.selection import NeuronSet
 
 from . import oracle
 from .graphs import model, samples

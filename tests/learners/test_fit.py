@@ -7,7 +7,7 @@ import pytest
 
 from edgefl import rng
 from edgefl.learners import SGD, GraphLearner
-from edgefl.selection import NeuronSet
+from edgefl.neurons.selection import NeuronSet
 
 from . import oracle
 from .graphs import GRAPHS, model, samples

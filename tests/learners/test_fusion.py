@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgefl import models, rng
-from edgefl.graph import INPUT, Graph, Node
+from edgefl import rng
+from edgefl.graph import INPUT, Graph, Node, models
+from edgefl.graph.operations import Add, BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, Op, ReLU
 from edgefl.learners import SGD, GraphLearner, lowering
 from edgefl.learners.fusion import NormReLU, fuse
 from edgefl.learners.lowering import lower
-from edgefl.ops import Add, BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, Op, ReLU
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
 
 from . import oracle
 from .graphs import model, samples

@@ -9,8 +9,8 @@ import torch
 from edgefl import rng
 from edgefl.learners import GraphLearner
 from edgefl.learners.lowering import lower
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
 
 from . import oracle
 from .graphs import GRAPHS, model, samples

@@ -13,9 +13,9 @@ from torch.nn import functional as F  # noqa: N812
 from edgefl import rng
 from edgefl.errors import BackendError, DataError, GraphError, TrainingError
 from edgefl.graph import INPUT, Graph, Model, Node
+from edgefl.graph.operations import Conv2d, GlobalAvgPool, Linear
 from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.ops import Conv2d, GlobalAvgPool, Linear
-from edgefl.selection import NeuronSet
+from edgefl.neurons.selection import NeuronSet
 
 from . import oracle
 from .graphs import CLASSES, GRAPHS, model, samples

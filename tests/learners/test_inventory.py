@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from edgefl import models
-from edgefl.graph import Graph, Node
+from edgefl.graph import Graph, Node, models
+from edgefl.graph.operations import Linear
 from edgefl.learners.inventory import arena_tensors, saved_bytes
 from edgefl.learners.lowering import lower
 from edgefl.learners.plan import Plan
-from edgefl.ops import Linear
-from edgefl.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec
 
 BATCH = 3
 ONE_LAYER = Graph((4,), (Node("fc", Linear(4, 2), ("input",)),))

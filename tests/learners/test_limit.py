@@ -10,7 +10,7 @@ from edgefl.errors import MemoryLimitError
 from edgefl.learners import SGD, GraphLearner
 from edgefl.learners.updates import Terms
 from edgefl.memory import Training, estimate
-from edgefl.selection import NeuronSet
+from edgefl.neurons.selection import NeuronSet
 
 from .graphs import GRAPHS, model, samples
 

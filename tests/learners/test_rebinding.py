@@ -11,8 +11,8 @@ import pytest
 from edgefl import rng
 from edgefl.learners import SGD, GraphLearner, Samples, lowering, workspace
 from edgefl.learners.active import Active
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
 
 from .graphs import GRAPHS, model, samples
 

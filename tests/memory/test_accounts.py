@@ -8,15 +8,15 @@ import pytest
 
 from edgefl.errors import GraphError
 from edgefl.graph import Graph, Model, Node
-from edgefl.heads import head_of
+from edgefl.graph.heads import head_of
+from edgefl.graph.models import build
+from edgefl.graph.operations import Add, AvgPool2d, Conv2d, Linear
 from edgefl.learners.updates import Terms
 from edgefl.memory import Training, estimate
 from edgefl.memory.counts import output_scalars, saved_bits, scalars, trained_scalars
-from edgefl.models import build
-from edgefl.ops import Add, AvgPool2d, Conv2d, Linear
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import INIT, stream
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
 
 NETS = {
     "EMNIST": build("fedspu_emnist", (1, 28, 28), 62),

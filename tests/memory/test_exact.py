@@ -8,17 +8,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from edgefl import models, rng
+from edgefl import rng
 from edgefl.algorithms import PFLEGO
 from edgefl.algorithms.base import Local, Task
 from edgefl.algorithms.personal import HEAD
 from edgefl.errors import MemoryLimitError
-from edgefl.graph import Graph, Model
+from edgefl.graph import Graph, Model, models
+from edgefl.graph.operations import Conv2d
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.learners.updates import Terms
 from edgefl.memory import Training, best, estimate, fit
-from edgefl.ops import Conv2d
-from edgefl.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec
 
 KEEPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 INPUTS = {"digits_cnn": (1, 8, 8), "lenet5": (1, 28, 28), "pflego_mlp": (1, 28, 28), "pflego_omniglot": (1, 28, 28)}

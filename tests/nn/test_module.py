@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from edgefl import models, rng
+from edgefl import rng
 from edgefl.errors import GraphError
-from edgefl.graph import Graph, Model, Node
+from edgefl.graph import Graph, Model, Node, models
+from edgefl.graph.operations import Add, AvgPool2d, BatchNorm2d, Conv2d, Flatten, Linear, ReLU
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.submodel import sub_params
 from edgefl.nn import from_torch, to_torch
-from edgefl.ops import Add, AvgPool2d, BatchNorm2d, Conv2d, Flatten, Linear, ReLU
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
-from edgefl.submodel import sub_params
 
 INPUTS = {
     "fedspu_speech": (1, 32, 32),

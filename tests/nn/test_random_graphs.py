@@ -12,12 +12,24 @@ from hypothesis import strategies as st
 from edgefl import rng
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model, Node, Params
-from edgefl.graph_json import dumps, loads
+from edgefl.graph.json import dumps, loads
+from edgefl.graph.operations import (
+    Add,
+    AvgPool2d,
+    BatchNorm2d,
+    Conv2d,
+    Flatten,
+    GlobalAvgPool,
+    Linear,
+    MaxPool2d,
+    Op,
+    ReLU,
+    Shape,
+)
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.submodel import sub_params
 from edgefl.nn import from_torch, to_torch
-from edgefl.ops import Add, AvgPool2d, BatchNorm2d, Conv2d, Flatten, GlobalAvgPool, Linear, MaxPool2d, Op, ReLU, Shape
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
-from edgefl.submodel import sub_params
 
 SETTINGS = settings(max_examples=40, deadline=None, derandomize=True)
 CHANNELS = (4, 6, 8)

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from edgefl.errors import GraphError
 from edgefl.graph import Model
+from edgefl.graph.operations import AvgPool2d, BatchNorm2d, Conv2d, GroupNorm, Linear, MaxPool2d
 from edgefl.nn import from_torch, to_torch
-from edgefl.ops import AvgPool2d, BatchNorm2d, Conv2d, GroupNorm, Linear, MaxPool2d
 
 
 def example(*shape: int, seed: int = 3) -> Tensor:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from edgefl import cli
-from edgefl.commands import serve
+from edgefl.commands import cli, serve
 from edgefl.server import host, peer
 
 PATIENCE = peer.Patience(handshake_s=2.0, frame_s=2.0)

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 from edgefl.algorithms.base import Algorithm, Local, Plan, Reply, State, Tally, Task
 from edgefl.graph import Graph, Node, Params
-from edgefl.ops import Linear
+from edgefl.graph.operations import Linear
+from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import INIT, stream
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import Action, Joined, Record, Save, Saved, Send
 from edgefl.server.progress import Progress
 from edgefl.server.rules import Rules
-from edgefl.spec import ModelSpec
 from edgefl.wire.messages import Evaluated, Scores, Train, Trained
 
 GRAPH = Graph((2,), (Node("fc1", Linear(2, 4), ("input",)), Node("fc2", Linear(4, 2), ("fc1",))))

@@ -16,12 +16,14 @@ import numpy as np
 from edgefl import rng
 from edgefl.algorithms import FedSPU
 from edgefl.algorithms.base import MODEL, Algorithm, Local, State, Task, evaluate
-from edgefl.exchange import plan_of, trained_message
-from edgefl.federation import Federation, Split
+from edgefl.experiment.federation import Federation, Split
+from edgefl.experiment.settings import Settings
 from edgefl.graph import Graph, Model, Node
+from edgefl.graph.operations import Linear, ReLU
 from edgefl.learners import GraphLearner, Samples
-from edgefl.ops import Linear, ReLU
-from edgefl.runs import Journal, read_metrics
+from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.update import put
+from edgefl.rounds.exchange import plan_of, trained_message
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     Action,
@@ -41,9 +43,8 @@ from edgefl.server.events import (
 )
 from edgefl.server.rules import Rules
 from edgefl.server.store import Store
-from edgefl.simulate import Settings, simulate
-from edgefl.spec import ModelSpec
-from edgefl.update import put
+from edgefl.simulation.journal import Journal, read_metrics
+from edgefl.simulation.loop import simulate
 from edgefl.wire.messages import Evaluate, Evaluated, Finished, Message, Scores, Train, Trained, Verdict
 
 CLIENTS, SAMPLES = 4, 12

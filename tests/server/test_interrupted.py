@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 from processes import lines, start, until
 
-from edgefl.assemble import assemble
-from edgefl.cli import main
-from edgefl.device_state import DeviceState
-from edgefl.experiment import Experiment
-from edgefl.replay import difference
-from edgefl.runs import Journal, read_experiment
+from edgefl.commands.cli import main
+from edgefl.device.state import DeviceState
+from edgefl.experiment.assemble import assemble
+from edgefl.experiment.run_file import read_experiment
+from edgefl.experiment.settings import Experiment
+from edgefl.rounds.state_file import Kept
 from edgefl.server import history
-from edgefl.simulate import simulate
-from edgefl.state_file import Kept
+from edgefl.simulation.journal import Journal
+from edgefl.simulation.loop import simulate
+from edgefl.simulation.replay import difference
 
 CLIENTS, ROUNDS = 3, 6
 EXPERIMENT = f"--clients {CLIENTS} --rounds {ROUNDS} --per-round 2 --eval-every 1 --partition iid --epochs 1".split()

@@ -15,12 +15,13 @@ from served import CLIENTS, FEDERATION, METHOD, RULES, World
 from edgefl.algorithms import FedAvg, FedSPU, FedUmf
 from edgefl.algorithms.base import State
 from edgefl.errors import RunError
-from edgefl.participation import Participation
-from edgefl.replay import difference
-from edgefl.runs import Journal
+from edgefl.experiment.settings import Settings
+from edgefl.rounds.participation import Participation
+from edgefl.rounds.state_file import flat
 from edgefl.server import history
-from edgefl.simulate import Settings, simulate
-from edgefl.state_file import flat
+from edgefl.simulation.journal import Journal
+from edgefl.simulation.loop import simulate
+from edgefl.simulation.replay import difference
 
 FUSION = FedUmf(per_round=2, epochs=1, batch=4, lr=0.1, lr_decay=0.5)
 TIMED = replace(RULES, deadline_s=10.0, evaluation_deadline_s=5.0, wait_for=1)

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgefl import demo
-from edgefl.assemble import assemble
-from edgefl.runs import Journal
+from edgefl.commands import processes as demo
+from edgefl.experiment.assemble import assemble
 from edgefl.server import history
-from edgefl.simulate import simulate
+from edgefl.simulation.journal import Journal
+from edgefl.simulation.loop import simulate
 
 SMALL = replace(demo.EXPERIMENT, clients=3, per_round=2, rounds=4, eval_every=2, partition="iid", epochs=1)
 

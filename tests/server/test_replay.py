@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from edgefl.algorithms.base import MODEL, State
-from edgefl.assemble import assemble
-from edgefl.cli import main
-from edgefl.experiment import Experiment
-from edgefl.runs import Journal, open_run, read_metrics
+from edgefl.commands.cli import main
+from edgefl.experiment.assemble import assemble
+from edgefl.experiment.run_file import open_run
+from edgefl.experiment.settings import Experiment
 from edgefl.server.events import Closed, Judged, Opened, Record
 from edgefl.server.store import Store
-from edgefl.simulate import simulate
+from edgefl.simulation.journal import Journal, read_metrics
+from edgefl.simulation.loop import simulate
 from edgefl.wire.messages import Trained
 
 SMALL = Experiment(methods=("fedavg",), clients=4, rounds=2, per_round=2, epochs=1, eval_every=2)

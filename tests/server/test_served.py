@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from served import CLIENTS, METHOD, RULES, World, simulated
 
-from edgefl import state_file
 from edgefl.algorithms import FedAvg, FedDC, FedDyn, FedUmf, FedUmfDC, LocalOnly
 from edgefl.algorithms.base import Algorithm, State
-from edgefl.runs import Journal
+from edgefl.rounds import state_file
 from edgefl.server import history
+from edgefl.simulation.journal import Journal
 
 OPTIONS = {"per_round": 3, "epochs": 1, "batch": 4, "lr": 0.1}
 METHODS = {

@@ -21,16 +21,17 @@ from tap import Tap
 
 from bench.faults.cluster import Cluster, Process, await_, deal
 from bench.faults.outcome import Truth
-from edgefl import demo, tls
-from edgefl.cli import main
-from edgefl.keys import key_file, make_keys, read_key
-from edgefl.shares import share_file
+from edgefl.commands import processes as demo
+from edgefl.commands.cli import main
+from edgefl.experiment.shares import share_file
+from edgefl.trust import tls
+from edgefl.trust.keys import key_file, make_keys, read_key
 from edgefl.wire.connection import Connection
 from edgefl.wire.frames import HEADER
 from edgefl.wire.messages import PROTOCOL, Challenge, Enrol, Hello, ModelRequest, Refused
 
 pytest.importorskip("cryptography", reason="certificates are made with the optional package cryptography")
-from edgefl import certificates
+from edgefl.trust import certificates
 
 EXPERIMENT = replace(
     demo.EXPERIMENT,

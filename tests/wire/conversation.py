@@ -7,7 +7,7 @@ import pytest
 
 from edgefl.errors import LocalProtocolError, RemoteProtocolError
 from edgefl.graph import Graph, Model, Node
-from edgefl.ops import Linear
+from edgefl.graph.operations import Linear
 from edgefl.wire import frames, messages, model
 from edgefl.wire.connection import Connection
 from edgefl.wire.handshake import Role, proof

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgefl import codec, graph_json
+from edgefl import codec
 from edgefl.errors import CodecError, GraphError
 from edgefl.graph import Graph, Model, Node
-from edgefl.graph_json import Limits
-from edgefl.models import build
-from edgefl.ops import Linear
+from edgefl.graph import json as graph_json
+from edgefl.graph.json import Limits
+from edgefl.graph.models import build
+from edgefl.graph.operations import Linear
+from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.update import Block, Flat, Update, take
 from edgefl.rng import INIT, stream
-from edgefl.spec import ModelSpec
-from edgefl.update import Block, Flat, Update, take
 from edgefl.wire.messages import CHUNK_BYTES
 from edgefl.wire.model import LARGEST_MODEL, chunks, dense_bytes, digest, frame_cap, pack, unpack
 

@@ -1,0 +1,146 @@
+"""bytes -> Update: the inverse of encoding.encode, for bytes that anybody may have sent.
+
+It trusts nothing: every number is checked against the specification and the size of the payload before it is used, and
+every check has a named test. The format is in codec/__init__.py.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefl.codec.format import AXES, DENSE, FLAT, FLOAT16, HASH_BYTES, HEADER, KNOWN, MAGIC, VERSION, WIDTHS, Sets
+from edgefl.codec.ids import Coding, decode_ids, size_of
+from edgefl.codec.sets import Entry, Reader, read_sets, read_table
+from edgefl.errors import CodecError
+from edgefl.neurons.update import Axes, Block, Flat, Update, block_shape
+
+if TYPE_CHECKING:
+    from edgefl.neurons.selection import NeuronSet
+    from edgefl.neurons.spec import ModelSpec
+
+
+def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | None = None) -> Update:
+    """The update that a payload holds; its values are float32.
+
+    data   `bytes` are not copied: float32 values are read-only views of them. Other buffers are copied first
+    limit  largest size accepted, in bytes
+    known  the neuron set whose hash the payload must carry; None if it must carry its own ids
+    Raises CodecError if `data` is anything but the one payload of an update of this model; what, value and expectation
+           are in its text. Memory used before that is bounded by the size of `data` and the groups of `spec`.
+    """
+    if len(data) > limit:
+        raise CodecError(f"payload of {len(data)} bytes; the limit is {limit}")
+    reader = Reader(bytes(data))
+    is_float16, set_count, block_count = _read_header(reader, spec, known)
+    set_table = read_table(reader, "id set", "group", set_count, list(spec.groups))
+    block_table = read_table(reader, "block", "parameter", block_count, list(spec.params))
+    _check_values_are_there(reader, block_table, is_float16)
+    sets = Sets(known.active, known.keys) if known is not None else read_sets(reader, set_table, spec)
+    indices = [_read_index(reader, entry, spec, sets) for entry in block_table]
+    _check_sets_are_read(set_table, block_table, spec)
+    reader.skip_padding()
+    shapes = [block_shape(spec.params[entry.name].shape, index) for entry, index in zip(block_table, indices)]
+    parts = _read_values(reader, block_table, is_float16)
+    return Update(
+        {
+            entry.name: Block(spec.params[entry.name].shape, index, part.reshape(shape))
+            for entry, index, shape, part in zip(block_table, indices, shapes, parts)
+        }
+    )
+
+
+def _read_header(reader: Reader, spec: ModelSpec, known: NeuronSet | None) -> tuple[bool, int, int]:
+    """Whether values are float16, the number of id sets and the number of blocks."""
+    magic, version, flags, set_count, fingerprint, block_count = HEADER.unpack(reader.take("header", HEADER.size))
+    if magic != MAGIC:
+        raise CodecError(f"magic {magic!r}; expected {MAGIC!r}")
+    if version != VERSION:
+        raise CodecError(f"version {version}; expected {VERSION}")
+    if flags & ~(FLOAT16 | KNOWN):
+        raise CodecError(f"flags {flags:#04x}; expected no bits but {FLOAT16 | KNOWN:#04x}")
+    if fingerprint != spec.fingerprint:
+        raise CodecError(f"payload of model {fingerprint.hex()}; expected {spec.fingerprint.hex()}")
+    _read_selection(reader, bool(flags & KNOWN), known)
+    if set_count > (0 if known is not None else len(spec.groups)):
+        raise CodecError(f"{set_count} id sets; expected at most {0 if known is not None else len(spec.groups)}")
+    if block_count > len(spec.params):
+        raise CodecError(f"{block_count} blocks; expected at most {len(spec.params)}")
+    return bool(flags & FLOAT16), set_count, block_count
+
+
+def _read_selection(reader: Reader, is_known: bool, known: NeuronSet | None) -> None:
+    if known is None:
+        if is_known:
+            raise CodecError("payload without ids; expected one that carries its neuron ids")
+        return
+    expected = known.hash()
+    if not is_known:
+        raise CodecError(f"payload with its own ids; expected the hash {expected.hex()} of the neuron set")
+    found = bytes(reader.take("hash of the neuron set", HASH_BYTES))
+    if found != expected:
+        raise CodecError(f"neuron set {found.hex()}; expected {expected.hex()}")
+
+
+def _check_values_are_there(reader: Reader, table: list[Entry], is_float16: bool) -> None:
+    """A payload must send the values it claims before its ids are expanded: they may take more memory than it does."""
+    expected = _width(is_float16) * sum(entry.count for entry in table)
+    left = len(reader.data) - reader.at
+    if left < expected:
+        raise CodecError(f"index and values: {left} bytes left; expected at least {expected}")
+
+
+def _read_index(reader: Reader, entry: Entry, spec: ModelSpec, sets: Sets) -> Axes | Flat | None:
+    """The index of a block, which gives as many values as its entry says."""
+    param, where = spec.params[entry.name], f"block {entry.name!r}"
+    index: Axes | Flat | None = None
+    if entry.coding == AXES:
+        index = sets.axes(param, spec)
+        if index is None:
+            raise CodecError(f"{where} in coding axes; expected dense, its groups are whole")
+    elif FLAT <= entry.coding < FLAT + Coding.SEED:
+        return _read_flat(reader, where, entry, math.prod(param.shape))
+    elif entry.coding != DENSE:
+        raise CodecError(f"{where} in coding {entry.coding}; expected 0 to {FLAT + Coding.SEED - 1}")
+    expected = math.prod(block_shape(param.shape, index))
+    if entry.count != expected:
+        raise CodecError(f"{where} of {entry.count} values; expected {expected}")
+    return index
+
+
+def _read_flat(reader: Reader, where: str, entry: Entry, n: int) -> Flat:
+    if entry.count > n:
+        raise CodecError(f"{where} of {entry.count} values; expected at most {n}")
+    coding = entry.coding - FLAT
+    data = reader.take(f"coordinates of {where}", size_of(where, coding, n, entry.count, seed_allowed=False))
+    return Flat(decode_ids(where, coding, data, n, entry.count)[0], n)
+
+
+def _check_sets_are_read(set_table: list[Entry], block_table: list[Entry], spec: ModelSpec) -> None:
+    params = (spec.params[entry.name] for entry in block_table if entry.coding == AXES)
+    read = {axis.group for param in params for axis in (param.rows, param.cols) if axis is not None}
+    for entry in set_table:
+        if entry.name not in read:
+            raise CodecError(f"ids of group {entry.name!r}, which no block reads; expected none")
+
+
+def _read_values(reader: Reader, table: list[Entry], is_float16: bool) -> list[npt.NDArray[np.float32]]:
+    """One flat float32 array per block; views of the payload unless they had to be widened."""
+    bounds = np.cumsum([0, *(entry.count for entry in table)])
+    data = reader.take("values", _width(is_float16) * int(bounds[-1]))
+    if reader.at != len(reader.data):
+        raise CodecError(f"{len(reader.data) - reader.at} trailing bytes; expected none after the values")
+    values = np.frombuffer(data, "<f2" if is_float16 else "<f4").astype(np.float32, copy=False)
+    parts = [values[start:end] for start, end in pairwise(bounds)]
+    if is_float16 and not np.isfinite(values).all():
+        name = next(entry.name for entry, part in zip(table, parts) if not np.isfinite(part).all())
+        raise CodecError(f"block {name!r} holds a non-finite float16 value; expected finite ones")
+    return parts
+
+
+def _width(is_float16: bool) -> int:
+    return WIDTHS["float16" if is_float16 else "float32"]

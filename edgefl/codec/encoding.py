@@ -1,0 +1,158 @@
+"""Update -> bytes, in the one form that the format gives it, and what they are for. The format is in __init__.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefl.codec.format import (
+    ALIGNMENT,
+    AXES,
+    DENSE,
+    ENTRY,
+    FLAT,
+    FLOAT16,
+    HASH_BYTES,
+    HEADER,
+    KNOWN,
+    MAGIC,
+    VERSION,
+    WIDTHS,
+    Sets,
+)
+from edgefl.codec.ids import encode_ids
+from edgefl.codec.sets import write_sets
+from edgefl.errors import CodecError, SelectionError
+from edgefl.neurons.update import Axes, Block, Flat, Ids, Update
+
+if TYPE_CHECKING:
+    from edgefl.neurons.selection import NeuronSet
+    from edgefl.neurons.spec import ModelSpec
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of a payload by what they are for."""
+
+    values: int
+    index: int
+    header: int
+
+    @property
+    def total(self) -> int:
+        return self.values + self.index + self.header
+
+
+def encode(update: Update, spec: ModelSpec, *, values: str = "float32", known: NeuronSet | None = None) -> bytes:
+    """The payload of an update.
+
+    values  "float32", exact bit for bit; or "float16", rounded to nearest even, finite values only
+    known   the neuron set that the receiver holds too: its hash is written in place of the ids
+    Raises  CodecError naming the block that is not of this model, not float32, restricted in a way that its neuron
+            groups (or `known`) do not give, or with a value that float16 cannot hold.
+    """
+    if values not in WIDTHS:
+        raise ValueError(f"values={values!r}; expected one of {', '.join(WIDTHS)}")
+    blocks = _in_order(update, spec)
+    sets = Sets(known.active, known.keys) if known is not None else _collect_sets(blocks, spec)
+    for name, block in blocks.items():
+        _check_axes(name, block, spec, sets)
+    set_table, set_bytes = (b"", b"") if known is not None else write_sets(sets, spec)
+    block_table, flat_bytes = _write_blocks(blocks, spec)
+    flags = FLOAT16 * (values == "float16") | KNOWN * (known is not None)
+    header = HEADER.pack(MAGIC, VERSION, flags, len(set_table) // ENTRY.size, spec.fingerprint, len(blocks))
+    head = [header, known.hash() if known is not None else b"", set_table, block_table, set_bytes, flat_bytes]
+    padding = bytes(-sum(map(len, head)) % ALIGNMENT)
+    return b"".join([*head, padding, *_write_values(blocks, values)])
+
+
+def sizes(data: bytes) -> Sizes:
+    """What the bytes of a payload made by `encode` are for. Padding counts as index."""
+    _, _, flags, set_count, _, block_count = HEADER.unpack_from(data)
+    header = HEADER.size + HASH_BYTES * bool(flags & KNOWN) + ENTRY.size * (set_count + block_count)
+    blocks = ENTRY.iter_unpack(data[header - ENTRY.size * block_count : header])
+    values = WIDTHS["float16" if flags & FLOAT16 else "float32"] * sum(count for _, _, count in blocks)
+    return Sizes(values, len(data) - header - values, header)
+
+
+def _in_order(update: Update, spec: ModelSpec) -> dict[str, Block]:
+    """The blocks in the order of the specification, once they are known to be of this model."""
+    if max(len(spec.params), len(spec.groups)) > 2**16:
+        raise CodecError(f"model of {len(spec.params)} parameters, {len(spec.groups)} groups; expected at most 65536")
+    for name, block in update.blocks.items():
+        if name not in spec.params:
+            raise CodecError(f"block {name!r} is not a parameter of the model")
+        if block.shape != spec.params[name].shape:
+            raise CodecError(f"block {name!r} of shape {block.shape}; expected {spec.params[name].shape}")
+        if block.values.dtype != np.float32:
+            raise CodecError(f"block {name!r} of type {block.values.dtype}; expected float32")
+    return {name: update.blocks[name] for name in spec.params if name in update.blocks}
+
+
+def _collect_sets(blocks: Mapping[str, Block], spec: ModelSpec) -> Sets:
+    active: dict[str, npt.NDArray[np.int32]] = {}
+    keys: dict[str, int | None] = {}
+    for name, block in blocks.items():
+        if isinstance(block.index, Axes):
+            param = spec.params[name]
+            for ids, axis in ((block.index.rows, param.rows), (block.index.cols, param.cols)):
+                if ids is not None and axis is not None:
+                    active.setdefault(axis.group, ids.neurons)
+                    if keys.get(axis.group) is None:
+                        keys[axis.group] = ids.key
+    return Sets({group: active[group] for group in spec.groups if group in active}, keys)
+
+
+def _check_axes(name: str, block: Block, spec: ModelSpec, sets: Sets) -> None:
+    """Raise CodecError unless a block's rows and columns are those that the id sets give."""
+    if not isinstance(block.index, Axes):
+        return
+    try:
+        given = sets.axes(spec.params[name], spec)
+    except SelectionError as error:
+        raise CodecError(f"block {name!r}: {error}") from None
+    rows, cols = (given.rows, given.cols) if given is not None else (None, None)
+    for axis, (ids, expected) in enumerate([(block.index.rows, rows), (block.index.cols, cols)]):
+        if ids != expected:
+            raise CodecError(
+                f"block {name!r}: axis {axis} keeps {_brief(ids)}; its neuron group gives {_brief(expected)}"
+            )
+
+
+def _brief(ids: Ids | None) -> str:
+    if ids is None:
+        return "all neurons"
+    return f"{ids.neurons.size} of {ids.size} neurons x {ids.repeat}, {ids.neurons[:5].tolist()}..."
+
+
+def _write_blocks(blocks: Mapping[str, Block], spec: ModelSpec) -> tuple[bytes, bytes]:
+    number = {name: i for i, name in enumerate(spec.params)}
+    table, payload = [], []
+    for name, block in blocks.items():
+        coding = DENSE if block.index is None else AXES
+        if isinstance(block.index, Flat):
+            id_coding, data = encode_ids(f"block {name!r}", block.index.ids, block.index.size)
+            coding = FLAT + id_coding
+            payload.append(data)
+        table.append(ENTRY.pack(number[name], coding, block.values.size))
+    return b"".join(table), b"".join(payload)
+
+
+def _write_values(blocks: Mapping[str, Block], values: str) -> Iterator[bytes | memoryview]:
+    for name, block in blocks.items():
+        if values == "float32":
+            yield np.ascontiguousarray(block.values, "<f4").reshape(-1).view(np.uint8).data
+            continue
+        with np.errstate(over="ignore", invalid="ignore"):
+            short = block.values.reshape(-1).astype("<f2")
+        wrong = np.flatnonzero((short.view("<u2") & 0x7C00) == 0x7C00)  # an exponent of ones: not finite
+        if wrong.size:
+            value = block.values.reshape(-1)[wrong[0]]
+            raise CodecError(
+                f"block {name!r}: value {value} at {wrong[0]}; expected a finite one below 65520 for float16"
+            )
+        yield short.view(np.uint8).data

@@ -1,0 +1,42 @@
+"""What both directions of the codec share: numbers of the format, its table rows, and id sets by group.
+
+The meaning of every field is in the package's docstring.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefl.neurons.update import Axes, Ids, active_axes
+
+if TYPE_CHECKING:
+    from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
+
+MAGIC, VERSION = b"EFLU", 1
+FLOAT16, KNOWN = 1, 2  # flags
+DENSE, AXES, FLAT = 0, 1, 2  # block codings; flat blocks have FLAT + id coding
+
+HEADER = struct.Struct("<4sBBH16sI")
+ENTRY = struct.Struct("<HHI")
+HASH_BYTES = 8
+ALIGNMENT = 4
+WIDTHS = {"float32": 4, "float16": 2}
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Active neurons by group, and the keys they were drawn with. Groups that are not listed are whole."""
+
+    active: Mapping[str, npt.NDArray[np.int32]]
+    keys: Mapping[str, int | None]
+    made: dict[AxisSpec, Ids] = field(default_factory=dict, compare=False, repr=False)  # axes that were asked for
+
+    def axes(self, param: ParamSpec, spec: ModelSpec) -> Axes | None:
+        """The index that these sets give a parameter. Raises SelectionError if one does not fit its group."""
+        return active_axes(param, spec, self.active, self.keys, self.made)

@@ -1,0 +1,36 @@
+"""The capacity tiers of an experiment's clients: who has which share of neurons, and what training at it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgefl.algorithms.base import tier
+from edgefl.experiment.settings import Experiment
+from edgefl.graph import Graph
+from edgefl.memory import Training, estimate
+from edgefl.neurons.spec import ModelSpec
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """What a report must know of the model and the clients.
+
+    scalars       of the model, statistics included
+    keep          the capacity tier of every client, by id
+    memory_bytes  of a training step at every tier, by the account `exact`
+    """
+
+    scalars: int
+    keep: Sequence[float]
+    memory_bytes: dict[float, int]
+
+
+def tiers_of(experiment: Experiment, graph: Graph) -> Tiers:
+    """The tiers of the experiment's clients, at which methods without any are compared too."""
+    spec = ModelSpec.of(graph)
+    keep = [tier(experiment.keep, client, experiment.clients) for client in range(experiment.clients)]
+    steps = {p: Training(experiment.model, graph, experiment.batch, keep=p) for p in set(keep)}
+    memory = {p: estimate("exact", step).total for p, step in steps.items()}
+    return Tiers(sum(math.prod(param.shape) for param in spec.params.values()), keep, memory)

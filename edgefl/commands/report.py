@@ -1,0 +1,266 @@
+"""What a run says about its methods: figures from the metrics, tables for a terminal, a picture. It measures nothing.
+
+Payload bytes are what the codec wrote, both directions: values, neuron ids and block headers. "Dense" is what the same
+client rounds would cost if every one sent and received the whole model as float32. kB and MB are 1e3 and 1e6 bytes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from edgefl.commands.capacity import Tiers
+from edgefl.errors import RunError
+
+PERSONAL, GLOBAL, COMMON = "personal", "global_local", "global_common"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The figures of one method's run; see `summarise`."""
+
+    method: str
+    rounds: int
+    client_rounds: int
+    refused: int
+    seconds: float
+    down: dict[str, int]
+    up: dict[str, int]
+    dense_bytes: int
+    evaluation: dict[str, Any]
+    tiers: list[dict[str, Any]]
+    curve: list[dict[str, Any]]
+    server: dict[str, Any]
+
+    @property
+    def payload_bytes(self) -> int:
+        return sum(self.down.values()) + sum(self.up.values())
+
+    @property
+    def kind(self) -> str:
+        """Whose accuracy `accuracy` is: of the clients' own models if the method keeps any, else of the global one."""
+        return PERSONAL if PERSONAL in self.evaluation else GLOBAL
+
+    @property
+    def accuracy(self) -> float:
+        """Unweighted mean over clients of the accuracy on their own test samples."""
+        return float(self.evaluation[self.kind]["accuracy"])
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "payload_bytes": self.payload_bytes, "accuracy_of": self.kind, "accuracy": self.accuracy}
+
+
+def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server: dict[str, Any]) -> Summary:
+    """Adds up the metrics of a run, a line per round, up to its last evaluation. Clients that did not answer in a round
+    count in its bytes alone.
+
+    server  what the method's server recorded beside its arrays
+    Raises  RunError if no round has been evaluated.
+    """
+    records = [record for line in lines for record in line["clients"] if record["status"] != "absent"]
+    evaluations = [line["evaluation"] for line in lines if line.get("evaluation")]
+    if not evaluations:
+        raise RunError(f"{method}: {len(lines)} rounds and no evaluation; expected at least one")
+    last = evaluations[-1]
+    return Summary(
+        method=method,
+        rounds=len(lines),
+        client_rounds=len(records),
+        refused=sum(record["status"] == "refused" for record in records),
+        seconds=sum(line["seconds"] for line in lines),
+        down=_added(line["down"] for line in lines),
+        up=_added(line["up"] for line in lines),
+        dense_bytes=2 * 4 * tiers.scalars * len(records),
+        evaluation=last,
+        tiers=[_tier(p, tiers, records, last) for p in sorted(set(tiers.keep))],
+        curve=_curve(lines),
+        server=server,
+    )
+
+
+def _added(parts: Any) -> dict[str, int]:
+    total = {"values": 0, "index": 0, "header": 0}
+    for part in parts:
+        for name in total:
+            total[name] += part[name]
+    return total
+
+
+def _tier(p: float, tiers: Tiers, records: list[dict[str, Any]], evaluation: dict[str, Any]) -> dict[str, Any]:
+    """One capacity tier: how many clients, their mean accuracy, and the mean cost of a client round."""
+    clients = [client for client, keep in enumerate(tiers.keep) if keep == p]
+    mine = [record for record in records if tiers.keep[record["client"]] == p]
+    found = evaluation[PERSONAL if PERSONAL in evaluation else GLOBAL]
+    tested = [found["correct"][k] / found["examples"][k] for k in clients if found["examples"][k] is not None]
+    rounds = max(len(mine), 1)
+    return {
+        "keep": p,
+        "clients": len(clients),
+        "client_rounds": len(mine),
+        "accuracy": sum(tested) / len(tested) if tested else math.nan,
+        "bytes": sum(record["down"] + record["up"] for record in mine) / rounds,
+        "dense_bytes": 2 * 4 * tiers.scalars,
+        "seconds": sum(record["seconds"] for record in mine) / rounds,
+        "memory_bytes": tiers.memory_bytes[p],
+    }
+
+
+def _curve(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Accuracy and payload bytes so far, at every evaluated round."""
+    points, sent = [], 0
+    for line in lines:
+        sent += sum(line["down"].values()) + sum(line["up"].values())
+        if evaluation := line.get("evaluation"):
+            accuracy = evaluation[PERSONAL if PERSONAL in evaluation else GLOBAL]["accuracy"]
+            points.append({"round": line["round"], "accuracy": accuracy, "payload_bytes": sent})
+    return points
+
+
+def console() -> Console:
+    """The terminal, or 100 columns where there is none."""
+    return Console() if sys.stdout.isatty() else Console(width=100)
+
+
+def print_tables(console: Console, summaries: list[Summary]) -> None:
+    """The methods side by side, the capacity tiers, and the gains in sentences."""
+    console.print(_methods(summaries))
+    for summary in summaries:
+        if summary.method.startswith("fedspu"):
+            console.print(_tiers(summary, summaries))
+            break
+    for sentence in [*gains(summaries), precision(summaries)]:
+        console.print(sentence, soft_wrap=True)
+
+
+def _methods(summaries: list[Summary]) -> Table:
+    common = any(COMMON in summary.evaluation for summary in summaries)
+    table = new_table("Mean accuracy on every client's own test samples, and what it cost")
+    table.add_column("method")
+    table.add_column("model")
+    columns = ["accuracy", "weighted", "rounds", "payload", "of dense", "time", *(["common test"] if common else [])]
+    for column in columns:
+        table.add_column(column, justify="right")
+    for s in summaries:
+        cells = [s.method, "own" if s.kind == PERSONAL else "global", percent(s.accuracy)]
+        cells += [percent(s.evaluation[s.kind]["accuracy_weighted"]), str(s.rounds)]
+        cells += [f"{s.payload_bytes / 1e6:.2f} MB", percent(s.payload_bytes / s.dense_bytes), f"{s.seconds:.1f} s"]
+        if COMMON in s.evaluation:
+            cells.append(percent(s.evaluation[COMMON]["correct"] / s.evaluation[COMMON]["examples"]))
+        table.add_row(*cells)
+    return table
+
+
+def _tiers(summary: Summary, summaries: list[Summary]) -> Table:
+    others = [s for s in summaries if not s.method.startswith("fedspu")]
+    table = new_table(f"Capacity tiers, costs per client round of {summary.method}; memory: account exact")
+    columns = ["p", "clients", summary.method, *(s.method for s in others), "payload", "of dense", "time", "memory"]
+    for column in columns:
+        table.add_column(column, justify="right")
+    for i, tier in enumerate(summary.tiers):
+        table.add_row(
+            f"{tier['keep']:g}",
+            str(tier["clients"]),
+            *(percent(s.tiers[i]["accuracy"]) for s in (summary, *others)),
+            f"{tier['bytes'] / 1e3:.1f} kB",
+            percent(tier["bytes"] / tier["dense_bytes"]),
+            f"{1e3 * tier['seconds']:.1f} ms",
+            f"{tier['memory_bytes'] / 1e3:.0f} kB",
+        )
+    return table
+
+
+def new_table(title: str) -> Table:
+    return Table(
+        title=title, title_justify="left", title_style="bold", min_width=72, box=box.SIMPLE_HEAD, padding=(0, 0)
+    )
+
+
+def gains(summaries: list[Summary]) -> list[str]:
+    """What FedSPU gained or lost against each other method, one sentence each."""
+    by_name = {summary.method: summary for summary in summaries}
+    sentences = []
+    for ours in (s for s in summaries if s.method.startswith("fedspu")):
+        for other in (s for s in summaries if not s.method.startswith("fedspu")):
+            points = 100 * (ours.accuracy - other.accuracy)
+            model = "its clients' own models" if other.kind == PERSONAL else "its global model"
+            sentences.append(f"{ours.method}: {points:+.1f} points of accuracy against {other.method} ({model}).")
+    if "fedspu" in by_name and "fedspu-es" in by_name:
+        sentences.append(_early_stopping(by_name["fedspu"], by_name["fedspu-es"]))
+    return sentences
+
+
+def precision(summaries: list[Summary]) -> str:
+    """How far chance alone moves these accuracies: the largest binomial standard error among the methods."""
+    tested = [s.evaluation[s.kind] for s in summaries]
+    samples = sum(examples or 0 for examples in tested[0]["examples"])
+    error = max(math.sqrt(t["accuracy_weighted"] * (1 - t["accuracy_weighted"]) / samples) for t in tested)
+    return f"One seed, {samples} test samples: the standard error of an accuracy is up to {100 * error:.1f} points."
+
+
+def _early_stopping(plain: Summary, stopped: Summary) -> str:
+    saved = percent(1 - stopped.payload_bytes / plain.payload_bytes)
+    points = 100 * (stopped.accuracy - plain.accuracy)
+    sentence = (
+        f"Early stopping: {stopped.rounds} of {plain.rounds} rounds, {stopped.client_rounds} of {plain.client_rounds} "
+        f"client rounds, {saved} of the bytes saved, {points:+.1f} points of accuracy"
+    )
+    scarce = stopped.server["round_lt_C"]
+    return f"{sentence}; too few clients for a full round after round {scarce}." if scarce else f"{sentence}."
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def to_json(summaries: list[Summary]) -> dict[str, Any]:
+    """All figures as JSON values."""
+    return {
+        "methods": {summary.method: summary.to_json() for summary in summaries},
+        "gains": gains(summaries),
+        "precision": precision(summaries),
+    }
+
+
+def require_matplotlib() -> None:
+    """Raises ValueError if no picture can be drawn."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ValueError("--plot needs matplotlib, which is not installed; expected: pip install 'edgefl[plot]'")
+
+
+def plot(path: Path, summaries: list[Summary], devices: Sequence[Mapping[str, Any]] = ()) -> None:
+    """Draws accuracy over rounds and over payload bytes, and of single devices if given: by method, their "accuracy".
+
+    Raises  ValueError if matplotlib is not installed.
+    """
+    require_matplotlib()
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    count = 3 if devices else 2
+    figure, axes = pyplot.subplots(1, count, figsize=(5 * count, 4), sharey=True)
+    for summary in summaries:
+        accuracy = [100 * point["accuracy"] for point in summary.curve]
+        axes[0].plot([point["round"] for point in summary.curve], accuracy, label=summary.method)
+        if summary.payload_bytes:
+            axes[1].plot([point["payload_bytes"] / 1e6 for point in summary.curve], accuracy, label=summary.method)
+    axes[0].set(xlabel="round", ylabel="mean accuracy on the clients' test samples, %")
+    axes[1].set(xlabel="payload so far, MB")
+    axes[0].legend()
+    for i, summary in enumerate(summaries if devices else ()):
+        accuracy = [100 * device[summary.method]["accuracy"] for device in devices]
+        axes[2].plot([device["device"] + 0.15 * i for device in devices], accuracy, "o")
+        axes[2].set(xlabel="device, at the end")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

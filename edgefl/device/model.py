@@ -1,0 +1,145 @@
+"""What a device computes: a round of its method, and evaluations, from messages to values. Not what it keeps on disk
+(state.py), nor when it is asked (protocol.py).
+
+One learner holds whichever model is needed: the device's own, or the global one while that is evaluated. The device's
+own is read from its directory whenever the learner may hold another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from edgefl import algorithms, codec
+from edgefl.algorithms.base import BODY, MODEL, Algorithm, Local, State, evaluate
+from edgefl.device.state import DeviceState
+from edgefl.errors import CodecError, RunError
+from edgefl.experiment.federation import Split
+from edgefl.experiment.federation import split as split_by_seed
+from edgefl.graph import Model, Params
+from edgefl.graph.json import Limits
+from edgefl.learners import GraphLearner, Samples
+from edgefl.learners.base import Evaluation
+from edgefl.neurons.spec import ModelSpec
+from edgefl.rounds import exchange
+from edgefl.rounds.state_file import Kept
+from edgefl.wire.messages import Evaluate, Evaluated, Scores, Train, Trained, Welcome
+from edgefl.wire.model import unpack
+
+
+class Data(NamedTuple):
+    """A device's own samples, and how they are split where that was said; otherwise the run says it."""
+
+    samples: Samples
+    split: Split | None
+
+    def parts(self, welcome: Welcome) -> Split:
+        """The split that the run's simulation would make. Raises DataError if the device gets nothing to train on."""
+        everything = np.arange(len(self.samples), dtype=np.int32)
+        return self.split or split_by_seed(everything, welcome.seed, welcome.client, *welcome.shares)
+
+
+class Result(NamedTuple):
+    """A trained round: the reply, and what the device keeps after it."""
+
+    reply: Trained
+    kept: Kept
+
+
+class DeviceModel:
+    """The method and the learner of one device in one run. The initial model must be on its disk.
+
+    Raises  GraphError or CodecError if the initial model is none within the limits, DataError if the data do not fit.
+    """
+
+    def __init__(self, state: DeviceState, welcome: Welcome, data: Data, limits: Limits) -> None:
+        self._state, self._welcome, self._limits = state, welcome, limits
+        self._algorithm = method_of(welcome)
+        initial = self._initial()
+        spec, learner, parts = ModelSpec.of(initial.graph), GraphLearner(initial), data.parts(welcome)
+        self._local = Local(
+            welcome.client, welcome.seed, spec, learner, data.samples, parts.train, parts.validation, parts.test
+        )
+        self._is_own = False  # whether learner and private values are those after the last round, pending or not
+
+    def train(self, message: Train, clock: Callable[[], float]) -> Result:
+        """Takes part in a round. What it returns must be on the disk before the next call."""
+        local = self._own()
+        plan = exchange.plan_of(message, local.client, local.spec)
+        started = clock()
+        reply = self._algorithm.train(local, plan)
+        seconds = clock() - started
+        self._is_own = self._algorithm.keeps_model
+        trained = exchange.trained_message(reply, plan.selection, local.spec, self._welcome.values, seconds)
+        return Result(trained, Kept(local.learner.params if self._is_own else {}, local.private, local.arrays))
+
+    def forget(self) -> None:
+        """The last trained round does not count."""
+        self._is_own = False
+
+    def evaluate(self, message: Evaluate) -> Evaluated:
+        """Scores on the device's test samples: of its own model and of the global one, whichever are asked for.
+
+        Raises  CodecError if the global model, or the body that all clients share, is not whole.
+        """
+        spec = self._local.spec
+        current, body = self._part(message, MODEL, tuple(spec.params)), self._part(message, BODY, spec.body)
+        personal = self._scores_of_own(current, body) if message.personal else None
+        if current is None:
+            return Evaluated(message.round, personal, None)
+        self._hold(Kept(current, {}, {}))
+        self._is_own = False
+        return Evaluated(message.round, personal, _scores(evaluate(self._local)))
+
+    def _part(self, message: Evaluate, part: str, names: tuple[str, ...]) -> Params | None:
+        """These parameters, whole, out of a message; None if it has none of that part."""
+        if part not in message.payload:
+            return None
+        data = message.payload[part]
+        blocks = codec.decode(data, self._local.spec, limit=len(data)).blocks
+        whole = {name: block.values for name, block in blocks.items() if block.index is None}
+        if whole.keys() != set(names):
+            raise CodecError(f"global {part} with {len(whole)} whole parameters; expected {len(names)}")
+        return whole
+
+    def _scores_of_own(self, current: Params | None, body: Params | None) -> Scores:
+        if self._state.round or body is not None:
+            return _scores(self._algorithm.evaluate(self._own(), body))
+        state = State({} if current is None else {MODEL: current})
+        self._hold(Kept(self._algorithm.untrained(state, self._initial().params), {}, {}))
+        self._is_own = False
+        return _scores(self._algorithm.evaluate(self._local, None))
+
+    def _own(self) -> Local:
+        """The device as after its last round."""
+        if not self._is_own:
+            kept = self._state.personal() or Kept({}, {}, {})
+            self._hold(kept if kept.params else kept._replace(params=self._initial().params))
+            self._is_own = self._algorithm.keeps_model
+        return self._local
+
+    def _initial(self) -> Model:
+        return unpack(self._state.model(), self._limits)
+
+    def _hold(self, kept: Kept) -> None:
+        for name, value in self._local.learner.params.items():
+            value[...] = kept.params[name]
+        self._local.private, self._local.arrays = kept.private, kept.arrays
+
+
+def method_of(welcome: Welcome) -> Algorithm:
+    """The method of a run. Raises RunError if this version of edgefl has no such method or hyper-parameter."""
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in welcome.options.items()}
+    try:
+        known = algorithms.settings_of(welcome.method)
+        if unknown := sorted(options.keys() - known.keys()):
+            raise ValueError(f"{unknown[0]}; expected one of {', '.join(known)}")
+        return algorithms.build(welcome.method, options)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"method {welcome.method} of the server: {error}; expected one that is known here") from None
+
+
+def _scores(found: Evaluation) -> Scores:
+    return Scores(found.loss_sum, found.correct, found.examples)

@@ -1,0 +1,239 @@
+"""A device's half of the protocol: the server's messages in, its own out. No socket and no clock of its own.
+
+    each connection   hello, then the answers to Challenge and Welcome: a reply that was not acknowledged is sent first
+    Train             trains, writes the round to the disk, then sends the reply
+    Verdict           keeps or undoes the round
+    Evaluate          scores
+While a reply waits for its verdict, whatever else the server asks waits too. A round is applied once, however often the
+device or the connection dies.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+from edgefl import __version__
+from edgefl.device.model import Data, DeviceModel, method_of
+from edgefl.device.state import DeviceState, Enrolment
+from edgefl.errors import RemoteProtocolError, RequestError, RunError
+from edgefl.graph.json import Limits
+from edgefl.wire import handshake
+from edgefl.wire.messages import (
+    PROTOCOL,
+    Challenge,
+    Enrol,
+    Evaluate,
+    Finished,
+    Hello,
+    Message,
+    ModelChunk,
+    ModelRequest,
+    Refused,
+    Train,
+    Verdict,
+    Welcome,
+)
+
+Written = TypeVar("Written")
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+FIELDS = Welcome.__struct_fields__
+
+
+class Profile(NamedTuple):
+    """What the user says of a device.
+
+    client     its registered id; None where the server may choose
+    key        the 32 bytes that prove it; None in a run without keys
+    capacity   the largest share of active neurons it is willing to train
+    max_model  bytes of the largest model it takes
+    """
+
+    client: int | None
+    key: bytes | None
+    capacity: float
+    max_model: int
+
+
+class World(NamedTuple):
+    """What a device needs of the world around it.
+
+    say     shows one line to the user
+    pause   waits after the n-th failure in a row, from 0
+    clock   seconds, of which only differences count
+    """
+
+    say: Callable[[str], None]
+    pause: Callable[[int], None]
+    clock: Callable[[], float]
+
+
+class SpoiltError(RunError):
+    """A download that has to be made again from its beginning, over a new connection."""
+
+
+class Device:
+    """One device. For each connection: `hello`, then `handle` for every message that arrives.
+
+    finished  why the run is over, or None while it is not
+    Raises    RequestError if the directory belongs to another client.
+    """
+
+    def __init__(self, state: DeviceState, profile: Profile, data: Data, world: World) -> None:
+        self._state, self._profile, self._data, self._world = state, profile, data, world
+        self._model: DeviceModel | None = None
+        self._deferred: list[Train | Evaluate] = []
+        self._nonce = b""
+        self._token = b""
+        self._offset = 0  # in the model, where this connection's download began
+        self._run = ""
+        self.finished: str | None = None
+        if state.enrolment is not None:
+            found = state.enrolment.welcome.client
+            if profile.client not in (None, found):
+                raise RequestError(f"{state.path} belongs to client {found}; expected --id {found}, or another --state")
+            length, digest = state.enrolment.welcome.model_bytes, state.enrolment.welcome.model_digest
+            if not state.has_model() and state.received() == length:
+                self._durably(lambda: state.complete(digest))  # it was killed between the last byte and this
+
+    @property
+    def client(self) -> int | None:
+        """Its id, once that is known."""
+        enrolment = self._state.enrolment
+        return self._profile.client if enrolment is None else enrolment.welcome.client
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a reply has not been acknowledged."""
+        return self._state.pending > 0
+
+    def hello(self, nonce: bytes) -> Hello:
+        """The first message of a connection. `nonce`: 32 random bytes, new each time."""
+        self._nonce, self._deferred = nonce, []
+        self._token = self._durably(lambda: self._state.token(nonce)) if self.client is None else b""
+        run = "" if self._state.enrolment is None else self._state.enrolment.run
+        return Hello(PROTOCOL, run, self.client, nonce, f"edgefl {__version__}")
+
+    def handle(self, message: Message) -> Iterator[Message]:
+        """What to send in answer, in order. Take all of it before the next call.
+
+        Raises  SpoiltError if a new connection is needed; AuthError, RemoteProtocolError or RunError if the device can
+                not go on with this server; DataError, CodecError or TrainingError if it asks for what cannot be done.
+        """
+        match message:
+            case Challenge():
+                yield self._enrol(message)
+            case Welcome():
+                yield from self._begin(message)
+            case ModelChunk():
+                self._add(message)
+            case Train() | Evaluate() if self.is_waiting:
+                self._deferred.append(message)
+            case Train():
+                yield from self._train(message)
+            case Evaluate():
+                yield self._ready().evaluate(message)
+            case Verdict():
+                yield from self._judged(message)
+            case Finished():
+                self.finished = message.reason
+            case Refused():
+                raise RunError(f"the server refuses: {message.reason}")
+
+    # The beginning of a connection.
+
+    def _enrol(self, challenge: Challenge) -> Enrol:
+        """Proves who this device is, to a server that has proven that it knows the device's key."""
+        enrolment, profile = self._state.enrolment, self._profile
+        client = -1 if self.client is None else self.client
+        meeting = challenge.run, client, self._nonce, challenge.nonce
+        handshake.check(handshake.proof(profile.key, "server", *meeting), challenge.proof, "the server")
+        self._run = challenge.run
+        has_model = enrolment is not None and self._state.has_model()
+        model = enrolment.welcome.model_digest if enrolment is not None and has_model else b""
+        proof = handshake.proof(profile.key, "device", *meeting)
+        return Enrol(proof, profile.capacity, model, self._state.pending, self._token)
+
+    def _begin(self, welcome: Welcome) -> Iterator[Message]:
+        """Enrols, or checks that the run is still the same; then what is due: the last reply, or the model."""
+        enrolment = self._state.enrolment
+        if enrolment is None:
+            self._check(welcome)
+            self._durably(lambda: self._state.enrol(Enrolment(self._run, welcome)))
+        elif enrolment.welcome != welcome:
+            pairs = {name: (getattr(enrolment.welcome, name), getattr(welcome, name)) for name in FIELDS}
+            name, (before, now) = next((name, pair) for name, pair in pairs.items() if pair[0] != pair[1])
+            raise RunError(f"run {self._run} has {name}={now!r} now; expected {before!r}, as when this device enrolled")
+        if not self._state.has_model():
+            self._offset = self._state.received()
+            yield ModelRequest(self._offset)
+        elif self.is_waiting:
+            yield self._state.reply()
+
+    def _check(self, welcome: Welcome) -> None:
+        if welcome.model_bytes > self._profile.max_model:
+            raise RunError(f"model of {welcome.model_bytes} bytes; the limit is --max-model {self._profile.max_model}")
+        method_of(welcome)
+        self._data.parts(welcome)
+
+    def _add(self, chunk: ModelChunk) -> None:
+        assert self._state.enrolment is not None  # the connection lets no chunk through before Welcome
+        self._durably(lambda: self._state.add(chunk.offset, chunk.data))
+        if chunk.offset + len(chunk.data) == self._state.enrolment.welcome.model_bytes:
+            self._complete(self._state.enrolment.welcome)
+
+    def _complete(self, welcome: Welcome) -> None:
+        """Takes what was downloaded as the initial model. What a loss of power spoilt is downloaded again."""
+        if self._durably(lambda: self._state.complete(welcome.model_digest)):
+            return
+        message = f"model of {welcome.model_bytes} bytes has another digest than {welcome.model_digest.hex()[:16]}..."
+        raise SpoiltError(f"{message}; downloading it again") if self._offset else RemoteProtocolError(message)
+
+    # Rounds.
+
+    def _train(self, message: Train) -> Iterator[Message]:
+        if message.round <= self._state.round:
+            self._world.say(f"round {message.round} asked for after round {self._state.round}: ignored")
+            return
+        result = self._ready().train(message, self._world.clock)
+        self._durably(lambda: self._state.keep(*result))
+        yield result.reply
+
+    def _judged(self, verdict: Verdict) -> Iterator[Message]:
+        if verdict.round != self._state.pending:
+            self._world.say(f"verdict on round {verdict.round}, which does not wait for one: ignored")
+            return
+        if verdict.outcome == "refused":
+            self._world.say(f"round {verdict.round}: the server refuses the reply ({verdict.reason})")
+            self._durably(self._state.reject)
+            if self._model is not None:
+                self._model.forget()
+        else:
+            self._durably(self._state.accept)
+        deferred, self._deferred = self._deferred, []
+        for message in deferred:
+            yield from self.handle(message)
+
+    def _ready(self) -> DeviceModel:
+        """The model, loaded when it is first needed."""
+        if self._model is None:
+            assert self._state.enrolment is not None  # the connection lets no round through before Welcome
+            limits = Limits(parameters=self._profile.max_model // 4)
+            self._model = DeviceModel(self._state, self._state.enrolment.welcome, self._data, limits)
+        return self._model
+
+    def _durably(self, write: Callable[[], Written]) -> Written:
+        """Writes, again and again while the disk is full. What is to be written stays in memory."""
+        attempt = 0
+        while True:
+            try:
+                return write()
+            except OSError as error:
+                if error.errno not in FULL:
+                    raise RunError(f"{self._state.path} cannot be written ({error})") from error
+                if not attempt:
+                    self._world.say(f"{self._state.path}: {error.strerror}; trying again until there is room")
+            self._world.pause(attempt)
+            attempt += 1

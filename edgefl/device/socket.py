@@ -1,0 +1,191 @@
+"""The socket of a device: connects, moves bytes between the server and protocol.py, and connects again when it breaks.
+
+Plain blocking sockets, with or without TLS; no threads. What the messages mean is protocol.py's business, and what may
+be said when is wire/connection.py's.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import socket
+import ssl
+from collections.abc import Callable
+from typing import NamedTuple
+
+from edgefl.device.protocol import Device, SpoiltError, World
+from edgefl.errors import EdgeflError, RequestError, RunError
+from edgefl.trust.tls import fault
+from edgefl.wire.connection import Connection
+from edgefl.wire.handshake import NONCE_BYTES
+from edgefl.wire.messages import Welcome
+
+CONNECT_S = 10.0  # for TCP and TLS
+HANDSHAKE_S = 30.0  # for each of the server's answers up to Welcome
+KEEPALIVE = {  # options of TCP: s of silence before the kernel asks whether the server is there, s between questions,
+    "TCP_KEEPIDLE": 30,
+    "TCP_KEEPINTVL": 10,
+    "TCP_KEEPCNT": 3,  # and how many of them stay unanswered before the connection counts as broken
+}
+FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 30.0
+RECEIVED_BYTES = 1 << 16  # at once
+
+
+class Address(NamedTuple):
+    """Where the server is."""
+
+    host: str
+    port: int
+
+    @staticmethod
+    def parse(text: str) -> Address:
+        """HOST:PORT or [IPV6]:PORT. Raises RequestError."""
+        host, _, port = text.rpartition(":")
+        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+            raise RequestError(f"server {text!r}; expected HOST:PORT")
+        return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nothing leaves this machine."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def delay_s(failures: int, chance: float) -> float:
+    """Seconds before trying again after the n-th failure in a row, from 0: exponential, with full jitter.
+
+    chance  uniform in [0, 1): many devices that lost the same server do not come back all at once
+    """
+    return chance * min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** min(failures, 30))
+
+
+class Client:
+    """A device's connections to one server, one after the other.
+
+    context  for TLS, or None
+    chance   that many random bytes
+    say      shows one line to the user
+    world    what the device has of it too
+    give_up_s  seconds without a connection after which it no longer tries; infinite: never
+    """
+
+    def __init__(
+        self,
+        server: Address,
+        device: Device,
+        context: ssl.SSLContext | None,
+        chance: Callable[[int], bytes],
+        world: World,
+        give_up_s: float = math.inf,
+    ) -> None:
+        self._server, self._device, self._context = server, device, context
+        self._chance, self._world, self._give_up_s = chance, world, give_up_s
+        self._failures = 0
+        self._last = ""  # why the connection broke
+        self._alone_since = 0.0  # by the clock
+
+    def run(self) -> str:
+        """Takes part until the server says why the run is over.
+
+        Raises  EdgeflError when trying again would not help: the server refuses, is not who it should be, or breaks the
+                protocol; and when it has been away for `give_up_s`. Until then a connection that cannot be made, or
+                breaks, is tried again.
+        """
+        while True:
+            try:
+                return self._connection()
+            except ssl.SSLError as error:
+                if wrong := fault(error):
+                    raise RunError(f"{self._server}: {wrong}") from error
+                self._broken("the TLS connection broke")
+            except (OSError, SpoiltError) as error:
+                self._broken(str(error))
+
+    def _broken(self, why: str) -> None:
+        """Waits before the next attempt. Raises RunError if there shall be none."""
+        now = self._world.clock()
+        if self._failures == 0:
+            self._alone_since = now
+        if now - self._alone_since >= self._give_up_s:
+            raise RunError(f"{self._server}: {why}; no connection in {self._give_up_s:g} s, expected one by then")
+        if self._failures == 0 or why != self._last:
+            self._world.say(f"{self._server}: {why}; trying again")
+        self._last = why
+        self._world.pause(self._failures)
+        self._failures += 1
+
+    def _connection(self) -> str:
+        """One connection, to the end of the run. Raises OSError if it breaks before."""
+        connection = Connection("device")
+        with self._connect() as link:
+            link.settimeout(HANDSHAKE_S)
+            link.sendall(connection.send(self._device.hello(self._chance(NONCE_BYTES))))
+            try:
+                while self._device.finished is None or self._device.is_waiting:
+                    data = _received(link, connection)
+                    if not data:
+                        self._closed(connection)
+                        break
+                    self._answer(link, connection, data)
+            except EdgeflError as error:
+                _refuse(link, connection, str(error))
+                raise
+        assert self._device.finished is not None
+        return self._device.finished
+
+    def _answer(self, link: socket.socket, connection: Connection, data: bytes) -> None:
+        for message in connection.receive(data):
+            for answer in self._device.handle(message):
+                link.sendall(connection.send(answer))
+            if isinstance(message, Welcome):
+                link.settimeout(None)  # rounds take as long as they take; the kernel's questions find a dead server
+                self._failures = 0
+                self._world.say(f"{self._server}: connected as client {self._device.client}")
+
+    def _closed(self, connection: Connection) -> None:
+        """The server has closed the connection: raises ConnectionError unless the run is over."""
+        if self._device.finished is not None:
+            return
+        if not connection.received_bytes:  # asyncio's servers close without telling why TLS failed
+            wanted = "--tls" if self._context is None else "--tls-cert signed by its authority if it asks for one"
+            raise ConnectionError(f"the server closed the connection without a word; one with TLS expects {wanted}")
+        where = " in the middle of a message" if connection.mid_frame else ""
+        raise ConnectionError(f"the server closed the connection{where}")
+
+    def _connect(self) -> socket.socket:
+        link = socket.create_connection(self._server, CONNECT_S)
+        try:
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in KEEPALIVE.items():
+                if hasattr(socket, name):  # not everywhere
+                    link.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+            return self._context.wrap_socket(link, server_hostname=self._server.host) if self._context else link
+        except BaseException:
+            link.close()
+            raise
+
+
+def _received(link: socket.socket, connection: Connection) -> bytes:
+    """The next bytes; none if the server has closed the connection, be it by a reset before its first byte."""
+    try:
+        return link.recv(RECEIVED_BYTES)
+    except ConnectionResetError:
+        if connection.received_bytes:
+            raise
+        return b""
+
+
+def _refuse(link: socket.socket, connection: Connection, reason: str) -> None:
+    """Tells the server why the device closes, if it still listens."""
+    try:
+        link.settimeout(CONNECT_S)
+        link.sendall(connection.refuse(reason))
+    except OSError:
+        pass  # the reason is on this side's stderr too

@@ -1,0 +1,141 @@
+"""From an experiment's settings to its federation: load the data, deal them out to the clients, choose the model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from edgefl import rng
+from edgefl.algorithms import Algorithm
+from edgefl.algorithms.base import Task
+from edgefl.data import partition
+from edgefl.data.catalog import load
+from edgefl.data.dataset import DataSet
+from edgefl.data.partition import Indices
+from edgefl.experiment.federation import Federation, Split, split
+from edgefl.experiment.settings import Experiment
+from edgefl.graph import Graph, models
+from edgefl.learners import Samples
+from edgefl.neurons.spec import ModelSpec
+
+PARTITIONS = (
+    "iid, dirichlet:ALPHA, dirichlet:ALPHA:SIGMA, lognormal:SIGMA, dirichlet-classes:ALPHA, shards:BLOCKS, "
+    "classes:K or group"
+)
+SCHEMES: dict[str, tuple[Callable[..., list[Indices]], tuple[type, ...]]] = {  # and the types of their parameters
+    "lognormal": (partition.lognormal, (float,)),
+    "dirichlet": (partition.dirichlet, (float, float)),
+    "dirichlet-classes": (partition.dirichlet_classes, (float,)),
+    "shards": (partition.shards, (int,)),
+    "classes": (partition.few_classes, (int,)),
+}
+MODEL_OF_SHAPE = {
+    (1, 8, 8): "digits_cnn",
+    (1, 28, 28): "fedspu_emnist",
+    (1, 32, 32): "fedspu_speech",
+    (3, 32, 32): "fedspu_cifar",
+}
+
+
+def assemble(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> Federation:
+    """The federation of an experiment; a function of its settings and the data alone.
+
+    Raises  DataError if the data cannot be had or a client gets too little, ValueError for a setting that does not fit.
+    """
+    data = load(experiment.data, data_dir)
+    data = data.pooled() if experiment.pool else data
+    graph = models.build(_model(experiment, data), data.input_shape, data.classes)
+    if experiment.deal_test:
+        return _with_dealt_test(experiment, data, graph)
+    shares = deal(data, experiment.partition, experiment.clients, experiment.seed)
+    common = None
+    if data.x_test is not None and data.y_test is not None:
+        common = Samples(data.x_test, data.y_test, data.scale, data.shift)
+    parts = experiment.train_share, experiment.validation_share
+    clients = tuple(split(share, experiment.seed, client, *parts) for client, share in enumerate(shares))
+    return Federation(graph, Samples(data.x, data.y, data.scale, data.shift), clients, experiment.seed, common)
+
+
+def _with_dealt_test(experiment: Experiment, data: DataSet, graph: Graph) -> Federation:
+    """Every client trains on all of its share, and tests on its share of the published test part; both have the same
+    classes, dealt in the same way (ALGORITHMS 11.6).
+    """
+    kind, _, per_client = experiment.partition.partition(":")
+    if kind != "classes" or not per_client.isdecimal() or data.x_test is None or data.y_test is None:
+        test = 0 if data.y_test is None else len(data.y_test)
+        raise ValueError(
+            f"deal_test with partition={experiment.partition} and {test} published test examples; "
+            "expected classes:K and a published test part"
+        )
+    stream = rng.stream(experiment.seed, rng.PARTITION)
+    lists = partition.class_lists(data.classes, experiment.clients, stream, int(per_client))
+    shares = [partition.round_robin(labels, lists, stream) for labels in (data.y, data.y_test)]
+    clients = []
+    for client, (share, test) in enumerate(zip(*shares, strict=True)):
+        own = rng.stream(experiment.seed, rng.SPLIT, client=client)
+        train, validation, _ = partition.split(share, own, 1.0, experiment.validation_share)
+        clients.append(Split(train, validation, test + np.int32(len(data.y))))
+    everything = data.pooled()
+    pool = Samples(everything.x, everything.y, data.scale, data.shift)
+    common = Samples(data.x_test, data.y_test, data.scale, data.shift)
+    return Federation(graph, pool, tuple(clients), experiment.seed, common)
+
+
+def deal(data: DataSet, how: str, clients: int, seed: int) -> list[Indices]:
+    """Every client's examples under a partition named as on the command line. Raises ValueError for another name."""
+    stream = rng.stream(seed, rng.PARTITION)
+    if how == "iid":
+        return partition.iid(data.y, clients, stream)
+    if how == "group":
+        if data.groups is None:
+            raise ValueError(f"partition=group with data={data.name}, which has no groups; expected {PARTITIONS}")
+        return partition.by_group(data.groups, clients, stream)
+    scheme, parameters = _scheme(how)
+    return scheme(data.y, clients, stream, *parameters)
+
+
+def _scheme(how: str) -> tuple[Callable[..., list[Indices]], list[Any]]:
+    """The partition that "name:parameter:..." stands for, and its parameters; the second of Dirichlet may lack."""
+    kind, *texts = how.split(":")
+    try:
+        scheme, types = SCHEMES[kind]
+        if not 1 <= len(texts) <= len(types):
+            raise ValueError(len(texts))
+        return scheme, [parse(text) for parse, text in zip(types, texts, strict=False)]
+    except (KeyError, ValueError):
+        raise ValueError(f"partition={how}; expected {PARTITIONS}") from None
+
+
+def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> None:
+    """Raises ValueError if a method stops early on carved samples and some client has none."""
+    for name, method in methods.items():
+        if method.needs_validation:
+            for client, split in enumerate(federation.clients):
+                if not len(split.validation):
+                    raise ValueError(
+                        f"{name}: client {client} has 0 validation samples beside {len(split.train)} for training; "
+                        f"expected at least 1: a larger validation_share, or es_set=test"
+                    )
+
+
+def check_begin(methods: Mapping[str, Algorithm], federation: Federation) -> None:
+    """Raises ValueError naming the method that cannot begin with this model, as it may have no body or a BatchNorm."""
+    spec, initial = ModelSpec.of(federation.graph), federation.graph.init(rng.stream(federation.seed, rng.INIT))
+    for name, method in methods.items():
+        try:
+            method.start(Task(spec, len(federation.clients), federation.seed, examples=federation.examples), initial)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+
+def _model(experiment: Experiment, data: DataSet) -> str:
+    if experiment.model:
+        return experiment.model
+    if data.input_shape not in MODEL_OF_SHAPE:
+        raise ValueError(
+            f"no default model for inputs of shape {data.input_shape}; expected --model {' | '.join(models.NAMES)}"
+        )
+    return MODEL_OF_SHAPE[data.input_shape]

@@ -1,0 +1,107 @@
+"""The papers' settings by name and data set: one list. Not the methods' own defaults, which stand in their files.
+
+FedSPU's are those of its section 5 ("paper") and of its released code ("code") (ALGORITHMS 1.4 and 1.6); FedUmf's those
+of its main tables, with everybody's labels alike (ALGORITHMS 5); PFLEGO's those of its table 1 with high, medium or no
+personalisation (ALGORITHMS 6 and 12.5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+WHOLE = 10**6  # a batch that holds all that a client has
+FEDERATION: dict[str, Any] = {"clients": 100, "per_round": 10}  # FedSPU's and FedUmf's, and what other data start from
+PFLEGO_OPTIONS: dict[str, Any] = {
+    "tau": 50, "head_step": "eq3", "server": "adam", "head_init": "uniform", "eval_point": "post_local",
+}  # fmt: skip
+"""What PFLEGO's tables were made with: Eq. 3, Adam, heads as in the released code, clients tested after training."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What one paper does with one data set: fields of Experiment, and hyper-parameters by name.
+
+    data  what the names of this data set, or of a file of it, begin with
+    """
+
+    name: str
+    data: str
+    settings: dict[str, Any]
+    options: dict[str, Any]
+
+
+def _fedspu(name: str, data: str, lr: float, batch: int) -> Preset:
+    settings = {**FEDERATION, "rounds": 500, "epochs": 5, "pool": True, "validation_share": 0.0}
+    options = {"es_ties": "stop", "first_state": "current_global", "weight": "batches"} if name == "code" else {}
+    return Preset(name, data, {**settings, "lr": lr, "batch": batch}, {**options, "es_set": "test"})
+
+
+def _fedumf(data: str, rounds: int) -> Preset:
+    """The paper trains on the whole training part and tests the global model on the common test set alone; here a
+    client of 600 samples sets one apart.
+    """
+    parts = {"partition": "iid", "train_share": 0.999, "validation_share": 0.0}
+    settings = {**FEDERATION, **parts, "rounds": rounds, "epochs": 1, "batch": 50, "lr": 0.01}
+    return Preset("fedumf", data, settings, {"momentum": 0.5, "weight_decay": 5e-4, "weight": "uniform"})
+
+
+def _pflego(degree: str, data: str, classes: int, beta: float, rho: float) -> Preset:
+    """Tables 6 and 7; some betas lie outside the grid that the paper says it searched. For FedPer, FedAvg and others a
+    batch is all that a client has, so that epochs are its steps; lr is theirs, on most data.
+
+    classes  how many a client holds
+    """
+    parts = {"partition": f"classes:{classes}", "deal_test": True, "validation_share": 0.0}
+    settings = {**parts, "clients": 100, "per_round": 20, "rounds": 200, "epochs": 50, "batch": WHOLE, "lr": 0.007}
+    return Preset(f"pflego-{degree}", data, settings, {**PFLEGO_OPTIONS, "beta": beta, "rho": rho})
+
+
+PRESETS = (
+    _fedspu("paper", "emnist", lr=2e-4, batch=16),
+    _fedspu("paper", "cifar10", lr=0.1, batch=128),
+    _fedspu("paper", "speech", lr=5e-4, batch=16),
+    _fedspu("code", "emnist", lr=5e-4, batch=16),
+    _fedspu("code", "cifar10", lr=5e-3, batch=128),
+    _fedspu("code", "speech", lr=1e-3, batch=16),
+    _fedumf("mnist", rounds=150),
+    _fedumf("fashion", rounds=150),
+    _fedumf("cifar10", rounds=300),
+    _pflego("high", "mnist", classes=2, beta=0.189, rho=0.003),
+    _pflego("high", "cifar10", classes=2, beta=0.002, rho=0.001),
+    _pflego("high", "emnist", classes=2, beta=0.03, rho=0.003),
+    _pflego("high", "fashion", classes=2, beta=0.006, rho=0.002),
+    _pflego("medium", "mnist", classes=5, beta=0.189, rho=0.003),
+    _pflego("medium", "cifar10", classes=5, beta=0.0189, rho=0.003),
+    _pflego("medium", "emnist", classes=31, beta=0.03, rho=0.003),
+    _pflego("medium", "fashion", classes=5, beta=0.006, rho=0.002),
+    _pflego("no", "mnist", classes=10, beta=0.189, rho=0.003),
+    _pflego("no", "cifar10", classes=10, beta=0.03, rho=0.003),
+    _pflego("no", "emnist", classes=62, beta=0.03, rho=0.003),
+    _pflego("no", "fashion", classes=10, beta=0.007, rho=0.003),
+)
+NAMES = tuple(dict.fromkeys(each.name for each in PRESETS))
+
+
+def preset(name: str, data: str) -> dict[str, Any]:
+    """A paper's settings for this data set, as fields of Experiment. Raises ValueError where the paper has none."""
+    known = {each.data: each for each in PRESETS if each.name == name}
+    if family(data) not in known:
+        raise ValueError(f"preset={name} with data={data}; expected data among {', '.join(known)}")
+    found = known[family(data)]
+    return {**found.settings, "options": tuple(sorted(found.options.items()))}
+
+
+def defaults(data: str) -> dict[str, Any]:
+    """Settings that a data set starts from: the demonstration for the packaged digits, else the paper's federation."""
+    if data == "digits":
+        return {}
+    rates = [each.settings for each in PRESETS if (each.name, each.data) == ("paper", family(data))]
+    return {**FEDERATION, "rounds": 100, **{name: each[name] for each in rates for name in ("lr", "batch")}}
+
+
+def family(data: str) -> str:
+    """The data set of a paper that this name or file belongs to, or the name itself."""
+    stem = Path(data).stem.lower()
+    return next((each.data for each in PRESETS if stem.startswith(each.data)), stem)

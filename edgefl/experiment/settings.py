@@ -1,0 +1,108 @@
+"""An experiment as plain settings, and the methods that follow from them. No data, no round loop, no printing.
+
+The settings are what `run.json` holds: two runs with equal settings give equal results. Where the data lie and how many
+workers train are not among them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from edgefl.algorithms import Algorithm, build
+from edgefl.errors import RunError
+from edgefl.experiment.run_file import EXPERIMENT
+
+SHARED = ("keep", "per_round", "epochs", "batch", "lr")  # hyper-parameters that every method which has them gets
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run is carried out. `workers` is the only field that no result depends on."""
+
+    rounds: int = 100
+    eval_every: int = 10
+    checkpoint_every: int = 10
+    values: str = "float32"  # of the payloads: float32 or float16
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "eval_every", "checkpoint_every", "workers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}; expected {name} >= 1")
+        if self.values not in ("float32", "float16"):
+            raise ValueError(f"values={self.values}; expected float32 or float16")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What to run. The defaults are the demonstration that `edgefl simulate` gives."""
+
+    methods: tuple[str, ...] = ("fedspu", "fedspu-es", "fedavg", "local")
+    data: str = "digits"
+    model: str = ""  # empty: the one that fits the shape of the data
+    pool: bool = False  # merge the published test part into the clients' data, as the FedSPU paper does
+    partition: str = "dirichlet:0.1"
+    clients: int = 20
+    rounds: int = 60
+    per_round: int = 5
+    keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
+    epochs: int = 5
+    batch: int = 16
+    lr: float = 0.05
+    seed: int = 1
+    deal_test: bool = False  # clients test on their share of the published test part, dealt like their training part
+    train_share: float = 0.7
+    validation_share: float = 0.1
+    values: str = "float32"
+    eval_every: int = 10
+    checkpoint_every: int = 10
+    options: tuple[tuple[str, Any], ...] = ()  # hyper-parameters of single methods, by name
+
+    def __post_init__(self) -> None:
+        _check(len(self.methods) > 0, "methods", self.methods, "at least one method")
+        _check(len(set(self.methods)) == len(self.methods), "methods", self.methods, "each method once")
+        _check(self.clients >= 1, "clients", self.clients, "clients >= 1")
+        _check(
+            1 <= self.per_round <= self.clients,
+            "per_round",
+            self.per_round,
+            f"1 <= per_round <= {self.clients} clients",
+        )
+        _check(self.seed >= 0, "seed", self.seed, "seed >= 0")
+        _check(0 < self.train_share < 1, "train_share", self.train_share, "0 < train_share < 1")
+        _check(0 <= self.validation_share < 1, "validation_share", self.validation_share, "0 <= validation_share < 1")
+
+    def algorithms(self) -> dict[str, Algorithm]:
+        """The methods with their hyper-parameters. Raises ValueError naming a value that is out of range."""
+        shared = {name: getattr(self, name) for name in SHARED}
+        return {name: build(name, {**shared, **dict(self.options)}) for name in self.methods}
+
+    def settings(self, workers: int) -> Settings:
+        """How the rounds are carried out."""
+        return Settings(self.rounds, self.eval_every, self.checkpoint_every, self.values, workers)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, as in run.json."""
+        return dict(json.loads(json.dumps(asdict(self))))
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> Experiment:
+        """The inverse of `to_json`. Raises RunError for a name that is no setting."""
+        known = {field.name for field in fields(Experiment)}
+        if unknown := sorted(values.keys() - known):
+            raise RunError(f"setting {unknown[0]!r} in {EXPERIMENT}; expected one of {', '.join(sorted(known))}")
+        options = tuple((name, _frozen(value)) for name, value in values.get("options", ()))
+        plain = {name: _frozen(value) for name, value in values.items() if name != "options"}
+        return Experiment(**plain, options=options)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _check(ok: bool, name: str, value: object, expected: str) -> None:
+    if not ok:
+        raise ValueError(f"{name}={value}; expected {expected}")

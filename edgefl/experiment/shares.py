@@ -1,0 +1,63 @@
+"""A device's own samples as an npz file: written by `edgefl deal`, read by the device. Which is data/partition.py's.
+
+x, y, scale, shift, classes    as in data/npz.py
+train, validation, test        optional int32 indices into x, sorted and disjoint: the device's own split
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+
+from edgefl.data.npz import read_integers, read_npz
+from edgefl.durable import write_atomically
+from edgefl.errors import DataError
+from edgefl.experiment.federation import Federation, Split
+from edgefl.learners import Samples
+
+PARTS = ("train", "validation", "test")
+
+
+def share_file(directory: Path, client: int) -> Path:
+    """Where `edgefl deal` puts the samples of a client."""
+    return directory / f"device-{client:04d}.npz"
+
+
+def write_share(path: Path, federation: Federation, client: int) -> None:
+    """One client's samples and split. What it trains on them is bit-identical to what it trains in a simulation.
+
+    The samples keep their order, so that equal draws choose equal samples.
+    """
+    split, data = federation.clients[client], federation.data
+    rows = np.sort(np.concatenate([split.train, split.validation, split.test]))
+    parts = {name: np.searchsorted(rows, getattr(split, name)).astype(np.int32) for name in PARTS}
+    (classes,) = federation.graph.shapes[federation.graph.nodes[-1].name]
+    content = io.BytesIO()
+    np.savez(content, x=data.x[rows], y=data.y[rows], scale=data.scale, shift=data.shift, classes=classes, **parts)
+    write_atomically(path, content.getvalue())
+
+
+def read_share(path: Path) -> tuple[Samples, Split | None]:
+    """The samples of that file, and their split if the file has one.
+
+    Raises  DataError naming the file, the array, its value and what was expected.
+    """
+    data = read_npz(path)
+    found = read_integers(path, PARTS)
+    samples = Samples(data.x, data.y, data.scale, data.shift)
+    if not found:
+        return samples, None
+    if found.keys() != set(PARTS):
+        raise DataError(f"{path} has {', '.join(found)}; expected all of {', '.join(PARTS)}, or none")
+    for name, rows in found.items():
+        if len(rows) and not 0 <= rows.min() <= rows.max() < len(samples):
+            raise DataError(f"{path}: {name} goes from {rows.min()} to {rows.max()}; expected 0 to {len(samples) - 1}")
+        if (np.diff(rows) <= 0).any():
+            raise DataError(f"{path}: {name} is not sorted and unique; expected every sample once, in order")
+    if len(np.unique(np.concatenate(list(found.values())))) < sum(map(len, found.values())):
+        raise DataError(f"{path}: {', '.join(PARTS)} share samples; expected disjoint parts")
+    if not len(found["train"]) or not len(found["test"]):
+        raise DataError(f"{path}: {len(found['train'])} training and {len(found['test'])} test samples; expected some")
+    return samples, Split(**found)

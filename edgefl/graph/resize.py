@@ -1,0 +1,51 @@
+"""An operation with fewer neurons: what Graph.sub does to each node. Settings only, no parameters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefl.errors import GraphError
+from edgefl.graph.operations import BatchNorm2d, Conv2d, GroupNorm, Linear, Op
+
+Ids = npt.NDArray[np.int32]
+
+
+def resized(op: Op, rows: Ids | None, cols: Ids | None) -> Op:
+    """The operation with the kept outputs (rows) and inputs (cols), sorted ids; None keeps all.
+
+    Raises  GraphError if a GroupNorm or grouped convolution would not keep equally many channels in each group.
+    """
+    if isinstance(op, Linear):
+        return replace(op, in_features=_kept(cols, op.in_features), out_features=_kept(rows, op.out_features))
+    if isinstance(op, Conv2d) and op.is_depthwise:
+        kept = _kept(rows, op.out_channels)
+        channels = kept // (op.out_channels // op.in_channels)
+        return replace(op, in_channels=channels, out_channels=kept, groups=channels)
+    if isinstance(op, Conv2d):
+        _check_groups(op, rows, op.out_channels, op.groups)
+        return replace(op, in_channels=_kept(cols, op.in_channels), out_channels=_kept(rows, op.out_channels))
+    if isinstance(op, BatchNorm2d):
+        return replace(op, num_features=_kept(rows, op.num_features))
+    if isinstance(op, GroupNorm):
+        _check_groups(op, rows, op.num_channels, op.num_groups)
+        return replace(op, num_channels=_kept(rows, op.num_channels))
+    return op
+
+
+def _kept(ids: Ids | None, size: int) -> int:
+    return size if ids is None else len(ids)
+
+
+def _check_groups(op: Op, rows: Ids | None, channels: int, groups: int) -> None:
+    """Raise GraphError unless the kept channels are equally many in every run of channels // groups."""
+    if rows is None:
+        return
+    counts = np.bincount(rows // (channels // groups), minlength=groups)
+    if (counts != counts[0]).any():
+        raise GraphError(
+            f"a sub-model would keep {counts.tolist()} channels of the {groups} groups of {op.title}; "
+            "expected equally many in each"
+        )

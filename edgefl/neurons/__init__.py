@@ -1,0 +1,7 @@
+"""Which weights belong to which neurons, and what a set of active neurons takes of a model: values without bytes.
+
+spec        ModelSpec: the neuron groups of a graph, and the axes of parameters that they index
+selection   NeuronSet: the active neurons of every group
+update      Update: values of some coordinates of some parameters, gathered from a model and scattered into one
+submodel    the smaller graph that active neurons form
+"""

@@ -1,0 +1,117 @@
+"""The line of metrics of a round and the accuracies of an evaluation: the same keys, whoever ran the round.
+
+Values only: simulation and server make them, the journal and the store keep them, commands/report.py adds them up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from edgefl.algorithms.base import Plan, State
+from edgefl.codec import Sizes
+from edgefl.rounds.exchange import Answer, sizes, total
+from edgefl.wire.messages import Train, Trained
+
+NOTHING = Sizes(0, 0, 0)
+
+
+class Tested(Protocol):
+    """A model's result on one client's test samples: learners.Evaluation, or Scores on the wire."""
+
+    @property
+    def loss_sum(self) -> float: ...
+    @property
+    def correct(self) -> int: ...
+    @property
+    def examples(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class ClientRound:
+    """One client's part of a round.
+
+    settings  what the method told the client
+    status    "on" or "stopped" as it said; "refused" for this `reason`; "absent" if no reply came in time; "late" in a
+              replay: it trained, and its reply came too late
+    """
+
+    client: int
+    settings: Mapping[str, Any]
+    status: str
+    reason: str | None = None
+    examples: int = 0
+    steps: int = 0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    down: Sizes = NOTHING
+    up: Sizes = NOTHING
+    seconds: float = 0.0
+
+    @staticmethod
+    def answered(plan: Plan, down: Train, up: Trained, answer: Answer) -> ClientRound:
+        """What a client's answer to a message says. Seconds that are no time, for which it is refused, count as 0."""
+        status = up.status if answer.refusal is None else "refused"
+        return ClientRound(
+            plan.client,
+            plan.settings,
+            status,
+            answer.refusal,
+            up.examples,
+            up.steps,
+            up.metrics,
+            sizes(down.payload, down.selection),
+            answer.sizes,
+            up.seconds if math.isfinite(up.seconds) else 0.0,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values. A refused reply's metrics are left out, they may be no numbers; and so is a metric that has the
+        name of another entry.
+        """
+        record: dict[str, Any] = {"client": self.client, **self.settings}
+        record.update(examples=self.examples, steps=self.steps, status=self.status)
+        record.update(down=self.down.total, up=self.up.total, seconds=self.seconds)
+        if self.reason is not None:
+            return {**record, "reason": self.reason}
+        return {**self.metrics, **record}
+
+
+def round_line(round: int, clients: Iterable[ClientRound], state: State, seconds: float) -> dict[str, Any]:
+    """The metrics of a closed round, without an evaluation. `state` is the one after it."""
+    clients = list(clients)
+    line: dict[str, Any] = {"round": round, "clients": [each.to_json() for each in clients]}
+    line["down"] = _parts(total(each.down for each in clients))
+    line["up"] = _parts(total(each.up for each in clients))
+    if "running" in state.values:
+        line["running"] = len(state.values["running"])
+    line["seconds"] = seconds
+    return line
+
+
+def accuracies(clients: Sequence[Tested | None]) -> dict[str, Any]:
+    """One kind of accuracy, by client id; None for a client that did not answer. At least one did.
+
+    accuracy           unweighted mean over the clients that answered
+    accuracy_weighted  by their test samples
+    loss, loss_sum     None where it is no finite number, as of a model that has diverged: JSON has no NaN
+    """
+    found = [each for each in clients if each is not None]
+    correct, examples = sum(each.correct for each in found), sum(each.examples for each in found)
+    return {
+        "accuracy": sum(each.correct / each.examples for each in found) / len(found),
+        "accuracy_weighted": correct / examples,
+        "loss": _finite(sum(each.loss_sum / each.examples for each in found) / len(found)),
+        "correct": [None if each is None else each.correct for each in clients],
+        "examples": [None if each is None else each.examples for each in clients],
+        "loss_sum": [None if each is None else _finite(each.loss_sum) for each in clients],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _parts(sizes: Sizes) -> dict[str, int]:
+    return {"values": sizes.values, "index": sizes.index, "header": sizes.header}

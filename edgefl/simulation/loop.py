@@ -1,0 +1,146 @@
+"""The round loop with no network: the definition of correct for the server.
+
+Every payload passes through the messages of the protocol in both directions; every client's model and private values
+live in files of the run directory. The result depends on the method, the federation and the seed alone: not on the
+number of workers, nor on being killed and resumed. Not the evaluation (evaluation.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from edgefl import kernels, rng
+from edgefl.algorithms.base import Algorithm, Plan, Reply, State, Tally, Task
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Settings
+from edgefl.neurons.spec import ModelSpec
+from edgefl.rounds.exchange import plan_of, read_answer, train_message, trained_message
+from edgefl.rounds.metrics import ClientRound, round_line
+from edgefl.rounds.participation import TRAINED, Participation
+from edgefl.rounds.state_file import Kept
+from edgefl.simulation.evaluation import Evaluator
+from edgefl.simulation.journal import Journal
+from edgefl.simulation.learner_pool import LearnerPool
+
+
+def simulate(
+    algorithm: Algorithm,
+    federation: Federation,
+    settings: Settings,
+    journal: Journal,
+    watch: Callable[[dict[str, Any]], None] = lambda line: None,
+    participation: Participation | None = None,
+) -> State:
+    """Runs the rounds that the journal has not committed yet; the server's final state.
+
+    watch          called with every round's metrics line, in the order of rounds
+    participation  who takes part in each round, as in a run that was served; None: everyone who is selected
+    Raises         RunError if other clients are selected than those that took part
+    """
+    simulation = _Simulation(algorithm, federation, settings, journal, participation)
+    try:
+        with _kernel_threads(1 if settings.workers > 1 else None):
+            return simulation.run(watch)
+    finally:
+        simulation.pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _kernel_threads(count: int | None) -> Iterator[None]:
+    """Limits the native kernels' own threads, where the backend has any; None leaves them as they are."""
+    ops = kernels.backend()
+    if count is None or not hasattr(ops, "set_threads"):
+        yield
+        return
+    before = ops.threads()
+    ops.set_threads(count)
+    try:
+        yield
+    finally:
+        ops.set_threads(before)
+
+
+class _Simulation:
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        federation: Federation,
+        settings: Settings,
+        journal: Journal,
+        participation: Participation | None,
+    ) -> None:
+        self.algorithm, self.settings, self.journal = algorithm, settings, journal
+        self.participation = participation
+        self.pool = ThreadPoolExecutor(settings.workers)
+        self.spec = ModelSpec.of(federation.graph)
+        limits = {} if participation is None else participation.limits
+        self.task = Task(self.spec, len(federation.clients), federation.seed, limits, federation.examples)
+        self.initial = federation.graph.init(rng.stream(federation.seed, rng.INIT))
+        self.devices = LearnerPool(federation, self.initial, journal, settings.workers)
+        self.evaluator = Evaluator(algorithm, federation, self.devices, self.initial, self.pool)
+
+    def run(self, watch: Callable[[dict[str, Any]], None]) -> State:
+        if self.journal.committed.round < 0:
+            state = self.algorithm.start(self.task, self.initial)
+            self.journal.commit(0, state)
+        state, round, done = self.journal.load_state(), self.journal.committed.round, self.journal.committed.done
+        plans = [] if done else self.algorithm.plan(self.task, state, round + 1)
+        while not done:
+            round += 1
+            state, line = self._round(state, round, plans)
+            plans = self.algorithm.plan(self.task, state, round + 1)
+            done = round == self.settings.rounds or not plans
+            if done or round % self.settings.eval_every == 0:
+                line["evaluation"] = self.evaluator.bundle(state)
+            self.journal.log(line)
+            if done or round % self.settings.checkpoint_every == 0:
+                self.journal.commit(round, state, done)
+            watch(line)
+        return state
+
+    def _round(self, state: State, round: int, plans: list[Plan]) -> tuple[State, dict[str, Any]]:
+        started = time.perf_counter()
+        if self.participation is not None:
+            self.participation.check(round, [plan.client for plan in plans])
+        outcomes = list(self.pool.map(self._client_round, plans))
+        tally = Tally(self.spec)
+        for plan, outcome in sorted(zip(plans, outcomes, strict=True), key=lambda pair: pair[0].client):
+            if outcome.reply is not None:
+                self.algorithm.fold(tally, plan, outcome.reply)
+        state = self.algorithm.finish(self.task, state, tally, round)
+        seconds = time.perf_counter() - started
+        return state, round_line(round, [outcome.record for outcome in outcomes], state, seconds)
+
+    def _client_round(self, plan: Plan) -> _Outcome:
+        """One client's part of a round: the message down, training, the message up, and its private files."""
+        logged = "accepted" if self.participation is None else self.participation.outcomes[plan.round, plan.client]
+        if logged not in TRAINED:
+            return _Outcome(None, ClientRound(plan.client, plan.settings, "absent"))
+        down = train_message(plan, self.spec, self.settings.values)
+        received = plan_of(down, plan.client, self.spec)
+        with self.devices.local(plan.client, self.initial) as local:
+            started = time.perf_counter()
+            reply = self.algorithm.train(local, received)
+            seconds = time.perf_counter() - started
+            up = trained_message(reply, received.selection, self.spec, self.settings.values, seconds)
+            answer = read_answer(up, plan, self.spec)
+            if (answer.reply is not None or logged == "late") and self.algorithm.keeps_state:
+                params = local.learner.params if self.algorithm.keeps_model else {}
+                self.journal.save_local(plan.client, plan.round, Kept(params, local.private, local.arrays))
+                self.evaluator.forget(plan.client)
+        record = ClientRound.answered(plan, down, up, answer)
+        if logged == "late":
+            return _Outcome(None, replace(record, status="late"))
+        return _Outcome(answer.reply, record)
+
+
+class _Outcome(NamedTuple):
+    """The reply to fold, if any, and what the metrics say of it."""
+
+    reply: Reply | None
+    record: ClientRound

@@ -1,0 +1,1 @@
+"""Who may take part: device keys, TLS contexts, and the certificates that `edgefl keys` makes."""

@@ -1,0 +1,156 @@
+"""The command line as a user meets it: in a subprocess, with its exit code, its output and its files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgefl.commands import cli
+from edgefl.experiment import presets
+
+ROOT = Path(__file__).resolve().parent.parent
+SHORT = ["--clients", "6", "--rounds", "2", "--per-round", "3", "--epochs", "1", "--eval-every", "1"]
+
+
+def edgefl(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs `python -m edgefl` in a directory of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "edgefl", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_simulate_ends_with_tables_of_methods_and_tiers(tmp_path: Path) -> None:
+    done = edgefl("simulate", *SHORT, "--keep", ".5,1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+    assert {"fedspu", "fedspu-es", "fedavg", "local", "0.5", "1"} <= rows.keys()
+    assert " own " in rows["fedspu"]
+    assert " global " in rows["fedavg"]
+    assert "points of accuracy against fedavg (its global model)" in done.stdout
+    assert "Early stopping: " in done.stdout
+    assert "fedspu round 2/2: accuracy" in done.stderr
+    assert (tmp_path / "edgefl-runs" / "001-digits" / "fedspu" / "commit.json").exists()
+
+
+def test_json_is_one_object_on_stdout_with_exact_bytes(tmp_path: Path) -> None:
+    done = edgefl("simulate", *SHORT, "--method", "fedavg,local", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["experiment"]["methods"] == ["fedavg", "local"]
+    average, local = found["methods"]["fedavg"], found["methods"]["local"]
+    assert average["up"]["values"] + average["down"]["values"] == average["dense_bytes"] > 0
+    assert average["accuracy_of"] == "global_local"
+    assert (local["payload_bytes"], local["accuracy_of"]) == (0, "personal")
+    assert [point["round"] for point in average["curve"]] == [1, 2]
+
+
+def test_resume_continues_a_run_and_refuses_other_settings(tmp_path: Path) -> None:
+    first = edgefl("simulate", *SHORT, "--method", "fedspu", "--run-dir", "run", "--json", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    again = edgefl("simulate", "--resume", "run", "--seed", "1", "--json", cwd=tmp_path)
+    assert json.loads(again.stdout) == json.loads(first.stdout)
+    other = edgefl("simulate", "--resume", "run", "--seed", "2", cwd=tmp_path)
+    assert (other.returncode, other.stdout) == (2, "")
+    assert other.stderr == "edgefl simulate: run was run with seed=1, not 2; expected the same settings\n"
+    twice = edgefl("simulate", *SHORT, "--method", "fedspu", "--run-dir", "run", cwd=tmp_path)
+    assert twice.returncode == 2
+    assert "already holds a run; expected a new directory, or --resume run" in twice.stderr
+
+
+def test_the_picture_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the picture is an optional extra")
+    done = edgefl("simulate", *SHORT, "--method", "fedspu", "--plot", "curves.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--method", "fedfoo"], "method=fedfoo; expected one of fedspu, fedspu-es, fedavg, local"),
+        (["--partition", "dirichlet"], "partition=dirichlet; expected iid, dirichlet:ALPHA"),
+        (["--partition", "dirichlet:-1"], "alpha=-1.0; expected 0 < alpha"),
+        (["--keep", ".2,1.5"], "keep=1.5; expected 0 < keep <= 1"),
+        (["--keep", "half"], "argument --keep: 'half'; expected numbers separated by commas"),
+        (["--lr", "0"], "lr=0.0; expected a finite lr > 0"),
+        (["--set", "mu=1"], "mu=1 is no hyper-parameter of fedspu, fedspu-es, fedavg, local; expected one of batch"),
+        (["--set", "es"], "--set es; expected NAME=VALUE"),
+        (["--set", "lam=2"], "lam=2.0; expected 0 <= lam <= 1"),
+        (["--per-round", "50"], "per_round=50; expected 1 <= per_round <= 20 clients"),
+        (["--workers", "0"], "workers=0; expected workers >= 1"),
+        (["--rounds", "0"], "rounds=0; expected rounds >= 1"),
+        (["--model", "vgg99"], "vgg99"),
+        (["--data", "nowhere"], "data set 'nowhere'; expected one of digits, mnist"),
+        (["--preset", "paper"], "preset=paper with data=digits; expected data among emnist, cifar10, speech"),
+        (["--preset", "fedumf"], "preset=fedumf with data=digits; expected data among mnist, fashion, cifar10"),
+        (["--preset", "pflego-no"], "preset=pflego-no with data=digits; expected data among mnist, cifar10, emnist"),
+        (["--method", "pflego"], "pflego: model=bn1.running_mean, bn1.running_var; expected no running statistics"),
+        (["--values", "int8"], "argument --values: invalid choice: 'int8' (choose from"),
+        (["--resume", "gone"], "gone has no run.json; expected the directory of an edgefl run"),
+        (["--resume", "a", "--run-dir", "b"], "--run-dir b with --resume a; expected one of them"),
+        (["--validation-share", "0"], "fedspu-es: client 0 has 0 validation samples beside 62 for training"),
+    ],
+)
+def test_a_wrong_option_is_named_with_what_is_accepted(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """In this process, to save twenty starts of the interpreter; exit code 2, nothing written, no traceback."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EDGEFL_DATA", str(tmp_path))
+    try:
+        code = cli.main(["simulate", *arguments])
+    except SystemExit as exit:
+        code = exit.code
+    assert code == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_option_ends_without_a_traceback(tmp_path: Path) -> None:
+    done = edgefl("simulate", "--lr", "-1", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "edgefl simulate: lr=-1.0; expected a finite lr > 0\n"
+
+
+def test_an_unknown_backend_is_named(tmp_path: Path) -> None:
+    done = edgefl("simulate", *SHORT, cwd=tmp_path, EDGEFL_KERNELS="magic")
+    assert done.returncode == 1
+    assert "EDGEFL_KERNELS=magic; expected one of native, numba, reference" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_doctor_says_what_is_used_and_why(tmp_path: Path) -> None:
+    found = json.loads(edgefl("doctor", "--json", cwd=tmp_path, EDGEFL_KERNELS="reference").stdout)
+    assert (found["backend"], found["reason"]) == ("reference", "EDGEFL_KERNELS=reference")
+    assert found["versions"]["numpy"]
+    assert found["data_directories"]
+    text = edgefl("doctor", cwd=tmp_path, EDGEFL_KERNELS="reference").stdout
+    assert text.startswith("kernels       reference\nreason        EDGEFL_KERNELS=reference\n")
+
+
+def test_doctor_reports_a_backend_that_cannot_be_loaded(tmp_path: Path) -> None:
+    done = edgefl("doctor", "--json", cwd=tmp_path, EDGEFL_KERNELS="magic")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["backend"]) == (0, None)
+    assert "EDGEFL_KERNELS=magic" in found["reason"]
+
+
+def test_presets_are_the_papers_and_the_codes_settings() -> None:
+    paper = presets.preset("paper", "emnist_byclass_official_test.npz")
+    assert (paper["lr"], paper["batch"], paper["rounds"], paper["validation_share"]) == (2e-4, 16, 500, 0)
+    assert dict(paper["options"]) == {"es_set": "test"}
+    code = presets.preset("code", "cifar10")
+    assert (code["lr"], code["batch"]) == (5e-3, 128)
+    assert dict(code["options"])["first_state"] == "current_global"

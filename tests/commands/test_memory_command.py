@@ -1,0 +1,124 @@
+"""`edgefl memory` as a user meets it, in this process: its numbers, its sentences and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgefl import rng
+from edgefl.commands import cli
+from edgefl.graph import Model, files
+from edgefl.graph.models import build
+from edgefl.memory import ACCOUNTS
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error."""
+    try:
+        code = cli.main(["memory", *arguments])
+    except SystemExit as exit:
+        code = int(exit.code or 0)
+    found = capsys.readouterr()
+    return code, found.out, found.err
+
+
+def test_json_names_the_account_of_every_number(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = answer(capsys, "fedspu_emnist", "--batch", "1", "--keep", ".2", "--json")
+    found = json.loads(out)
+    totals = {(each["account"], each["method"]): each["total"] for each in found["footprints"]}
+    assert code == 0
+    assert set(found["accounts"]) == set(ACCOUNTS)
+    assert totals["paper", "full"] == 775960
+    assert totals["paper", "fedspu"] == 362904
+    assert totals["bound", "fedspu"] == 397691
+    exact = next(each for each in found["footprints"] if each["account"] == "exact")
+    assert {"node", "argument", "bytes", "first", "last"} <= exact["tensors"][0].keys()
+
+
+def test_the_table_says_what_each_account_is(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = answer(capsys, "fedspu_emnist", "--batch", "1", "--account", "paper,bound", "--keep", ".2")
+    assert code == 0
+    assert "776.0 kB" in out
+    assert "362.9 kB -53" in out
+    assert "bound: weights, active gradients and what an exact backward pass reads" in out
+    assert "exact" not in out.split("bound:")[0]
+
+
+def test_the_arena_is_listed_tensor_by_tensor(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = answer(capsys, "digits_cnn", "--method", "full", "--account", "exact", "--batch", "4", "--tensors")
+    listed = [line.split() for line in out.splitlines()]
+    assert code == 0
+    assert "full: the arena of " in out
+    assert ["input", "gather_rows", "out", "1.0", "kB"] in [words[:5] for words in listed]
+
+
+def test_a_measurement_never_comes_without_the_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = answer(capsys, "digits_cnn", "--method", "full", "--account", "exact", "--measure", "--json")
+    totals = {each["account"]: each["total"] for each in json.loads(out)["footprints"]}
+    assert code == 0
+    assert {"bound", "exact", "learner", "resident", "peak"} <= totals.keys()
+    assert totals["exact"] <= totals["learner"] < totals["resident"]
+
+
+def test_a_model_file_has_its_own_shapes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = build("fedspu_emnist", (1, 20, 20), 7)
+    files.save(tmp_path / "mine.safetensors", Model(graph, graph.init(rng.stream(1, rng.INIT))))
+    code, out, _ = answer(capsys, str(tmp_path / "mine.safetensors"), "--method", "full", "--json")
+    found = json.loads(out)
+    assert (code, found["model"], found["input_shape"], found["classes"]) == (0, "mine", [1, 20, 20], 7)
+
+
+def test_fit_says_what_it_chose_by_which_account_and_what_is_outside(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = answer(capsys, "fedspu_cifar", "--fit", "2MB")
+    assert code == 0
+    assert "the largest batch in 2.00 MB by the account exact" in out
+    assert "is the largest at which a batch of 16 fits" in out
+    assert "On top of that limit come interpreter, numpy and edgefl" in out
+
+
+def test_what_fit_chose_runs_under_that_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = answer(capsys, "fedspu_cifar", "--fit", "2MB", "--measure", "--json")
+    found = json.loads(out)
+    learner = next(each for each in found["measured"] if each["account"] == "learner")
+    assert code == 0
+    assert learner["total"] == found["chosen"]["footprint"]["total"] <= 2_000_000
+    assert found["chosen"]["batch"] >= 16
+
+
+def test_nothing_fits_is_a_failure_with_the_least_that_would(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = answer(capsys, "fedspu_cifar", "--fit", "20kB")
+    assert (code, out) == (1, "")
+    assert err.startswith("edgefl memory: nothing fits 20000 bytes: by the account exact, one example at p=0.2 takes ")
+
+
+def test_the_picture_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="the picture is an optional extra")
+    code, _, _ = answer(capsys, "fedspu_emnist", "--batch", "1", "--plot", str(tmp_path / "accounts.png"))
+    assert code == 0
+    assert (tmp_path / "accounts.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["vgg99"], "model 'vgg99'; expected one of fedspu_emnist"),
+        (["gone.safetensors"], "gone.safetensors"),
+        (["x.safetensors", "--classes", "3"], "--input and --classes with x.safetensors; expected neither"),
+        (["fedspu_emnist", "--input", "1,2"], "'1,2'; expected C,H,W"),
+        (["fedspu_emnist", "--input", "1,3,3"], "expected at least one output cell"),
+        (["fedspu_emnist", "--keep", "0,1"], "keep=0.0 with method=fedspu; expected 0 < keep <= 1"),
+        (["fedspu_emnist", "--keep", ".5", "--method", "pflego"], "keep=0.5 with method=pflego"),
+        (["fedspu_emnist", "--batch", "0"], "batch=0, examples=None; expected at least 1"),
+        (["fedspu_emnist", "--account", "torch"], "'torch'; expected some of pfeiffer2023, paper, bound, exact"),
+        (["fedspu_emnist", "--account", "paper", "--tensors"], "--tensors with --account paper; expected exact"),
+        (["fedspu_emnist", "--fit", "24apples"], "'24apples'; expected a size such as 24MB"),
+        (["fedspu_emnist", "--fit", "2MB", "--plot", "a.png"], "--plot a.png with --fit; expected one of them"),
+        (["vgg11", "--method", "drop"], "a sub-model would keep"),
+    ],
+)
+def test_a_wrong_option_is_named(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = answer(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err

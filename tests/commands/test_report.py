@@ -1,0 +1,116 @@
+"""What a report computes from metrics, on a run of two rounds and two clients that can be added up by hand."""
+
+from __future__ import annotations
+
+import math
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from edgefl.commands.capacity import Tiers
+from edgefl.commands.report import Summary, gains, precision, print_tables, summarise
+from edgefl.errors import RunError
+
+TIERS = Tiers(scalars=10, keep=[0.5, 1.0], memory_bytes={0.5: 1000, 1.0: 2000})
+
+
+def line(round: int, clients: list[dict[str, Any]], correct: list[int] | None = None) -> dict[str, Any]:
+    part = {"values": 60, "index": 2, "header": 8}
+    found: dict[str, Any] = {"round": round, "clients": clients, "down": part, "up": part, "seconds": 2.0}
+    if correct is not None:
+        accuracy = sum(c / n for c, n in zip(correct, (10, 20), strict=True)) / 2
+        weighted = sum(correct) / 30
+        found["evaluation"] = {
+            "personal": {"accuracy": accuracy, "accuracy_weighted": weighted, "correct": correct, "examples": [10, 20]}
+        }
+    return found
+
+
+def client(number: int, **changes: Any) -> dict[str, Any]:
+    return {"client": number, "status": "on", "down": 35, "up": 35, "seconds": 0.5, **changes}
+
+
+def summary(lines: list[dict[str, Any]], method: str = "fedspu") -> Summary:
+    return summarise(method, lines, TIERS, {"round_lt_C": 1})
+
+
+@pytest.fixture
+def plain() -> Summary:
+    both = [client(0), client(1, status="refused", seconds=1.5)]
+    return summary([line(1, both), line(2, both, correct=[5, 20])])
+
+
+def test_bytes_of_all_rounds_are_added_by_kind(plain: Summary) -> None:
+    assert plain.up == plain.down == {"values": 120, "index": 4, "header": 16}
+    assert plain.payload_bytes == 280
+    assert plain.dense_bytes == 4 * 2 * 4 * 10
+
+
+def test_refused_replies_are_counted(plain: Summary) -> None:
+    assert (plain.rounds, plain.client_rounds, plain.refused) == (2, 4, 2)
+
+
+def test_accuracy_is_the_unweighted_mean_over_clients(plain: Summary) -> None:
+    assert plain.accuracy == 0.75
+    assert plain.evaluation["personal"]["accuracy_weighted"] == pytest.approx(25 / 30)
+
+
+def test_each_tier_has_its_clients_accuracy_and_mean_cost(plain: Summary) -> None:
+    half, full = plain.tiers
+    assert (half["keep"], half["clients"], half["client_rounds"], half["accuracy"]) == (0.5, 1, 2, 0.5)
+    assert (full["keep"], full["accuracy"], full["seconds"], full["bytes"]) == (1.0, 1.0, 1.5, 70)
+    assert (half["memory_bytes"], full["dense_bytes"]) == (1000, 80)
+
+
+def test_the_curve_has_the_evaluated_rounds_and_the_bytes_so_far(plain: Summary) -> None:
+    assert plain.curve == [{"round": 2, "accuracy": 0.75, "payload_bytes": 280}]
+
+
+def test_early_stopping_is_compared_with_the_same_method_without_it(plain: Summary) -> None:
+    stopped = summary([line(1, [client(0)], correct=[6, 20])], "fedspu-es")
+    assert gains([plain, stopped])[-1] == (
+        "Early stopping: 1 of 2 rounds, 1 of 4 client rounds, 50.0 % of the bytes saved, +5.0 points of accuracy; "
+        "too few clients for a full round after round 1."
+    )
+
+
+def test_gains_say_which_model_was_compared(plain: Summary) -> None:
+    shared = line(1, [client(0)], correct=[1, 2])
+    shared["evaluation"]["global_local"] = shared["evaluation"].pop("personal")
+    other = summary([shared], "fedavg")
+    assert gains([plain, other]) == ["fedspu: +65.0 points of accuracy against fedavg (its global model)."]
+
+
+def test_the_precision_is_that_of_the_least_certain_method(plain: Summary) -> None:
+    """25 of 30 right: sqrt(5/6 * 1/6 / 30) = 0.068."""
+    assert precision([plain]) == "One seed, 30 test samples: the standard error of an accuracy is up to 6.8 points."
+
+
+def test_tables_fit_eighty_columns(plain: Summary) -> None:
+    out = StringIO()
+    print_tables(Console(file=out, width=80), [plain])
+    assert "75.0 %" in out.getvalue()
+    assert "…" not in out.getvalue()
+
+
+def test_a_client_that_did_not_answer_counts_in_the_bytes_alone() -> None:
+    lines = [line(1, [client(0), client(1, status="absent", up=0, seconds=0.0)], correct=[5, 20])]
+    found = summary(lines)
+    assert found.client_rounds == 1
+    assert found.payload_bytes == 140
+    assert found.tiers[1]["client_rounds"] == 0
+
+
+def test_a_client_that_was_not_evaluated_is_left_out_of_its_tier() -> None:
+    last = line(1, [client(0)], correct=[5, 20])
+    last["evaluation"]["personal"].update(correct=[None, 20], examples=[None, 20])
+    half, full = summary([last]).tiers
+    assert math.isnan(half["accuracy"])
+    assert full["accuracy"] == 1.0
+
+
+def test_a_run_without_an_evaluation_cannot_be_summarised() -> None:
+    with pytest.raises(RunError, match="fedspu: 1 rounds and no evaluation; expected at least one"):
+        summary([line(1, [client(0)])])
