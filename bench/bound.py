@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from edgefl.graph import Graph
-from edgefl.learners.active import trained_blocks
-from edgefl.learners.channels import NONE
-from edgefl.learners.needs import gradient_needs
-from edgefl.learners.plan import Ids
+from edgefl.learners.plans.active import trained_blocks
+from edgefl.learners.plans.channels import NONE
+from edgefl.learners.plans.needs import gradient_needs
+from edgefl.learners.plans.plan import Ids
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 

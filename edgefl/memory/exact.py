@@ -13,11 +13,11 @@ from __future__ import annotations
 import math
 
 from edgefl import kernels
-from edgefl.learners.arena import aligned
-from edgefl.learners.inventory import arena_tensors, saved_bytes
-from edgefl.learners.lowering import lower
-from edgefl.learners.plan import Plan
-from edgefl.learners.scratch import scratch_bytes
+from edgefl.learners.plans.arena import aligned
+from edgefl.learners.plans.inventory import arena_tensors, saved_bytes
+from edgefl.learners.plans.lowering import lower
+from edgefl.learners.plans.plan import Plan
+from edgefl.learners.running.scratch import scratch_bytes
 from edgefl.memory.counts import trained_scalars
 from edgefl.memory.footprint import Footprint
 from edgefl.memory.training import FLOAT, Pass, Training

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgefl.learners.inventory import ArenaTensor
+from edgefl.learners.plans.inventory import ArenaTensor
 
 
 @dataclass(frozen=True)

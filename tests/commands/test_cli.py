@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from edgefl.commands import cli
-from edgefl.experiment import presets
+from edgefl.experiment.settings import presets
 
 ROOT = Path(__file__).resolve().parent.parent
 SHORT = ["--clients", "6", "--rounds", "2", "--per-round", "3", "--epochs", "1", "--eval-every", "1"]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from edgefl import rng
 from edgefl.graph import Graph, models
 from edgefl.learners import SGD, GraphLearner
-from edgefl.learners.arena import ALIGNMENT, place
-from edgefl.learners.lowering import Mode, lower
-from edgefl.learners.plan import Buffer, Plan
-from edgefl.learners.updates import Terms
+from edgefl.learners.plans.arena import ALIGNMENT, place
+from edgefl.learners.plans.lowering import Mode, lower
+from edgefl.learners.plans.plan import Buffer, Plan
+from edgefl.learners.plans.updates import Terms
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 

@@ -8,9 +8,10 @@ import pytest
 from edgefl import rng
 from edgefl.graph import INPUT, Graph, Node, models
 from edgefl.graph.operations import Add, BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, Op, ReLU
-from edgefl.learners import SGD, GraphLearner, lowering
-from edgefl.learners.fusion import NormReLU, fuse
-from edgefl.learners.lowering import lower
+from edgefl.learners import SGD, GraphLearner
+from edgefl.learners.plans import lowering
+from edgefl.learners.plans.fusion import NormReLU, fuse
+from edgefl.learners.plans.lowering import lower
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 

@@ -8,7 +8,7 @@ import torch
 
 from edgefl import rng
 from edgefl.learners import GraphLearner
-from edgefl.learners.lowering import lower
+from edgefl.learners.plans.lowering import lower
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 

@@ -6,9 +6,9 @@ import pytest
 
 from edgefl.graph import Graph, Node, models
 from edgefl.graph.operations import Linear
-from edgefl.learners.inventory import arena_tensors, saved_bytes
-from edgefl.learners.lowering import lower
-from edgefl.learners.plan import Plan
+from edgefl.learners.plans.inventory import arena_tensors, saved_bytes
+from edgefl.learners.plans.lowering import lower
+from edgefl.learners.plans.plan import Plan
 from edgefl.neurons.spec import ModelSpec
 
 BATCH = 3

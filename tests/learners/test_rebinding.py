@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from edgefl import rng
-from edgefl.learners import SGD, GraphLearner, Samples, lowering, workspace
-from edgefl.learners.active import Active
+from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.learners.plans import lowering
+from edgefl.learners.plans.active import Active
+from edgefl.learners.running import workspace
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 

@@ -16,7 +16,7 @@ from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph, Model, models
 from edgefl.graph.operations import Conv2d
 from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.learners.updates import Terms
+from edgefl.learners.plans.updates import Terms
 from edgefl.memory import Training, best, estimate, fit
 from edgefl.neurons.spec import ModelSpec
 

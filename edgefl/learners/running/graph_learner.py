@@ -17,7 +17,6 @@ from edgefl import kernels
 from edgefl.errors import BackendError, DataError, TrainingError
 from edgefl.graph import Graph, Model, Params
 from edgefl.graph.heads import head_of, with_classes
-from edgefl.learners.active import layer_of
 from edgefl.learners.base import (
     SGD,
     Array,
@@ -31,11 +30,12 @@ from edgefl.learners.base import (
     Samples,
     Trainable,
 )
-from edgefl.learners.channels import NONE
-from edgefl.learners.lowering import Mode, lower
-from edgefl.learners.plan import Ids
-from edgefl.learners.updates import Terms
-from edgefl.learners.workspace import Session, Workspace
+from edgefl.learners.plans.active import layer_of
+from edgefl.learners.plans.channels import NONE
+from edgefl.learners.plans.lowering import Mode, lower
+from edgefl.learners.plans.plan import Ids
+from edgefl.learners.plans.updates import Terms
+from edgefl.learners.running.workspace import Session, Workspace
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
 from edgefl.graph.operations import Flatten, Shape
-from edgefl.learners.active import Active
-from edgefl.learners.channels import NONE
-from edgefl.learners.fusion import NormReLU
-from edgefl.learners.plan import Buffer, BufferKind, Call, Ids, Param, Tensor
+from edgefl.learners.plans.active import Active
+from edgefl.learners.plans.channels import NONE
+from edgefl.learners.plans.fusion import NormReLU
+from edgefl.learners.plans.plan import Buffer, BufferKind, Call, Ids, Param, Tensor
 from edgefl.neurons.spec import ModelSpec
 
 

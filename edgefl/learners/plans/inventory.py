@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from edgefl.kernels.ops import OPS
-from edgefl.learners.plan import Plan, Tensor
+from edgefl.learners.plans.plan import Plan, Tensor
 
 LOSS_CALL = "softmax_xent"  # the backward pass begins after it
 

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph
-from edgefl.learners.active import Active
-from edgefl.learners.arena import aligned
 from edgefl.learners.base import Array, Delta, Samples, Trainable
-from edgefl.learners.binding import Memory, aligned_bytes, bind
-from edgefl.learners.lowering import TRAINING, Mode, lower_active
-from edgefl.learners.plan import Plan, Slot, State, Tensor
-from edgefl.learners.scratch import scratch_bytes
-from edgefl.learners.updates import Terms, rows_cols_inner
+from edgefl.learners.plans.active import Active
+from edgefl.learners.plans.arena import aligned
+from edgefl.learners.plans.lowering import TRAINING, Mode, lower_active
+from edgefl.learners.plans.plan import Plan, Slot, State, Tensor
+from edgefl.learners.plans.updates import Terms, rows_cols_inner
+from edgefl.learners.running.binding import Memory, aligned_bytes, bind
+from edgefl.learners.running.scratch import scratch_bytes
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 

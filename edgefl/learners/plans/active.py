@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import Conv2d, GroupNorm, Linear
 from edgefl.learners.base import Delta, Trainable
-from edgefl.learners.channels import NONE, is_empty, owners
-from edgefl.learners.needs import Axes, gradient_needs, own_rows
-from edgefl.learners.plan import Ids
+from edgefl.learners.plans.channels import NONE, is_empty, owners
+from edgefl.learners.plans.needs import Axes, gradient_needs, own_rows
+from edgefl.learners.plans.plan import Ids
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import AxisSpec, ModelSpec
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgefl.graph.operations import Shape
-from edgefl.learners.backward import Gradients, Product
-from edgefl.learners.plan import Block, Param, Slot, State, StateKind
-from edgefl.learners.recorder import Recorder
+from edgefl.learners.plans.backward import Gradients, Product
+from edgefl.learners.plans.plan import Block, Param, Slot, State, StateKind
+from edgefl.learners.plans.recorder import Recorder
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgefl.learners.plan import Ids
+from edgefl.learners.plans.plan import Ids
 
 NONE = np.zeros(0, np.int32)
 NONE.flags.writeable = False

@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import Conv2d, Flatten, GroupNorm, Linear, Op
 from edgefl.learners.base import Delta
-from edgefl.learners.channels import NONE, is_empty, members, owners, union
-from edgefl.learners.plan import Ids
+from edgefl.learners.plans.channels import NONE, is_empty, members, owners, union
+from edgefl.learners.plans.plan import Ids
 
 Axes = tuple[Ids, Ids]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from edgefl.learners.arena import ALIGNMENT
-from edgefl.learners.plan import Param, Plan, Slot, State, Tensor
+from edgefl.learners.plans.arena import ALIGNMENT
+from edgefl.learners.plans.plan import Param, Plan, Slot, State, Tensor
 
 Array = NDArray[Any]
 _DTYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype(np.int32), "byte": np.dtype(np.uint8)}

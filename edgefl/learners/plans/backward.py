@@ -25,12 +25,12 @@ from edgefl.graph.operations import (
     Op,
     ReLU,
 )
-from edgefl.learners.channels import count, is_empty
-from edgefl.learners.forward import average_window, planes_view
-from edgefl.learners.fusion import NormReLU
-from edgefl.learners.needs import own_rows
-from edgefl.learners.plan import Block, Ids, Tensor
-from edgefl.learners.recorder import Recorder
+from edgefl.learners.plans.channels import count, is_empty
+from edgefl.learners.plans.forward import average_window, planes_view
+from edgefl.learners.plans.fusion import NormReLU
+from edgefl.learners.plans.needs import own_rows
+from edgefl.learners.plans.plan import Block, Ids, Tensor
+from edgefl.learners.plans.recorder import Recorder
 
 
 class Product(NamedTuple):

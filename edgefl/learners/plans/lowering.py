@@ -17,15 +17,15 @@ from typing import Literal
 from edgefl.errors import GraphError
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import Linear
-from edgefl.learners.active import Active
-from edgefl.learners.arena import place
-from edgefl.learners.backward import backward
 from edgefl.learners.base import Delta, Trainable
-from edgefl.learners.forward import forward
-from edgefl.learners.fusion import fuse
-from edgefl.learners.plan import LOSS, Block, Plan, Slot, State, Tensor
-from edgefl.learners.recorder import Recorder, Scope
-from edgefl.learners.updates import Terms, update
+from edgefl.learners.plans.active import Active
+from edgefl.learners.plans.arena import place
+from edgefl.learners.plans.backward import backward
+from edgefl.learners.plans.forward import forward
+from edgefl.learners.plans.fusion import fuse
+from edgefl.learners.plans.plan import LOSS, Block, Plan, Slot, State, Tensor
+from edgefl.learners.plans.recorder import Recorder, Scope
+from edgefl.learners.plans.updates import Terms, update
 from edgefl.neurons.spec import ModelSpec
 
 Mode = Literal["train", "gradient", "evaluate", "predict", "features"]

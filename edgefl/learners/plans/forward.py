@@ -23,10 +23,10 @@ from edgefl.graph.operations import (
     Op,
     ReLU,
 )
-from edgefl.learners.channels import is_empty
-from edgefl.learners.fusion import NormReLU
-from edgefl.learners.plan import Param, Slot, Tensor
-from edgefl.learners.recorder import Readers, Recorder, SavedInput
+from edgefl.learners.plans.channels import is_empty
+from edgefl.learners.plans.fusion import NormReLU
+from edgefl.learners.plans.plan import Param, Slot, Tensor
+from edgefl.learners.plans.recorder import Readers, Recorder, SavedInput
 
 
 def forward(recorder: Recorder, nodes: tuple[Node, ...]) -> Tensor:

@@ -12,8 +12,8 @@ from types import ModuleType
 import numpy as np
 
 from edgefl.kernels.ops import HYPER
-from edgefl.learners.binding import Memory, aligned_bytes
-from edgefl.learners.plan import Param, Plan
+from edgefl.learners.plans.plan import Param, Plan
+from edgefl.learners.running.binding import Memory, aligned_bytes
 
 PACKING = ("conv2d_", "linear_", "groupnorm_backward", "groupnorm_relu_backward")  # names of operations that take any
 
