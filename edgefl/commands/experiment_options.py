@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from edgefl.errors import RunError
 from edgefl.experiment.assemble import PARTITIONS
 from edgefl.experiment.presets import NAMES as PRESETS
 from edgefl.experiment.presets import defaults, preset
-from edgefl.experiment.run_file import read_experiment
+from edgefl.experiment.run_file import read_experiment, read_makers
 from edgefl.experiment.settings import SHARED, Experiment
 from edgefl.graph.models import NAMES
+from edgefl.rounds.maker import other_makers
 
 RUNS = "edgefl-runs"
 
@@ -124,3 +126,9 @@ def new_directory(name: str) -> Path:
     """A directory of a run that does not exist yet: the next number and this name under edgefl-runs."""
     numbers = [int(path.name.split("-")[0]) for path in Path(RUNS).glob("[0-9][0-9][0-9]-*")]
     return Path(RUNS) / f"{max(numbers, default=0) + 1:03d}-{name}"
+
+
+def say_who_made(run: Path, devices: Iterable[str] = ()) -> None:
+    """Says on stderr where the run, or one of its devices, had another version or instruction set than this process."""
+    if why := other_makers([*read_makers(run), *devices]):
+        print(f"{run} was {why}", file=sys.stderr)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefl.commands import progress
-from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory
+from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory, say_who_made
 from edgefl.device.socket import Address as ServerAddress
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment.assemble import assemble, check_begin
@@ -74,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
     except (ValueError, DataError, RunError, OSError) as error:
         raise RequestError(str(error)) from error
     _say(f"run directory: {request.path}")
+    say_who_made(request.path)
     with closing(Store(request.path)) as store:
         watch = Watch(request.experiment, history.metrics(request.path))
         server = host(request.experiment, request.federation, store, request.rules, request.keys, _say, watch)

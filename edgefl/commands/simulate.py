@@ -13,7 +13,7 @@ from typing import Any
 from edgefl.algorithms import Algorithm
 from edgefl.commands import doctor, progress, report
 from edgefl.commands.capacity import tiers_of
-from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory
+from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory, say_who_made
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment.assemble import assemble, check_begin, check_held_out
 from edgefl.experiment.federation import Federation
@@ -46,6 +46,7 @@ def run(options: argparse.Namespace) -> int:
         return _replay(vars(options))
     request = _prepare(vars(options))
     print(f"run directory: {request.run}", file=sys.stderr)
+    say_who_made(request.run)
     summaries = _run(request)
     if request.plot is not None:
         report.plot(request.plot, summaries)
@@ -64,6 +65,7 @@ def _replay(options: dict[str, Any]) -> int:
     for name, value in options.items():
         if value:
             raise RequestError(f"--replay {path} with {name}={value}; expected only --data-dir and --workers beside it")
+    say_who_made(path)
     with tempfile.TemporaryDirectory(prefix="edgefl-replay-") as folder:
         round, found = replay(path, Path(folder), data_dir, workers or doctor.processors())
     if found is None:

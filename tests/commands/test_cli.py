@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from edgefl.commands import cli
-from edgefl.experiment.settings import presets
+from edgefl.experiment import presets
+from edgefl.experiment.run_file import read_makers
+from edgefl.rounds.maker import maker
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SHORT = ["--clients", "6", "--rounds", "2", "--per-round", "3", "--epochs", "1", "--eval-every", "1"]
 
 
@@ -154,3 +156,17 @@ def test_presets_are_the_papers_and_the_codes_settings() -> None:
     code = presets.preset("code", "cifar10")
     assert (code["lr"], code["batch"]) == (5e-3, 128)
     assert dict(code["options"])["first_state"] == "current_global"
+
+
+def test_a_resumed_run_says_that_another_instruction_set_made_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    arguments = ["--method", "fedavg", "--clients", "2", "--per-round", "1", "--rounds", "1", "--epochs", "1"]
+    assert cli.main(["simulate", *arguments, "--run-dir", str(run)]) == 0
+    assert "was made by" not in capsys.readouterr().err
+    document = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(document | {"made_by": ["edgefl 0.1.0 native-sse9"]}))
+    assert cli.main(["simulate", "--resume", str(run)]) == 0
+    assert f"{run} was made by edgefl 0.1.0 native-sse9; this is edgefl 0.1.0 " in capsys.readouterr().err
+    assert read_makers(run) == ["edgefl 0.1.0 native-sse9", maker()]

@@ -1,0 +1,38 @@
+"""What computes a run: the version of edgefl and the kernels, as text like "edgefl 0.1.0 native-avx512".
+
+Results are bit-identical between equal makers only: an instruction set fixes the order of sums. Where the text is kept
+is for run.json and the server's database to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from edgefl import __version__, kernels
+
+
+def maker() -> str:
+    """The maker that this process is."""
+    ops = kernels.backend()
+    name = next(name for name, module in kernels.BACKENDS.items() if module == ops.__name__)
+    return f"edgefl {__version__} {name}-{ops.isa()}" if name == "native" else f"edgefl {__version__} {name}"
+
+
+def other_makers(made_by: Iterable[str]) -> str | None:
+    """Why this process may not get a run's results to the bit, and what would; None if all its makers were as it is."""
+    here = maker()
+    others = sorted({made for made in made_by if made != here})
+    if not others:
+        return None
+    how = f"; {_setting(others[0])} gives the same" if len(others) == 1 else ""
+    return f"made by {' and by '.join(others)}; this is {here}, whose results differ in their last bits{how}"
+
+
+def _setting(made: str) -> str:
+    """How to be the maker that `made` names."""
+    _, version, backend = [*made.split(" "), "", ""][:3]
+    name, _, isa = backend.partition("-")
+    what = [f"EDGEFL_KERNELS={name}"] if name != "native" else []
+    what += [f"EDGEFL_ISA={isa}"] if isa else []
+    what += [f"edgefl {version}"] if version != __version__ else []
+    return " with ".join(what) or made
