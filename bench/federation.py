@@ -1,6 +1,6 @@
 """A simulated round of FedSPU's EMNIST CNN, whole, against the same round in eager PyTorch; one thread.
 
-Ours is edgefl.simulate: draws, payloads through the codec both ways, a file per client's own model, training, the mean,
+Ours is edgefl.simulation: draws, payloads through the codec both ways, a file per client's own model, training, the mean,
 and an evaluation on an example per client. PyTorch's is the least that a script does: one dense module in memory that
 takes each client's state, the same batches, the mean of the states. Masks would come on top of it and are left out.
 """
@@ -74,7 +74,7 @@ def federation(clients: int) -> tuple[Federation, str]:
 
 
 def own_round(algorithm: FedSPU, federation: Federation) -> Params:
-    """The server's model after one round of edgefl.simulate."""
+    """The server's model after one round of edgefl.simulation."""
     with tempfile.TemporaryDirectory() as path:
         journal = Journal(Path(path) / algorithm.name)
         state = simulate(algorithm, federation, Settings(rounds=1), journal)

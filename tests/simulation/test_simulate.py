@@ -218,10 +218,10 @@ def test_a_common_test_set_is_evaluated_too(federation: Federation, tmp_path: Pa
 KILLED_RUN = """
 import os, signal, sys
 from pathlib import Path
-from edgefl import runs
-from edgefl.assemble import assemble
-from edgefl.runs import Journal
-from edgefl.simulate import simulate
+from edgefl.experiment.assemble import assemble
+from edgefl.simulation import journal as journals
+from edgefl.simulation.journal import Journal
+from edgefl.simulation.loop import simulate
 sys.path.insert(0, {tests!r})
 from test_simulate import METHODS, SETTINGS, SMALL
 
@@ -246,9 +246,9 @@ POINTS = {
     "after a client trained, before its files": ("Journal", "save_local", 2, False),
     "after a client's files, before its round closed": ("Journal", "save_local", 7, True),
     "after a round, before its commit": ("Journal", "commit", 3, False),
-    "amid a commit, before the rename": ("runs.os", "replace", 2, False),
-    "amid a commit, after the rename": ("runs.os", "replace", 2, True),
-    "before the first commit": ("runs.os", "replace", 1, False),
+    "amid a commit, before the rename": ("journals.os", "replace", 2, False),
+    "amid a commit, after the rename": ("journals.os", "replace", 2, True),
+    "before the first commit": ("journals.os", "replace", 1, False),
     "after the last commit": ("Journal", "commit", 3, True),
     "while old files are removed": ("Path", "unlink", 3, True),
 }
