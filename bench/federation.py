@@ -1,8 +1,8 @@
 """A simulated round of FedSPU's EMNIST CNN, whole, against the same round in eager PyTorch; one thread.
 
-Ours is edgefl.simulation: draws, payloads through the codec both ways, a file per client's own model, training, the mean,
-and an evaluation on an example per client. PyTorch's is the least that a script does: one dense module in memory that
-takes each client's state, the same batches, the mean of the states. Masks would come on top of it and are left out.
+Ours is edgefl.simulation: draws, payloads through the codec both ways, a file per client's own model, training, the
+mean, and an evaluation on an example per client. PyTorch's is the least that a script does: one dense module in memory
+that takes each client's state, the same batches, the mean of the states. Masks would come on top of it and are left out.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from edgefl import __version__
 from edgefl.errors import EdgeflError, RequestError
 
 COMMANDS = {  # name -> what it does; the module of that name in edgefl/commands/
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _top() -> argparse.ArgumentParser:
-    """The parser of the first word, which also answers --help."""
+    """The parser of the first word, which also answers --help and --version."""
     listed = "\n".join(f"  {name:<10}{what}" for name, what in COMMANDS.items())
     top = argparse.ArgumentParser(
         prog="edgefl",
@@ -54,6 +55,7 @@ def _top() -> argparse.ArgumentParser:
         epilog=f"commands:\n{listed}\n\nedgefl COMMAND --help lists the options of a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    top.add_argument("--version", action="version", version=f"edgefl {__version__}")
     top.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="what to do")
     return top
 

@@ -12,7 +12,7 @@ from edgefl.algorithms import METHODS, parse
 from edgefl.errors import RunError
 from edgefl.experiment.assemble import PARTITIONS
 from edgefl.experiment.presets import NAMES as PRESETS
-from edgefl.experiment.presets import defaults, preset
+from edgefl.experiment.presets import defaults, preset, with_defaults
 from edgefl.experiment.run_file import read_experiment, read_makers
 from edgefl.experiment.settings import SHARED, Experiment
 from edgefl.graph.models import NAMES
@@ -50,7 +50,9 @@ def _add_what(what: argparse._ArgumentGroup) -> None:
 
 def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument("--rounds", type=int, help=_default("rounds"))
-    training.add_argument("--per-round", type=int, help=f"clients selected in a round; {_default('per_round')}")
+    training.add_argument(
+        "--per-round", type=int, help=f"clients selected in a round; {_default('per_round')}, or all if there are fewer"
+    )
     training.add_argument("--keep", type=shares, help="share of active neurons of each capacity tier, e.g. .2,.6,1")
     training.add_argument("--epochs", type=int, help=_default("epochs"))
     training.add_argument("--batch", type=int, help=_default("batch"))
@@ -82,8 +84,7 @@ def experiment_of(options: Mapping[str, Any], resume: Path | None) -> Experiment
     Raises   ValueError naming a value that is out of range, RunError naming a setting that the run does not have.
     """
     if resume is None:
-        given = _given(options, Experiment())
-        return Experiment(**{**defaults(given.get("data", Experiment.data)), **given})
+        return with_defaults(_given(options, Experiment()))
     stored = Experiment.from_json(read_experiment(resume))
     for name, value in _given(options, stored).items():
         if value != getattr(stored, name):
