@@ -18,7 +18,7 @@ FORMATS = ("float32", "float16")
 
 def measure(effort: Effort) -> list[dict[str, str | float]]:
     """A row per operation: CPU milliseconds (median) and GB/s of float32 values."""
-    timings = interleave(_contenders(), effort, time.process_time)
+    timings = interleave(contenders(), effort, time.process_time)
     size = 4 * SIDE * SIDE
     return [
         {"operation": name, "ms": timing.median_s * 1e3, "gb_per_s": size / timing.median_s / 1e9}
@@ -26,7 +26,8 @@ def measure(effort: Effort) -> list[dict[str, str | float]]:
     ]
 
 
-def _contenders() -> dict[str, Contender]:
+def contenders() -> dict[str, Contender]:
+    """Encoding and decoding in each number format, and a plain copy of the bytes."""
     graph = Graph((SIDE,), (Node("fc", Linear(SIDE, SIDE, bias=False), ("input",)),))
     spec = ModelSpec.of(graph)
     params = graph.init(stream(0, INIT))

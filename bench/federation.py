@@ -2,7 +2,7 @@
 
 Ours is edgefl.simulation: draws, payloads through the codec both ways, a file per client's own model, training, the
 mean, and an evaluation on an example per client. PyTorch's is the least that a script does: one dense module in memory
-that takes each client's state, the same batches, the mean of the states. Masks would come on top of it and are left out.
+that takes each client's state, the same batches, the mean of the states. Masks would come on top of it and are out.
 """
 
 from __future__ import annotations

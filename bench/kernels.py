@@ -45,7 +45,7 @@ def measure(cases: Sequence[Case], threads: Sequence[int], effort: Effort) -> It
     """Rows of each case, batch size, layer (equal ones once), number of threads, kind of product and p."""
     for case in cases:
         for batch in case.batches:
-            for name, layer in _layers(case.graph, batch).items():
+            for name, layer in layers(case.graph, batch).items():
                 for count in threads:
                     machine.use_threads(count)
                     work = f"{case.model} {name}"
@@ -70,23 +70,39 @@ def _steps(work: str, products: Sequence[Sequence[Row]]) -> Iterator[Row]:
 
 
 def _measure(work: str, layer: Layer, kind: str, threads: int, effort: Effort) -> Iterator[Row]:
-    counts = {keep: getattr(macs, kind) for keep, macs in layer.macs.items()}
-    if counts[1.0] == 0:
+    keeps = _keeps(layer, kind)
+    if not keeps:
         return
-    keeps = [keep for keep in KEEPS if keep == 1 or counts[keep] != counts[1.0]]
-    runs = {native_name(keep): _native(layer, kind, layer.macs[keep]) for keep in keeps}
-    x, weight, dy = (torch.from_numpy(array) for array in (layer.x, layer.weight, layer.dy))
-    contenders = runs | peers.products(layer.op, x, weight, dy, kind)
-    timings = interleave(contenders, effort, clock_for(threads))
+    timings = interleave(contenders(layer, kind), effort, clock_for(threads))
+    whole = getattr(layer.macs[1.0], kind)
     for keep in keeps:
-        yield row(work, len(layer.x), threads, keep, timings, counts[keep] / counts[1.0])
+        yield row(work, len(layer.x), threads, keep, timings, getattr(layer.macs[keep], kind) / whole)
 
 
-def _layers(graph: Graph, batch: int) -> dict[str, Layer]:
+def contenders(layer: Layer, kind: str) -> dict[str, Contender]:
+    """What computes this product: the native kernel at each p that makes a difference, and PyTorch's dense paths.
+
+    Empty where the layer's position makes the product superfluous.
+    """
+    keeps = _keeps(layer, kind)
+    if not keeps:
+        return {}
+    x, weight, dy = (torch.from_numpy(array) for array in (layer.x, layer.weight, layer.dy))
+    native_runs = {native_name(keep): _native(layer, kind, layer.macs[keep]) for keep in keeps}
+    return native_runs | peers.products(layer.op, x, weight, dy, kind)
+
+
+def _keeps(layer: Layer, kind: str) -> list[float]:
+    """The shares p for which the product differs from the one at p = 1, and that; none where there is no product."""
+    counts = {keep: getattr(macs, kind) for keep, macs in layer.macs.items()}
+    return [keep for keep in KEEPS if counts[1.0] and (keep == 1 or counts[keep] != counts[1.0])]
+
+
+def layers(graph: Graph, batch: int) -> dict[str, Layer]:
     """The layers that differ in geometry or in what they need at some p, by the name of the first of its kind."""
     spec, values = ModelSpec.of(graph), np.random.RandomState(SEED)
     macs = {keep: layer_macs(graph, NeuronSet.draw(spec, keep, stream(SEED, NEURONS))) for keep in KEEPS}
-    layers: dict[str, Layer] = {}
+    found: dict[str, Layer] = {}
     seen: set[object] = set()
     for node in graph.nodes:
         if not isinstance(node.op, Conv2d | Linear):
@@ -100,8 +116,8 @@ def _layers(graph: Graph, batch: int) -> dict[str, Layer]:
                 values.standard_normal(shape).astype(np.float32)
                 for shape in ((batch, *shapes[0]), shapes[1], (batch, *shapes[2]))
             )
-            layers[node.name] = Layer(node.op, x, weight, dy, {keep: macs[keep][node.name] for keep in KEEPS})
-    return layers
+            found[node.name] = Layer(node.op, x, weight, dy, {keep: macs[keep][node.name] for keep in KEEPS})
+    return found
 
 
 def _native(layer: Layer, kind: str, macs: LayerMacs) -> Contender:

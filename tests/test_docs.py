@@ -1,0 +1,193 @@
+"""README and docs/ are true: every command block runs as printed, every link, file and cited section is there.
+
+A page's blocks run in the order of the page, in one directory of their own. What is printed right before a block
+decides: `<!-- not run: why -->` leaves it out, `<!-- prints -->` before a text block says that the block above printed
+just that.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from edgefl.algorithms import METHODS
+from edgefl.commands.cli import COMMANDS
+from edgefl.wire.connection import TABLE, WITH_MODEL, State
+from edgefl.wire.handshake import Role
+from edgefl.wire.messages import TYPES, Refused
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROGRAMS = {"sh": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
+FENCE = re.compile(r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+NOT_RUN, PRINTS = "not run: ", "prints"
+LIMIT_S = 240.0  # of one block on a busy machine
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page: the line it begins in, its language, and the note before it."""
+
+    line: int
+    kind: str
+    text: str
+    note: str
+
+    @property
+    def runs(self) -> bool:
+        return self.kind in PROGRAMS and not self.note.startswith(NOT_RUN)
+
+
+def blocks(page: Path) -> list[Block]:
+    content = page.read_text()
+    return [
+        Block(content.count("\n", 0, found.start("kind")) + 1, found["kind"], found["text"], found["note"] or "")
+        for found in FENCE.finditer(content)
+    ]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(each.runs for each in blocks(page))], ids=name)
+def test_blocks_run_as_printed(page: Path, tmp_path: Path) -> None:
+    printed = ""
+    with alone():
+        for block in blocks(page):
+            where = f"{name(page)}, line {block.line}"
+            if block.note == PRINTS:
+                assert block.text == printed, f"{where}: the block above printed\n{printed}"
+            elif block.runs:
+                printed = run(block, where, tmp_path)
+
+
+def run(block: Block, where: str, folder: Path) -> str:
+    """What a block printed. Fails with its errors; nothing that it started outlives it."""
+    process = subprocess.Popen(
+        [*PROGRAMS[block.kind], block.text],
+        cwd=folder,
+        env=environment(folder),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, errors = process.communicate(timeout=LIMIT_S)
+    finally:
+        with_children(process)
+    assert process.returncode == 0, f"{where} ended with {process.returncode}:\n{block.text}\n{out}\n{errors}"
+    assert "Traceback" not in errors, f"{where}:\n{errors}"
+    return out
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The `edgefl` of this source tree first in the path, one thread per process."""
+    program = folder / "bin" / "edgefl"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m edgefl "$@"\n')
+    program.chmod(0o755)
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "EDGEFL_NUM_THREADS": "1"}
+
+
+def with_children(process: subprocess.Popen[str]) -> None:
+    """Ends what is left of a block's session, such as a server in the background after a failure."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    process.wait()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """The pages name ports, so one test at a time runs them on a machine."""
+    with open(Path(tempfile.gettempdir()) / "edgefl-pages.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_block_has_a_language_and_says_why_it_is_not_run(page: Path) -> None:
+    for block in blocks(page):
+        where = f"{name(page)}, line {block.line}"
+        assert block.kind in (*PROGRAMS, "text"), f"{where}: a block of {block.kind!r}; expected sh, python or text"
+        if block.kind in PROGRAMS and block.note:
+            assert len(block.note) > len(NOT_RUN) + 10, f"{where}: {block.note!r}; expected a reason"
+            assert block.note.startswith(NOT_RUN), f"{where}: {block.note!r}; expected {NOT_RUN!r} and a reason"
+    assert page.read_text().count("```") == 2 * len(blocks(page)), f"{name(page)} has a fence that is no block"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if not target.startswith("http"):
+            path, _, anchor = target.partition("#")
+            found = page.parent / path if path else page
+            assert found.exists(), f"{name(page)} links to {target}"
+            assert not anchor or anchor in anchors(found), f"{name(page)} links to {target}; there are {anchors(found)}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as its links name them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_cited_section_is_in_the_specification() -> None:
+    """The code cites docs/algorithms.md as ALGORITHMS 7.5, or 5, 7.5, 7.6 and 12.3."""
+    sections = set(re.findall(r"^#+ (\d+(?:\.\d+)?)\b", (ROOT / "docs" / "algorithms.md").read_text(), re.MULTILINE))
+    cited = {section: place for place, text in citations() for section in re.findall(r"\d+(?:\.\d+)?", text)}
+    assert len(cited) > 20
+    missing = {section: place for section, place in cited.items() if section not in sections}
+    assert not missing, f"cited and not in docs/algorithms.md: {missing}"
+
+
+def citations() -> Iterator[tuple[str, str]]:
+    """Every "ALGORITHMS n.m, n and n" of the sources, with its file."""
+    numbers = r"\d+(?:\.\d+)?(?: [a-m]\b)?"
+    for folder in ("edgefl", "server", "tests", "bench", "csrc"):
+        for path in sorted((ROOT / folder).rglob("*.*")):
+            if path.suffix in (".py", ".h", ".cc") and path != Path(__file__).resolve():
+                text = re.sub(r"\s*\n[\s#*/]*", " ", path.read_text())
+                for found in re.findall(rf"ALGORITHMS ({numbers}(?:(?:,| and) {numbers})*)", text):
+                    yield name(path), found
+
+
+def test_the_readme_is_short_and_names_every_command_and_method() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 90
+    text = "\n".join([*lines, *(page.read_text() for page in PAGES)])
+    assert [each for each in METHODS if f"`{each}`" not in text] == []
+    assert [each for each in COMMANDS if f"edgefl {each}" not in text] == []
+
+
+def test_the_protocol_lists_every_message_and_every_turn() -> None:
+    rows = (ROOT / "docs" / "protocol.md").read_text().splitlines()
+    for number, kind in TYPES.items():
+        assert any(row.startswith(f"| {number} {kind.__name__} |") for row in rows), kind
+    for state in get_args(State):
+        turns = " | ".join(", ".join(_turns(state, role)) for role in ("device", "server"))
+        assert f"| {state} | {turns} |" in rows
+
+
+def _turns(state: State, role: Role) -> Iterator[str]:
+    """What a side may say in a state, and where that leads if it leads elsewhere, as the page has it."""
+    for (at, sender, kind), after in TABLE.items():
+        if (at, sender) == (state, role) and kind is not Refused:
+            ready = f" or {WITH_MODEL[after]}" if after in WITH_MODEL and role == "server" else ""
+            yield kind.__name__ + (f" → {after}{ready}" if after != state or ready else "")
