@@ -1,8 +1,7 @@
 """README and docs/ are true: every command block runs as printed, every link, file and cited section is there.
 
-A page's blocks run in the order of the page, in one directory of their own. What is printed right before a block
-decides: `<!-- not run: why -->` leaves it out, `<!-- prints -->` before a text block says that the block above printed
-just that.
+A page's blocks run in the order of the page, in one directory of their own. The line before a block may be
+`<!-- not run: why -->`, or before a text block `<!-- prints -->`: the block above printed just that.
 """
 
 from __future__ import annotations
