@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from edgefl.algorithms import METHODS, parse
 from edgefl.errors import RunError
 from edgefl.experiment.assemble import PARTITIONS
 from edgefl.experiment.presets import NAMES as PRESETS
-from edgefl.experiment.presets import defaults, preset, with_defaults
+from edgefl.experiment.presets import defaults, preset
 from edgefl.experiment.run_file import read_experiment, read_makers
 from edgefl.experiment.settings import SHARED, Experiment
 from edgefl.graph.models import NAMES
@@ -84,7 +85,7 @@ def experiment_of(options: Mapping[str, Any], resume: Path | None) -> Experiment
     Raises   ValueError naming a value that is out of range, RunError naming a setting that the run does not have.
     """
     if resume is None:
-        return with_defaults(_given(options, Experiment()))
+        return _with_defaults(_given(options, Experiment()))
     stored = Experiment.from_json(read_experiment(resume))
     for name, value in _given(options, stored).items():
         if value != getattr(stored, name):
@@ -92,6 +93,17 @@ def experiment_of(options: Mapping[str, Any], resume: Path | None) -> Experiment
                 f"{resume} was run with {name}={getattr(stored, name)}, not {value}; expected the same settings"
             )
     return stored
+
+
+def _with_defaults(given: dict[str, Any]) -> Experiment:
+    """The settings that were given, the data set's for the rest, and by default no more clients a round than there are.
+
+    A number that was given is never lowered: Experiment refuses it.
+    """
+    settings = {**asdict(Experiment()), **defaults(given.get("data", Experiment.data)), **given}
+    if "per_round" not in given:
+        settings["per_round"] = min(settings["per_round"], settings["clients"])
+    return Experiment(**settings)
 
 
 def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:

@@ -7,12 +7,9 @@ personalisation (ALGORITHMS 6 and 12.5).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from edgefl.experiment.settings import Experiment
 
 WHOLE = 10**6  # a batch that holds all that a client has
 FEDERATION: dict[str, Any] = {"clients": 100, "per_round": 10}  # FedSPU's and FedUmf's, and what other data start from
@@ -102,17 +99,6 @@ def defaults(data: str) -> dict[str, Any]:
         return {}
     rates = [each.settings for each in PRESETS if (each.name, each.data) == ("paper", family(data))]
     return {**FEDERATION, "rounds": 100, **{name: each[name] for each in rates for name in ("lr", "batch")}}
-
-
-def with_defaults(given: Mapping[str, Any]) -> Experiment:
-    """The experiment with these settings, its data set's for the rest, and no more clients a round than there are.
-
-    Raises  ValueError naming a setting that is out of range; a given `per_round` is never lowered.
-    """
-    settings = {**asdict(Experiment()), **defaults(given.get("data", Experiment.data)), **given}
-    if "per_round" not in given:
-        settings["per_round"] = min(settings["per_round"], settings["clients"])
-    return Experiment(**settings)
 
 
 def family(data: str) -> str:

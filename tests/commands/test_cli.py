@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-import edgefl as edgefl_package
 from edgefl.commands import cli
 from edgefl.experiment import presets
 from edgefl.experiment.run_file import read_makers
-from edgefl.experiment.settings import Experiment
 from edgefl.rounds.maker import maker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,9 +91,6 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
         (["--set", "es"], "--set es; expected NAME=VALUE"),
         (["--set", "lam=2"], "lam=2.0; expected 0 <= lam <= 1"),
         (["--per-round", "50"], "per_round=50; expected 1 <= per_round <= 20 clients"),
-        (["--per-round", "5", "--clients", "4"], "per_round=5; expected 1 <= per_round <= 4 clients"),
-        (["--set", "per_round=5", "--clients", "4"], "per_round=5; expected 1 <= per_round <= 4 clients"),
-        (["--clients", "0"], "clients=0; expected clients >= 1"),
         (["--workers", "0"], "workers=0; expected workers >= 1"),
         (["--rounds", "0"], "rounds=0; expected rounds >= 1"),
         (["--model", "vgg99"], "vgg99"),
@@ -123,28 +118,6 @@ def test_a_wrong_option_is_named_with_what_is_accepted(
     assert code == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        cli.main(["--version"])
-    assert (end.value.code, capsys.readouterr().out) == (0, f"edgefl {edgefl_package.__version__}\n")
-
-
-def test_no_more_clients_a_round_by_default_than_there_are() -> None:
-    """A few devices need no --per-round; a number that was given is kept, or refused."""
-    assert presets.with_defaults({"clients": 4}).per_round == 4
-    assert presets.with_defaults({"clients": 6}).per_round == Experiment.per_round == 5
-    assert presets.with_defaults({"clients": 6, "data": "mnist"}).per_round == 6
-    assert presets.with_defaults({"clients": 6, "per_round": 2}).per_round == 2
-    with pytest.raises(ValueError, match="per_round=5; expected 1 <= per_round <= 4 clients"):
-        presets.with_defaults({"clients": 4, "per_round": 5})
-
-
-def test_four_devices_are_dealt_their_samples(tmp_path: Path) -> None:
-    done = edgefl("deal", "--clients", "4", "--out", "shares", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert sorted(path.name for path in (tmp_path / "shares").iterdir()) == [f"device-000{k}.npz" for k in range(4)]
 
 
 def test_a_wrong_option_ends_without_a_traceback(tmp_path: Path) -> None:

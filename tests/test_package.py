@@ -1,0 +1,44 @@
+"""What an installation says of itself: its version, its licence, and that it is typed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import edgefl
+from edgefl.commands import cli
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = (ROOT / "pyproject.toml").read_text()
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(["--version"])
+    assert (end.value.code, capsys.readouterr().out) == (0, f"edgefl {edgefl.__version__}\n")
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    assert re.findall(r'^version = "(.*)"$', PROJECT, re.MULTILINE) == [edgefl.__version__]
+    assert f"## {edgefl.__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_it_is_marked_as_typed() -> None:
+    assert (Path(edgefl.__file__).parent / "py.typed").is_file()
+    assert '"py.typed"' in PROJECT
+
+
+def test_readme_and_licence_are_in_the_metadata() -> None:
+    assert 'license = "Apache-2.0"' in PROJECT
+    assert 'readme = "README.md"' in PROJECT
+    assert "Version 2.0, January 2004" in (ROOT / "LICENSE").read_text()
+
+
+def test_importing_it_loads_neither_torch_nor_kernels() -> None:
+    loaded = "import sys, edgefl; print([name for name in sys.modules if name.startswith(('torch', 'edgefl.'))])"
+    done = subprocess.run([sys.executable, "-c", loaded], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
