@@ -115,7 +115,7 @@ def with_children(process: subprocess.Popen[str]) -> None:
 @contextmanager
 def alone() -> Iterator[None]:
     """The pages name ports, so one test at a time runs them on a machine."""
-    with open(Path(tempfile.gettempdir()) / "edgefl-pages.lock", "w") as file:
+    with open(Path(tempfile.gettempdir()) / f"edgefl-pages-{os.getuid()}.lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
