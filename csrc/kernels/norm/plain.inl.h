@@ -1,7 +1,7 @@
 // Batch and group normalisation: the statistics, the loops over channels, groups and planes, and the plain form of a plane.
 //
 // Statistics are summed plane by plane in float lanes and across planes in float64. What is done to a plane is passed in; with
-// ReLU and pooling it is that of norm_relu.inl.h. The plain form's backward pass reads xhat, which is stored once.
+// ReLU and pooling it is that of relu.inl.h. The plain form's backward pass reads xhat, which is stored once.
 
 // One channel of one sample: z = weight * xhat + bias with xhat = (x - mean) * inv_std.
 struct Affine {
