@@ -53,7 +53,7 @@ class BuildNative(build_ext):
 HEADERS = glob("csrc/**/*.h", recursive=True)
 library = Extension(
     LIBRARY,
-    sorted([*glob("csrc/api*.cc"), *glob("csrc/core/*.cc"), *glob("csrc/isa/*.cc")]),
+    sorted([*glob("csrc/api/*.cc"), *glob("csrc/core/*.cc"), *glob("csrc/isa/*.cc")]),
     depends=HEADERS,
     extra_compile_args=COMPILE,
     extra_link_args=[*LINK, "-Wl,-soname,libedgefl.so"] if platform.system() == "Linux" else LINK,

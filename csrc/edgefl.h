@@ -1,4 +1,5 @@
-/* edgefl.h: the C ABI of the edgefl kernels. Plain C, no includes, so that cffi parses this very file.
+/* edgefl.h: the C ABI of the edgefl kernels. Plain C without includes, so that cffi parses this very file: without
+ * its lines of preprocessor, and without what stands between #ifdef __cplusplus and #endif.
  *
  * Every tensor is dense, C-contiguous (row-major) float32 unless the comment says otherwise, in PyTorch's layouts:
  * activations [batch, channels, height, width] or [batch, features], convolution weights
@@ -13,6 +14,10 @@
  */
 #ifndef EDGEFL_H
 #define EDGEFL_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef signed char efl_int8;
 typedef unsigned char efl_uint8;
@@ -73,7 +78,7 @@ efl_int64 efl_scratch_bytes(void);
  * Returns the most that one of them needed since the thread last began to count. Outputs of these calls are undefined. */
 efl_int64 efl_count_scratch(efl_int32 on);
 
-/* ---- batches ------------------------------------------------------------------------------------------------- */
+/* ---- batch --------------------------------------------------------------------------------------------------- */
 
 /* dst[b, :] = src[ids[b], :] * scale + shift. src [rows, width], dst [count, width]. ids need not be sorted here. */
 efl_status efl_gather_rows_u8(const efl_uint8 *src, efl_int64 rows, efl_int64 width, const efl_int32 *ids, efl_int64 count,
@@ -122,7 +127,7 @@ efl_status efl_linear_update_f32(const float *x, const float *dy, efl_int64 batc
 /* db[j] = sum over batch and inner of dy[b, outs[j], :]. dy [batch, channels, inner]; db compact. */
 efl_status efl_channel_sum_f32(const float *dy, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index outs, float *db);
 
-/* ---- normalisation: x [batch, channels, inner] ---------------------------------------------------------------- */
+/* ---- norm: x [batch, channels, inner] ------------------------------------------------------------------------ */
 
 /* Training mode. xhat = (x - mean) / sqrt(var + eps) per channel, biased variance; y = weight xhat + bias; running statistics move by
  * `momentum` towards the batch's, with the unbiased variance (PyTorch). inv_std [channels]. y or xhat may alias x, not each other.
@@ -145,7 +150,7 @@ efl_status efl_groupnorm_backward_f32(const float *dy, const float *xhat, const 
                                       efl_int64 channels, efl_int64 inner, efl_int64 groups, efl_index groups_needed, efl_index outs,
                                       float *dx, float *dweight, float *dbias);
 
-/* ---- normalisation, ReLU and pooling in one: x [batch, channels, height, width] -------------------------------------- */
+/* ---- norm, with ReLU and pooling in one: x [batch, channels, height, width] ---------------------------------- */
 
 /* y = max(z, 0) with z as above, or if `halved` its largest in each 2 x 2 window (stride 2, no padding), as one rounding of
  * weight inv_std (x - mean) + bias. Nothing else of x's size is written: the backward pass reads x. mean and inv_std [channels].
@@ -180,7 +185,7 @@ efl_status efl_relu_backward_f32(const float *dy, const efl_uint8 *bits, efl_int
 /* y = a + b. y may alias a or b. */
 efl_status efl_add_f32(const float *a, const float *b, efl_int64 count, float *y);
 
-/* ---- pooling: channels_needed selects planes [b, c] of [batch, channels] where planes = batch * channels ------------- */
+/* ---- pool: channels_needed selects planes [b, c] of [batch, channels] where planes = batch * channels -------- */
 
 /* codes, if not NULL: one byte per output, the winning cell's kh * kernel_w + kw (first of equals, NaN wins, as PyTorch). */
 efl_status efl_maxpool_forward_f32(const efl_pool2d *pool, const float *x, float *y, efl_uint8 *codes);
@@ -189,12 +194,14 @@ efl_status efl_maxpool_backward_f32(const efl_pool2d *pool, const float *dy, con
 efl_status efl_avgpool_forward_f32(const efl_pool2d *pool, const float *x, float *y);
 efl_status efl_avgpool_backward_f32(const efl_pool2d *pool, const float *dy, efl_int64 channels, efl_index channels_needed, float *dx);
 
-/* ---- loss and update ----------------------------------------------------------------------------------------- */
+/* ---- loss ---------------------------------------------------------------------------------------------------- */
 
 /* Mean softmax cross-entropy over the batch. *loss += sum of the losses (not the mean); *correct += rows whose first largest logit is the
  * label. dlogits, if not NULL: (softmax - onehot) / batch; may alias logits. EFL_BAD_INDEX if a label is outside [0, classes). */
 efl_status efl_softmax_xent_f32(const float *logits, const efl_int32 *labels, efl_int64 batch, efl_int64 classes, float *dlogits,
                                 double *loss, efl_int64 *correct);
+/* ---- update -------------------------------------------------------------------------------------------------- */
+
 /* *total += sum of x^2, in float64, in an order that depends on count alone. */
 efl_status efl_sum_squares_f32(const float *x, efl_int64 count, double *total);
 /* *scale = min(1, max_norm / (sqrt(total) + 1e-6)) (torch.nn.utils.clip_grad_norm_). */
@@ -208,7 +215,7 @@ efl_status efl_clip_scale(double total, double max_norm, float *scale);
 efl_status efl_sgd_f32(float *w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols, const float *grad,
                        const efl_sgd *sgd, const float *scale, float *velocity, const float *centre, const float *linear);
 
-/* ---- gather and scatter of parameters (any 4-byte type) ------------------------------------------------------------ */
+/* ---- parameters: gather and scatter (any 4-byte type) -------------------------------------------------------- */
 
 /* values [|rows|, |cols|, inner] = w[rows, cols, :]. */
 efl_status efl_take_axes_32(const void *w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
@@ -218,5 +225,9 @@ efl_status efl_put_axes_32(void *w, efl_int64 n_rows, efl_int64 n_cols, efl_int6
                            const void *values);
 efl_status efl_take_flat_32(const void *w, efl_int64 size, const efl_uint32 *ids, efl_int64 count, void *values);
 efl_status efl_put_flat_32(void *w, efl_int64 size, const efl_uint32 *ids, efl_int64 count, const void *values);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,8 +1,6 @@
-// The C ABI as C++ sees it: C linkage, and the only symbols that libedgefl.so exports.
+// The C ABI: the only symbols that libedgefl.so exports.
 #pragma once
 
 #pragma GCC visibility push(default)
-extern "C" {
 #include "../edgefl.h"
-}
 #pragma GCC visibility pop

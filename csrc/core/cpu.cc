@@ -93,17 +93,18 @@ struct AtLoad {
 }  // namespace
 
 const Table& table() { return current; }
-const char* isa() { return in_use->name; }
 
-bool has_isa(const char* name) {
-    const Tier* tier = find(name);
+}  // namespace efl
+
+const char* efl_isa(void) { return efl::in_use->name; }
+
+efl_int32 efl_has_isa(const char* name) {
+    const efl::Tier* tier = efl::find(name);
     return tier && tier->runs();
 }
 
-bool cap_isa(const char* name) {
-    if (!has_isa(name)) return false;
-    fill(find(name));
-    return true;
+efl_status efl_cap_isa(const char* name) {
+    if (!efl_has_isa(name)) return EFL_BAD_ISA;
+    efl::fill(efl::find(name));
+    return EFL_OK;
 }
-
-}  // namespace efl

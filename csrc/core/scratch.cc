@@ -57,11 +57,11 @@ void* scratch(int64_t bytes) {
 
 }  // namespace efl
 
-extern "C" efl_int64 efl_count_scratch(efl_int32 on) {
+efl_int64 efl_count_scratch(efl_int32 on) {
     const int64_t most = efl::counted;
     efl::counting = on != 0;
     if (on) efl::counted = 0;
     return most;
 }
 
-extern "C" efl_int64 efl_scratch_bytes(void) { return efl::total.load(std::memory_order_relaxed); }
+efl_int64 efl_scratch_bytes(void) { return efl::total.load(std::memory_order_relaxed); }

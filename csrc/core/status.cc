@@ -1,7 +1,7 @@
 // The sentence behind each efl_status.
 #include "abi.h"
 
-extern "C" const char* efl_status_text(efl_status status) {
+const char* efl_status_text(efl_status status) {
     switch (status) {
         case EFL_OK: return "ok";
         case EFL_BAD_SHAPE: return "an extent is negative, or the geometry gives no output";

@@ -31,7 +31,7 @@
 
 void install(Table& table);
 void install(Table& table) {
-#define EFL_ENTRY(name) table.name = name;
-    EFL_KERNELS(EFL_ENTRY)
-#undef EFL_ENTRY
+#define EFL_KERNEL(name) table.name = name;
+#include "../core/kernels.h"
+#undef EFL_KERNEL
 }

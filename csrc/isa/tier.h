@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "../core/dispatch.h"
-#include "../core/pool.h"
+#include "../core/threads.h"
 #include "../core/scratch.h"
 
 #if defined(__clang__)

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="libedgefl.so was n
 
 @pytest.fixture(scope="module")
 def header():
-    return re.sub(r"^#.*$", "", HEADER.read_text(), flags=re.MULTILINE)
+    text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif\n", "", HEADER.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
 
 
 @pytest.fixture(scope="module")

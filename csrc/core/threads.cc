@@ -7,7 +7,7 @@
 // A worker that shares its processor with a busy neighbour may be put aside for milliseconds in the middle of a task. When the
 // caller waited longer than it had worked itself, and long, it does all jobs alone for four times that wait: then stalls
 // cost at most a fifth of the time.
-#include "pool.h"
+#include "threads.h"
 
 #include <atomic>
 #include <chrono>
@@ -226,9 +226,9 @@ int threads() { return pool->threads(); }
 
 }  // namespace efl
 
-extern "C" efl_int32 efl_threads(void) { return efl::threads(); }
+efl_int32 efl_threads(void) { return efl::threads(); }
 
-extern "C" efl_status efl_set_threads(efl_int32 threads) {
+efl_status efl_set_threads(efl_int32 threads) {
     if (threads < 1 || threads > efl::max_threads || efl::in_task) return EFL_BAD_ARGUMENT;
     efl::pool->resize(threads);
     return EFL_OK;

@@ -1,10 +1,8 @@
-// The C ABI of the normalisations: checks every argument, then calls the table. The other kernels are in api.cc.
-#include "core/check.h"
-#include "core/dispatch.h"
+// Normalisation, alone and with ReLU and pooling: checks every argument, then calls the table.
+#include "../core/check.h"
+#include "../core/dispatch.h"
 
 using namespace efl;
-
-extern "C" {
 
 efl_status efl_batchnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
                                      efl_int64 inner, float eps, float momentum, float* running_mean, float* running_var, float* y,
@@ -110,5 +108,3 @@ efl_status efl_groupnorm_relu_backward_f32(const float* dy, const float* x, cons
     return table().groupnorm_relu_backward_f32(dy, x, weight, bias, mean, inv_std, batch, channels, height, width, halved, groups,
                                                groups_needed, outs, dx, dweight, dbias);
 }
-
-}  // extern "C"

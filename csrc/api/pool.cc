@@ -1,0 +1,39 @@
+// Pooling: checks every argument, then calls the table.
+#include "../core/check.h"
+#include "../core/dispatch.h"
+
+using namespace efl;
+
+static efl_status plane_index(const efl_pool2d& pool, efl_int64 channels, efl_index channels_needed) {
+    if (channels < 1 || pool.planes % channels) return EFL_BAD_SHAPE;
+    return index(channels_needed, channels);
+}
+
+efl_status efl_maxpool_forward_f32(const efl_pool2d* pool, const float* x, float* y, efl_uint8* codes) {
+    EFL_CHECK(pointers({pool, x, y}));
+    EFL_CHECK(geometry(*pool));
+    EFL_CHECK(codes_fit(*pool));
+    return table().maxpool_forward_f32(pool, x, y, codes);
+}
+
+efl_status efl_maxpool_backward_f32(const efl_pool2d* pool, const float* dy, const efl_uint8* codes, efl_int64 channels,
+                                    efl_index channels_needed, float* dx) {
+    EFL_CHECK(pointers({pool, dy, codes, dx}));
+    EFL_CHECK(geometry(*pool));
+    EFL_CHECK(codes_fit(*pool));
+    EFL_CHECK(plane_index(*pool, channels, channels_needed));
+    return table().maxpool_backward_f32(pool, dy, codes, channels, channels_needed, dx);
+}
+
+efl_status efl_avgpool_forward_f32(const efl_pool2d* pool, const float* x, float* y) {
+    EFL_CHECK(pointers({pool, x, y}));
+    EFL_CHECK(geometry(*pool));
+    return table().avgpool_forward_f32(pool, x, y);
+}
+
+efl_status efl_avgpool_backward_f32(const efl_pool2d* pool, const float* dy, efl_int64 channels, efl_index channels_needed, float* dx) {
+    EFL_CHECK(pointers({pool, dy, dx}));
+    EFL_CHECK(geometry(*pool));
+    EFL_CHECK(plane_index(*pool, channels, channels_needed));
+    return table().avgpool_backward_f32(pool, dy, channels, channels_needed, dx);
+}

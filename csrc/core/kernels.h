@@ -1,0 +1,55 @@
+// The kernels, one row each: EFL_KERNEL(name) stands for efl_<name> of edgefl.h, its entry in the table and its body in kernels/.
+// Read several times, with EFL_KERNEL defined by the reader.
+
+// batch
+EFL_KERNEL(gather_rows_u8)
+EFL_KERNEL(gather_rows_f32)
+EFL_KERNEL(gather_labels)
+EFL_KERNEL(take_channels_f32)
+
+// convolution
+EFL_KERNEL(conv2d_forward_f32)
+EFL_KERNEL(conv2d_grad_input_f32)
+EFL_KERNEL(conv2d_grad_weight_f32)
+
+// linear
+EFL_KERNEL(linear_forward_f32)
+EFL_KERNEL(linear_grad_input_f32)
+EFL_KERNEL(linear_grad_weight_f32)
+EFL_KERNEL(linear_update_f32)
+EFL_KERNEL(channel_sum_f32)
+
+// norm
+EFL_KERNEL(batchnorm_forward_f32)
+EFL_KERNEL(batchnorm_eval_f32)
+EFL_KERNEL(batchnorm_backward_f32)
+EFL_KERNEL(groupnorm_forward_f32)
+EFL_KERNEL(groupnorm_backward_f32)
+EFL_KERNEL(batchnorm_relu_forward_f32)
+EFL_KERNEL(batchnorm_relu_backward_f32)
+EFL_KERNEL(groupnorm_relu_forward_f32)
+EFL_KERNEL(groupnorm_relu_backward_f32)
+
+// elementwise
+EFL_KERNEL(relu_forward_f32)
+EFL_KERNEL(relu_backward_f32)
+EFL_KERNEL(add_f32)
+
+// pool
+EFL_KERNEL(maxpool_forward_f32)
+EFL_KERNEL(maxpool_backward_f32)
+EFL_KERNEL(avgpool_forward_f32)
+EFL_KERNEL(avgpool_backward_f32)
+
+// loss
+EFL_KERNEL(softmax_xent_f32)
+
+// update
+EFL_KERNEL(sum_squares_f32)
+EFL_KERNEL(sgd_f32)
+
+// parameters
+EFL_KERNEL(take_axes_32)
+EFL_KERNEL(put_axes_32)
+EFL_KERNEL(take_flat_32)
+EFL_KERNEL(put_flat_32)
