@@ -15,8 +15,9 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 LIBRARY = "edgefl.libedgefl"
+STANDARD = "-std=c++2a"  # C++17 with designated initialisers; g++ 8 and 9 (ARM boards) know C++20 by this name only
 ARITHMETIC = ["-O3", "-ffp-contract=off", "-fno-math-errno"]
-COMPILE = ["-std=c++17", "-g0", "-pthread", "-fvisibility=hidden", "-Wall", "-Wextra", *ARITHMETIC]
+COMPILE = [STANDARD, "-g0", "-pthread", "-fvisibility=hidden", "-Wall", "-Wextra", *ARITHMETIC]
 LINK = ["-pthread", "-Wl,-s"] if platform.system() == "Linux" else ["-pthread"]
 JOBS = min(2, os.cpu_count() or 1)
 
@@ -46,7 +47,7 @@ class BuildNative(build_ext):
         try:
             super().build_extension(ext)
         except Exception as error:
-            print(f"edgefl: {ext.name} was not built ({error}); expected a C++17 compiler. numba or numpy will serve.")
+            print(f"edgefl: {ext.name} was not built ({error}); expected a C++20 compiler: g++ 8, clang 10 or later. numba or numpy will serve.")
             raise
 
 

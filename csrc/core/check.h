@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "abi.h"
+#include "geometry.h"
 
 namespace efl {
 
@@ -54,12 +54,6 @@ inline efl_status unsorted_ids(const efl_int32* ids, efl_int64 count, efl_int64 
     for (efl_int64 i = 0; i < count; ++i)
         if (ids[i] < 0 || ids[i] >= extent) return EFL_BAD_INDEX;
     return EFL_OK;
-}
-
-// Output extent of a window that slides over a padded axis; 0 if it does not fit.
-inline efl_int64 windows(efl_int64 size, efl_int64 kernel, efl_int64 stride, efl_int64 pad, efl_int64 dilation) {
-    const efl_int64 last = size + 2 * pad - dilation * (kernel - 1) - 1;
-    return last < 0 ? 0 : last / stride + 1;
 }
 
 inline efl_status geometry(const efl_conv2d& c) {

@@ -1,4 +1,4 @@
-// What every tier's file needs before it opens its target region: standard headers, the ABI, the table, the pool.
+// What every tier's file needs before it opens its target region: standard headers, the ABI, the table, the threads.
 // Only these may be included outside a region; nothing of theirs is compiled with a tier's instructions.
 #pragma once
 #include <cmath>
@@ -6,8 +6,9 @@
 #include <cstring>
 
 #include "../core/dispatch.h"
-#include "../core/threads.h"
+#include "../core/geometry.h"
 #include "../core/scratch.h"
+#include "../core/threads.h"
 
 #if defined(__clang__)
 #define EFL_PRAGMA(text) _Pragma(#text)
@@ -18,3 +19,5 @@
 #define EFL_TARGET_BEGIN(features) _Pragma("GCC push_options") EFL_PRAGMA(GCC target(features))
 #define EFL_TARGET_END _Pragma("GCC pop_options")
 #endif
+
+#define EFL_UNROLL EFL_PRAGMA(GCC unroll 24)

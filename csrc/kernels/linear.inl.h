@@ -17,7 +17,15 @@ static void linear_outputs(const float* x, const float* weight, const float* bia
             const Parts rights(chunks.size(c), rights_of(int(left)));
             for (int64_t r = 0; r < rights.count; ++r) {
                 const int64_t b = chunks.first(c) + rights.first(r), right = rights.size(r);
-                Dots d{{}, {}, off, words, tail, lanes, false};
+                Dots d{
+                    .left = {},
+                    .right = {},
+                    .off = off,
+                    .words = words,
+                    .tail = tail,
+                    .sums = lanes,
+                    .add = false,
+                };
                 for (int64_t m = 0; m < left; ++m) d.left[m] = weight + (o + m) * in;
                 for (int64_t k = 0; k < right; ++k) d.right[k] = x + (b + k) * in;
                 dot_products(d, left, right);
@@ -29,7 +37,7 @@ static void linear_outputs(const float* x, const float* weight, const float* bia
 }
 
 constexpr int64_t TILE = 4 * W;                        // columns packed at a time
-constexpr int64_t TILE_TERMS = W == 16 ? 128 : 192;  // rows packed at a time: a tile stays in L1
+constexpr int64_t TILE_TERMS = W < 16 ? 192 : 128;  // rows packed at a time: a tile, 4 words wide, stays in L1
 
 // Where the update of a weight matrix goes: w[rows[m], cols[n]] for the result's row m and column n.
 struct Step {
@@ -130,9 +138,19 @@ static void column_tile(const ColumnProduct& p, const float* packed, const float
     for (int64_t k = 0; k < passes.count; ++k) {
         const int64_t t0 = passes.first(k), terms = p.terms > 0 ? passes.size(k) : 0;
         pack_columns(p, first, width, t0, terms, tile);
-        for (int64_t i = 0; i < panels.count; ++i)
-            outer_product(Product{packed + panels.first(i) * p.terms + t0 * panels.size(i), tile, off, terms, k ? nullptr : start,
-                                  apart ? results : p.c + first, row + panels.first(i), words}, panels.size(i), (width + W - 1) / W);
+        for (int64_t i = 0; i < panels.count; ++i) {
+            const Product product{
+                .a = packed + panels.first(i) * p.terms + t0 * panels.size(i),
+                .b = tile,
+                .off = off,
+                .terms = terms,
+                .start = k ? nullptr : start,
+                .c = apart ? results : p.c + first,
+                .row = row + panels.first(i),
+                .words = words,
+            };
+            outer_product(product, panels.size(i), (width + W - 1) / W);
+        }
     }
     if (p.bias)
         for (int64_t m = 0; m < p.count; ++m)
@@ -178,10 +196,26 @@ constexpr int64_t MIN_PACKED = 64;  // examples, from which packing x and the we
 static efl_status linear_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 in_features,
                                      efl_int64 out_features, float* y) {
     if (batch == 0 || out_features == 0) return EFL_OK;
-    const efl_index everything{nullptr, 0};
     if (batch >= MIN_PACKED && out_features >= TILE)
-        return column_product(ColumnProduct{x, in_features, 1, everything, everything, batch, in_features, weight, in_features,
-                                            out_features, true, false, everything, bias, y, out_features, true});
+        return column_product(ColumnProduct{
+            .a = x,
+            .m_step = in_features,
+            .t_step = 1,
+            .m_ids = everything,
+            .t_ids = everything,
+            .count = batch,
+            .terms = in_features,
+            .b = weight,
+            .b_pitch = in_features,
+            .b_columns = out_features,
+            .b_transposed = true,
+            .b_rows_selected = false,
+            .columns = everything,
+            .bias = bias,
+            .c = y,
+            .c_pitch = out_features,
+            .compact = true,
+        });
     int64_t* off;
     if (!place([&](Carve& carve) { off = carve.take<int64_t>(in_features / W); })) return EFL_NO_MEMORY;
     for (int64_t i = 0; i < in_features / W; ++i) off[i] = i * W;
@@ -197,20 +231,98 @@ static efl_status linear_forward_f32(const float* x, const float* weight, const 
 
 static efl_status linear_grad_input_f32(const float* dy, const float* weight, efl_int64 batch, efl_int64 in_features,
                                         efl_int64 out_features, efl_index outs, efl_index ins, float* dx) {
-    return column_product(ColumnProduct{dy, out_features, 1, efl_index{nullptr, 0}, outs, batch, count_of(outs, out_features), weight,
-                                        in_features, in_features, false, true, ins, nullptr, dx, in_features, false});
+    return column_product(ColumnProduct{
+        .a = dy,
+        .m_step = out_features,
+        .t_step = 1,
+        .m_ids = everything,
+        .t_ids = outs,
+        .count = batch,
+        .terms = count_of(outs, out_features),
+        .b = weight,
+        .b_pitch = in_features,
+        .b_columns = in_features,
+        .b_transposed = false,
+        .b_rows_selected = true,
+        .columns = ins,
+        .bias = nullptr,
+        .c = dx,
+        .c_pitch = in_features,
+        .compact = false,
+    });
+}
+
+// dy^T x, which a step of SGD takes in place of dw where one is given.
+static efl_status weight_product(const float* x, const float* dy, int64_t batch, int64_t x_features, int64_t out_features,
+                                 efl_index outs, efl_index ins, float* dw, const Step* step) {
+    return column_product(ColumnProduct{
+        .a = dy,
+        .m_step = 1,
+        .t_step = out_features,
+        .m_ids = outs,
+        .t_ids = everything,
+        .count = count_of(outs, out_features),
+        .terms = batch,
+        .b = x,
+        .b_pitch = x_features,
+        .b_columns = x_features,
+        .b_transposed = false,
+        .b_rows_selected = false,
+        .columns = ins,
+        .bias = nullptr,
+        .c = dw,
+        .c_pitch = count_of(ins, x_features),
+        .compact = true,
+        .step = step,
+    });
 }
 
 static efl_status linear_grad_weight_f32(const float* x, const float* dy, efl_int64 batch, efl_int64 x_features, efl_int64 out_features,
                                          efl_index outs, efl_index ins, float* dw) {
-    return column_product(ColumnProduct{dy, 1, out_features, outs, efl_index{nullptr, 0}, count_of(outs, out_features), batch, x,
-                                        x_features, x_features, false, false, ins, nullptr, dw, count_of(ins, x_features), true});
+    return weight_product(x, dy, batch, x_features, out_features, outs, ins, dw, nullptr);
 }
 
 static efl_status linear_update_f32(const float* x, const float* dy, efl_int64 batch, efl_int64 x_features, efl_int64 in_features,
                                     efl_int64 out_features, efl_index outs, efl_index ins, efl_index cols, const efl_sgd* sgd, float* w) {
-    const SgdStep plain{sgd->lr, 0, sgd->weight_decay, 0, 1.0f, w, nullptr, nullptr, nullptr, nullptr};
-    const Step step{plain, in_features, outs, cols};
-    return column_product(ColumnProduct{dy, 1, out_features, outs, efl_index{nullptr, 0}, count_of(outs, out_features), batch, x,
-                                        x_features, x_features, false, false, ins, nullptr, nullptr, 0, true, &step});
+    const SgdStep plain{
+        .lr = sgd->lr,
+        .momentum = 0,
+        .decay = sgd->weight_decay,
+        .pull = 0,
+        .scale = 1.0f,
+        .w = w,
+        .velocity = nullptr,
+        .grad = nullptr,
+        .centre = nullptr,
+        .linear = nullptr,
+    };
+    const Step step{.sgd = plain, .w_pitch = in_features, .rows = outs, .cols = cols};
+    return weight_product(x, dy, batch, x_features, out_features, outs, ins, nullptr, &step);
+}
+
+// Bias gradients of a linear layer: sixteen columns at a time, rows in order.
+static void column_sums(const float* dy, int64_t batch, int64_t channels, efl_index outs, int64_t first, int64_t last, float* db) {
+    constexpr int64_t block = 16;
+    for (int64_t j = first; j < last; j += block) {
+        const int64_t n = least(block, last - j);
+        double total[block] = {0};
+        for (int64_t b = 0; b < batch; ++b) {
+            const float* row = dy + b * channels;
+            if (outs.ids) for (int64_t k = 0; k < n; ++k) total[k] += row[outs.ids[j + k]];
+            else for (int64_t k = 0; k < n; ++k) total[k] += row[j + k];
+        }
+        for (int64_t k = 0; k < n; ++k) db[j + k] = float(total[k]);
+    }
+}
+
+static efl_status channel_sum_f32(const float* dy, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index outs, float* db) {
+    split(count_of(outs, channels), batch * inner, [&](int64_t first, int64_t last) {
+        if (inner == 1) return column_sums(dy, batch, channels, outs, first, last, db);
+        for (int64_t j = first; j < last; ++j) {
+            double total = 0;
+            for (int64_t b = 0; b < batch; ++b) total += plane_sum(dy + (b * channels + id_of(outs, j)) * inner, inner);
+            db[j] = float(total);
+        }
+    });
+    return EFL_OK;
 }

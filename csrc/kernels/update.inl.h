@@ -40,8 +40,18 @@ struct SgdStep {
 static efl_status sgd_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
                           const float* grad, const efl_sgd* sgd, const float* scale, float* velocity, const float* centre,
                           const float* linear) {
-    const SgdStep step{sgd->lr, sgd->momentum, sgd->weight_decay, sgd->pull, scale ? *scale : 1.0f, w,
-                       sgd->momentum != 0 ? velocity : nullptr, grad, sgd->pull != 0 ? centre : nullptr, linear};
+    const SgdStep step{
+        .lr = sgd->lr,
+        .momentum = sgd->momentum,
+        .decay = sgd->weight_decay,
+        .pull = sgd->pull,
+        .scale = scale ? *scale : 1.0f,
+        .w = w,
+        .velocity = sgd->momentum != 0 ? velocity : nullptr,
+        .grad = grad,
+        .centre = sgd->pull != 0 ? centre : nullptr,
+        .linear = linear,
+    };
     walk(Block{n_rows, n_cols, inner, rows, cols}, [&](int64_t at, int64_t k) { step.element(at, k); },
          [&](int64_t at, int64_t k, int64_t n) { step.segment(at, k, n); });
     return EFL_OK;

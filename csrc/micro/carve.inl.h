@@ -1,5 +1,7 @@
 // Laying out packing memory: the same function runs once on a null base to count and once on the scratch block to place.
 
+constexpr int64_t LINE = 64 / int64_t(sizeof(float));  // floats in a cache line
+
 struct Carve {
     uintptr_t base;
     int64_t used = 0;
@@ -22,29 +24,4 @@ static bool place(Layout&& layout) {
     if (!real.base) return false;
     layout(real);
     return true;
-}
-
-constexpr int64_t POOL_MACS = 1 << 18;  // less work than this (about 5 us) is done by the caller
-
-// Into how many blocks to cut `count` independent items: one where the work is small or one thread has to do it all.
-static int64_t blocks_of(int64_t count, int64_t macs) {
-    const int64_t most = threads() == 1 || macs < POOL_MACS ? 1 : 2 * threads();
-    return least(count, most);
-}
-
-static inline void copy_floats(float* to, const float* from, int64_t n) {
-    int64_t i = 0;
-    for (; i + W <= n; i += W) store(to + i, load(from + i));
-    if (i == n) return;
-    if (n >= W) return store(to + n - W, load(from + n - W));  // overlaps the last word
-    for (; i < n; ++i) to[i] = from[i];
-}
-
-static inline void zero_floats(float* to, int64_t n) { std::memset(to, 0, sizeof(float) * size_t(n)); }
-
-// task(i) for i in [0, count), on the caller where the work is small.
-template <class Task>
-static void each_block(int64_t count, int64_t macs, const Task& task) {
-    if (macs >= POOL_MACS) return parallel(count, [&](int64_t i) { task(i); });
-    for (int64_t i = 0; i < count; ++i) task(i);
 }

@@ -2,12 +2,12 @@
 // The linear forward pass (both operands are contiguous along the sum) and the weight gradient of convolutions with few
 // channels (lanes over pixels) are made of it.
 
-constexpr int MAX_LEFT = W == 16 ? 6 : 4;
+constexpr int MAX_LEFT = REGISTERS < 32 ? 4 : 6;
 constexpr int MAX_RIGHT = 6;
 
-// Two rows of AVX2's 16 registers go with five: 98 % of the peak rate on Zen 3 against 60 % with six.
+// In 16 registers two rows go with five: 98 % of the peak rate of AVX2 on Zen 3 against 60 % with six.
 constexpr int rights_of(int left) {
-    return left == 2 && W < 16 ? 5 : ACCUMULATORS / left > MAX_RIGHT ? MAX_RIGHT : ACCUMULATORS / left;
+    return left == 2 && REGISTERS < 32 ? 5 : ACCUMULATORS / left > MAX_RIGHT ? MAX_RIGHT : ACCUMULATORS / left;
 }
 
 struct Dots {

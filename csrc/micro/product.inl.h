@@ -6,10 +6,9 @@
 // `a` is packed, so its loads are broadcasts of consecutive floats. `b` is any memory whose words are contiguous: the
 // shifted planes of an image and a packed panel differ in the table `off` alone, so a convolution needs no im2col.
 
-constexpr int ACCUMULATORS = W == 16 ? 24 : 12;  // of 32 or 16 registers; the rest hold the operands of one term
+constexpr int ACCUMULATORS = REGISTERS / 4 * 3;  // the other registers hold the operands of one term
 constexpr int MAX_ROWS = ACCUMULATORS / 2;
-
-#define EFL_UNROLL EFL_PRAGMA(GCC unroll 24)
+constexpr int64_t MAX_TERMS = REGISTERS < 32 ? 384 : 448;  // per pass: a panel of weights and the lines it meets stay in L1
 
 // One word of the result: where it starts in `b` and in a row of `c`, and how many of its lanes count.
 struct Word {
@@ -82,14 +81,6 @@ static void outer(const Product& whole, int64_t tiles) {
         }
     }
 }
-
-// A range cut into the fewest parts of at most `most`, as even as possible; larger parts come first.
-struct Parts {
-    int64_t total, count;
-    Parts(int64_t total_, int64_t most) : total(total_), count((total_ + most - 1) / most) {}
-    int64_t size(int64_t i) const { return total / count + (i < total % count); }
-    int64_t first(int64_t i) const { return i * (total / count) + least(i, total % count); }
-};
 
 constexpr int words_per_tile(int rows) { return ACCUMULATORS / rows > 8 ? 8 : ACCUMULATORS / rows; }
 

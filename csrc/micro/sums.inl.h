@@ -75,30 +75,3 @@ struct Moments {
     inline double squares() const { return sum_dd - sum_d * sum_d / count; }  // sum of squared deviations from the mean
     inline double variance() const { return squares() > 0 || squares() != squares() ? squares() / count : 0; }
 };
-
-// Bias gradients of a linear layer: sixteen columns at a time, rows in order.
-static void column_sums(const float* dy, int64_t batch, int64_t channels, efl_index outs, int64_t first, int64_t last, float* db) {
-    constexpr int64_t block = 16;
-    for (int64_t j = first; j < last; j += block) {
-        const int64_t n = least(block, last - j);
-        double total[block] = {0};
-        for (int64_t b = 0; b < batch; ++b) {
-            const float* row = dy + b * channels;
-            if (outs.ids) for (int64_t k = 0; k < n; ++k) total[k] += row[outs.ids[j + k]];
-            else for (int64_t k = 0; k < n; ++k) total[k] += row[j + k];
-        }
-        for (int64_t k = 0; k < n; ++k) db[j + k] = float(total[k]);
-    }
-}
-
-static efl_status channel_sum_f32(const float* dy, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index outs, float* db) {
-    split(count_of(outs, channels), batch * inner, [&](int64_t first, int64_t last) {
-        if (inner == 1) return column_sums(dy, batch, channels, outs, first, last, db);
-        for (int64_t j = first; j < last; ++j) {
-            double total = 0;
-            for (int64_t b = 0; b < batch; ++b) total += plane_sum(dy + (b * channels + id_of(outs, j)) * inner, inner);
-            db[j] = float(total);
-        }
-    });
-    return EFL_OK;
-}

@@ -1,6 +1,7 @@
 // The words of the AVX2 + FMA tier: eight floats. See scalar.h for what each word means.
 
 constexpr int W = 8;
+constexpr int REGISTERS = 16;
 typedef __m256 vf;
 
 static inline vf zero() { return _mm256_setzero_ps(); }

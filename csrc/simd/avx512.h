@@ -1,6 +1,7 @@
 // The words of the AVX-512 tier (F, BW, DQ, VL): sixteen floats. See scalar.h for what each word means.
 
 constexpr int W = 16;
+constexpr int REGISTERS = 32;
 typedef __m512 vf;
 
 static inline vf zero() { return _mm512_setzero_ps(); }

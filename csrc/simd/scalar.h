@@ -1,9 +1,10 @@
 // The words of the baseline tier: four floats in GCC/Clang vector types, which the compiler turns into SSE2, NEON or
 // plain code. Not a fast path; it must run on every 64-bit machine, with the baseline instruction set and nothing else.
 //
-// A tier defines, in its own namespace: W, vf, and the words below. Bodies in kernels/ use these and nothing else.
+// A tier defines, in its own namespace: W, REGISTERS, vf, and the words below. Bodies in kernels/ use these and nothing else.
 
-constexpr int W = 4;  // floats in a word
+constexpr int W = 4;           // floats in a word
+constexpr int REGISTERS = 16;  // words that the CPU's registers hold
 typedef float vf __attribute__((vector_size(16)));
 
 static inline vf zero() { return vf{0, 0, 0, 0}; }

@@ -1,38 +1,56 @@
-// Convolution forward and input gradient, as correlations.
+// Convolution: forward, input gradient and weight gradient, and which way each takes. All choices are by shape alone, so that
+// the result does not depend on the machine's load or on the number of threads.
 
-struct Geometry {
-    int64_t out_h, out_w, in_group, out_group;
-    explicit Geometry(const efl_conv2d& c)
-        : out_h((c.height + 2 * c.pad_h - c.dil_h * (c.kernel_h - 1) - 1) / c.stride_h + 1),
-          out_w((c.width + 2 * c.pad_w - c.dil_w * (c.kernel_w - 1) - 1) / c.stride_w + 1),
-          in_group(c.in_channels / c.groups), out_group(c.out_channels / c.groups) {}
-};
+// The transforms cost some `balance` products per channel and tile; words want tiles, and a map of one row has no pairs of them.
+static bool pays_for_points(int64_t ins, int64_t outs, int64_t balance, int64_t batch, int64_t out_h, int64_t out_w) {
+    return ins * outs >= balance * (ins + outs) && out_h > 1 && out_w > 1 && batch * ((out_h + 1) / 2) * ((out_w + 1) / 2) >= 16;
+}
+
+// 3x3 taps at stride 1, and enough of the rest (measured on Zen 3: 20 to 8 channels even, 20 to 12 at .9 of the time, 20 to 20
+// at .8, 64 to 64 at .6).
+static bool prefers_tiles(const Correlation& c) {
+    const Axis &rows = c.planes.rows, &cols = c.planes.cols;
+    const auto plain = [](const Axis& axis) { return axis.taps == 3 && axis.kernel == 3 && axis.last - axis.origin == 2 && axis.step == 1; };
+    return c.groups == 1 && plain(rows) && plain(cols) && c.target_col == 1 &&
+           pays_for_points(count_of(c.sources, c.source_channels), count_of(c.targets, c.target_channels), 7, c.batch, rows.count, cols.count);
+}
+
+constexpr int64_t MIN_GATHER_TARGETS = 64;  // below this the gather costs more than the lanes it saves
+
+// Lanes of a row's words that carry nothing are over two fifths, and there is work enough to pay for the gather.
+static bool gathers_positions(const Correlation& c) {
+    const int64_t cols = c.planes.cols.count, lanes = (cols + W - 1) / W * W;
+    return c.groups == 1 && c.taps() > 0 && 5 * cols <= 3 * lanes && count_of(c.targets, c.target_channels) >= MIN_GATHER_TARGETS;
+}
 
 // One of the three ways, by shape alone.
 static efl_status correlate(const Correlation& c) {
     if (c.batch == 0 || c.positions() == 0 || count_of(c.targets, c.target_channels) == 0) return EFL_OK;
-    if (prefers_winograd(c)) return correlate_winograd(c);
+    if (prefers_tiles(c)) return correlate_tiles(c);
     return gathers_positions(c) ? correlate_small(c) : correlate_rows(c);
-}
-
-static Planes forward_planes(const efl_conv2d& c, const Geometry& g) {
-    return Planes(forward_axis(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h, c.dil_h),
-                  forward_axis(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w, c.dil_w));
 }
 
 static efl_status conv2d_forward_f32(const efl_conv2d* conv, const float* x, const float* weight, const float* bias, float* y) {
     const efl_conv2d& c = *conv;
     const Geometry g(c);
-    const efl_index all{nullptr, 0};
-    return correlate(Correlation{forward_planes(c, g), c.batch, c.groups, x, c.in_channels, all, weight, false, g.in_group, bias, y,
-                                 c.out_channels, all, g.out_h * g.out_w, g.out_w, 1});
-}
-
-// Whether some input of an axis meets no tap, because the kernel is smaller than the stride or dilated.
-static bool misses_inputs(int64_t size, int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t dil) {
-    for (int64_t phase = 0; phase < least(stride, size); ++phase)
-        if (transposed_axis(size, out, kernel, stride, pad, dil, phase).taps == 0) return true;
-    return false;
+    return correlate(Correlation{
+        .planes = forward_planes(c, g),
+        .batch = c.batch,
+        .groups = c.groups,
+        .source = x,
+        .source_channels = c.in_channels,
+        .sources = everything,
+        .weight = weight,
+        .transposed = false,
+        .weight_inner = g.in_group,
+        .bias = bias,
+        .target = y,
+        .target_channels = c.out_channels,
+        .targets = everything,
+        .target_plane = g.out_h * g.out_w,
+        .target_row = g.out_w,
+        .target_col = 1,
+    });
 }
 
 static void clear_channels(const efl_conv2d& c, efl_index ins, float* dx) {
@@ -52,12 +70,71 @@ static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy,
         clear_channels(c, ins, dx);
     for (int64_t h = 0; h < least(c.stride_h, c.height); ++h)
         for (int64_t w = 0; w < least(c.stride_w, c.width); ++w) {
-            const Planes planes(transposed_axis(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h, c.dil_h, h),
-                                transposed_axis(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w, c.dil_w, w));
-            const Correlation phase{planes, c.batch, c.groups, dy, c.out_channels, outs, weight, true, g.in_group, nullptr,
-                                    dx + h * c.width + w, c.in_channels, ins, c.height * c.width, c.stride_h * c.width, c.stride_w};
+            const Correlation phase{
+                .planes = transposed_planes(c, g, h, w),
+                .batch = c.batch,
+                .groups = c.groups,
+                .source = dy,
+                .source_channels = c.out_channels,
+                .sources = outs,
+                .weight = weight,
+                .transposed = true,
+                .weight_inner = g.in_group,
+                .bias = nullptr,
+                .target = dx + h * c.width + w,
+                .target_channels = c.in_channels,
+                .targets = ins,
+                .target_plane = c.height * c.width,
+                .target_row = c.stride_h * c.width,
+                .target_col = c.stride_w,
+            };
             if (phase.taps() == 0) continue;
             if (const efl_status status = correlate(phase)) return status;
         }
     return EFL_OK;
+}
+
+// As for the correlations, by shape alone; here fewer channels pay, as the plain sums do worse (measured on Zen 3: 25 to 25
+// channels even, 25 to 50 at .8 of the time).
+static bool prefers_tiles(const WeightGradient& w) {
+    const efl_conv2d& c = w.conv;
+    const bool plain = c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 && c.dil_h == 1 && c.dil_w == 1;
+    return plain && c.groups == 1 && pays_for_points(w.ins_per_group(), count_of(w.outs, c.out_channels), 13, c.batch,
+                                                     w.geometry.out_h, w.geometry.out_w);
+}
+
+constexpr int64_t FEW_WORDS = 32;           // of a map, with which the pixel kernel spends its time on loading and storing sums
+constexpr int64_t PIXEL_WEIGHTS = 32768 / W;  // up to here its word-wide sums fit in L2, beside a map of few words
+
+// Lanes over channels, or over pixels: decided by shape. Measured on Zen 3 with equal numbers of channels: 14x14, 8x8 and
+// 16x16, 25x25 weights and up are faster over channels; 32x32 is faster over pixels up to 50x50 and about even at 64x64.
+static bool prefers_channels(const WeightGradient& w, int64_t weights) {
+    if (w.conv.groups != 1) return false;
+    if (w.positions() > FEW_WORDS * W) return weights > 8 * PIXEL_WEIGHTS;
+    return weights > PIXEL_WEIGHTS || w.ins_per_group() >= W;
+}
+
+// One of the three ways.
+static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy, efl_index outs,
+                                         efl_index ins, float* dw) {
+    const Geometry g(*conv);
+    const WeightGradient w{
+        .conv = *conv,
+        .geometry = g,
+        .planes = forward_planes(*conv, g),
+        .x = x,
+        .x_channels = x_channels,
+        .dy = dy,
+        .outs = outs,
+        .ins = ins,
+        .dw = dw,
+    };
+    const int64_t weights = count_of(outs, conv->out_channels) * w.ins_per_group() * w.taps();
+    if (weights == 0) return EFL_OK;
+    if (conv->batch == 0) {
+        zero_floats(dw, weights);
+        return EFL_OK;
+    }
+    if (prefers_tiles(w)) return weight_by_tiles(w);
+    return prefers_channels(w, weights) ? weight_by_channels(w) : weight_by_pixels(w);
 }

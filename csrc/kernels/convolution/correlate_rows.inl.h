@@ -1,57 +1,7 @@
-// Correlation of planes with weights, lanes over pixels: convolution forward and its input gradient.
+// Correlation, lanes over the pixels of a row.
 //
 // Per image the source planes are copied once into padded planes, or where that costs less into one for every tap, whose words
 // run across rows; the sum over (source channel, tap) then runs over a table of offsets. Weights are packed once per call, in panels of as many target channels as the registers hold.
-
-struct Correlation {
-    Planes planes;
-    int64_t batch, groups;
-    const float* source;
-    int64_t source_channels;
-    efl_index sources;
-    const float* weight;
-    bool transposed;         // weight is [source][target in its group] instead of [target][source in its group]
-    int64_t weight_inner;    // channels of the weight's second axis
-    const float* bias;       // [target_channels] or nullptr
-    float* target;
-    int64_t target_channels;
-    efl_index targets;
-    int64_t target_plane, target_row, target_col;  // distances in target between channels, rows and columns of positions
-
-    int64_t positions() const { return planes.rows.count * planes.cols.count; }
-    int64_t taps() const { return planes.rows.taps * planes.cols.taps; }
-
-    // inner: the first channel of the group on the weight's second axis.
-    const float* weight_of(int64_t from, int64_t to, int64_t inner = 0) const {
-        const int64_t kernel = planes.rows.kernel * planes.cols.kernel;
-        return weight + (transposed ? from * weight_inner + to - inner : to * weight_inner + from - inner) * kernel;
-    }
-};
-
-// The sources and targets of one group: ranges of the two indices, where its packed weights start, and its first channel on the
-// weight's second axis.
-struct ChannelGroup {
-    int64_t source, sources, target, targets, weights, inner;
-};
-
-// Calls visit(group) for every group that has targets, in order.
-template <class Visit>
-static void each_group(const Correlation& c, Visit&& visit) {
-    const int64_t n_sources = count_of(c.sources, c.source_channels), n_targets = count_of(c.targets, c.target_channels);
-    ChannelGroup g{0, 0, 0, 0, 0, 0};
-    for (int64_t i = 1; i <= c.groups; ++i) {
-        g.sources = g.targets = 0;
-        while (g.source + g.sources < n_sources && id_of(c.sources, g.source + g.sources) < i * (c.source_channels / c.groups)) ++g.sources;
-        while (g.target + g.targets < n_targets && id_of(c.targets, g.target + g.targets) < i * (c.target_channels / c.groups)) ++g.targets;
-        if (g.targets) visit(g);
-        g.source += g.sources;
-        g.target += g.targets;
-        g.weights += g.sources * g.targets * c.taps();
-        g.inner += c.weight_inner;
-    }
-}
-
-constexpr int64_t MAX_TERMS = W == 16 ? 448 : 384;  // per pass: a panel of weights and the lines it meets stay in L1
 
 // What the images of one call share, and the padded planes of each block of images. All of it in the caller's scratch.
 struct CorrelationPlan {
@@ -165,8 +115,17 @@ static void correlate_group(const Correlation& c, const CorrelationPlan& plan, c
         for (int64_t p = 0; p < panels.count; ++p) {
             const int64_t m = panels.first(p), rows = panels.size(p), t = passes.first(k);
             const float* a = plan.packed + g.weights + m * terms + t * rows;
-            outer_product(Product{a, planes, plan.off + t, terms ? passes.size(k) : 0, k ? nullptr : plan.start + g.target + m, target,
-                                  row + m, plan.word}, rows, plan.words);
+            const Product product{
+                .a = a,
+                .b = planes,
+                .off = plan.off + t,
+                .terms = terms ? passes.size(k) : 0,
+                .start = k ? nullptr : plan.start + g.target + m,
+                .c = target,
+                .row = row + m,
+                .words = plan.word,
+            };
+            outer_product(product, rows, plan.words);
         }
 }
 

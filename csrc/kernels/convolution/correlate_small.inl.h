@@ -4,13 +4,6 @@
 // gather costs about one cycle per value and is paid back by `targets` products with it.
 
 constexpr int64_t TILE_POSITIONS = 2 * W;
-constexpr int64_t MIN_GATHER_TARGETS = 64;  // below this the gather costs more than the lanes it saves
-
-// Lanes of a row's words that carry nothing are over two fifths, and there is work enough to pay for the gather.
-static bool gathers_positions(const Correlation& c) {
-    const int64_t cols = c.planes.cols.count, lanes = (cols + W - 1) / W * W;
-    return c.groups == 1 && c.taps() > 0 && 5 * cols <= 3 * lanes && count_of(c.targets, c.target_channels) >= MIN_GATHER_TARGETS;
-}
 
 struct SmallPlan {
     CorrelationPlan plan;
@@ -64,8 +57,17 @@ static void correlate_positions(const Correlation& c, const SmallPlan& small, co
             const Word words[2] = {{0, at, least(W, width)}, {W, at + W, width - W}};
             for (int64_t p = 0; p < panels.count; ++p) {
                 const int64_t m = panels.first(p), rows = panels.size(p);
-                outer_product(Product{small.plan.packed + m * terms + t * rows, tile, small.step, count, k ? nullptr : small.plan.start + m,
-                                      results, small.plan.row + m, words}, rows, width > W ? 2 : 1);
+                const Product product{
+                    .a = small.plan.packed + m * terms + t * rows,
+                    .b = tile,
+                    .off = small.step,
+                    .terms = count,
+                    .start = k ? nullptr : small.plan.start + m,
+                    .c = results,
+                    .row = small.plan.row + m,
+                    .words = words,
+                };
+                outer_product(product, rows, width > W ? 2 : 1);
             }
         }
 }

@@ -10,7 +10,6 @@ constexpr int64_t WHOLE_WEIGHTS = 1 << 20;      // floats: up to here all weight
 constexpr int64_t CHUNK_TILES = 1 << 16;        // floats of tiles, or of results, at a time beside whole weights
 constexpr int64_t MOST_TILES = 100;             // of few channels: more would gain up to a tenth and take as much memory again
 constexpr int64_t CHUNK_TILES_APART = 1 << 19;  // the same where the weights are transformed group by group
-constexpr int64_t GROUP_PANELS = 4;
 constexpr int64_t RUN_TILES = 1 << 12;          // floats of tiles of one point that stay in L1 while panels pass by
 
 struct Winograd {
@@ -152,9 +151,17 @@ static void multiply_points(const Winograd& w, int64_t g, int64_t words, const f
             for (int64_t v = 0; v < runs.count; ++v)
                 for (int64_t p = w.groups.first(g); p < w.groups.first(g) + w.groups.size(g); ++p) {
                     const int64_t rows = w.panels.size(p), m = w.panels.first(p) - base, s = passes.first(k);
-                    outer_product(Product{weights + f * w.weights_step(g) + m * w.sources + s * rows,
-                                          tiles + f * w.tiles_step() + s * w.pitch, w.off, passes.size(k), k ? nullptr : w.zeros,
-                                          results + f * w.results_step(g), w.row + m, w.word + runs.first(v)}, rows, runs.size(v));
+                    const Product product{
+                        .a = weights + f * w.weights_step(g) + m * w.sources + s * rows,
+                        .b = tiles + f * w.tiles_step() + s * w.pitch,
+                        .off = w.off,
+                        .terms = passes.size(k),
+                        .start = k ? nullptr : w.zeros,
+                        .c = results + f * w.results_step(g),
+                        .row = w.row + m,
+                        .words = w.word + runs.first(v),
+                    };
+                    outer_product(product, rows, runs.size(v));
                 }
 }
 
@@ -219,7 +226,7 @@ static void pass_weights(const Winograd& w, const int64_t* taps, int64_t blocks,
     }
 }
 
-static efl_status correlate_winograd(const Correlation& c) {
+static efl_status correlate_tiles(const Correlation& c) {
     Winograd w(c);
     const int64_t macs = POINTS * w.sources * w.targets * w.tiling.rows * w.tiling.cols * c.batch;
     const int64_t blocks = blocks_of(w.whole ? w.tiling.chunks.count : w.groups.count, macs);
@@ -233,13 +240,4 @@ static efl_status correlate_winograd(const Correlation& c) {
     if (w.whole) pass_tiles(w, taps, blocks, macs);
     else pass_weights(w, taps, blocks, macs);
     return EFL_OK;
-}
-
-// 3x3 taps at stride 1, and enough of the rest (measured on Zen 3: 20 to 8 channels even, 20 to 12 at .9 of the time, 20 to 20
-// at .8, 64 to 64 at .6).
-static bool prefers_winograd(const Correlation& c) {
-    const Axis &rows = c.planes.rows, &cols = c.planes.cols;
-    const auto plain = [](const Axis& axis) { return axis.taps == 3 && axis.kernel == 3 && axis.last - axis.origin == 2 && axis.step == 1; };
-    return c.groups == 1 && plain(rows) && plain(cols) && c.target_col == 1 &&
-           pays_for_points(count_of(c.sources, c.source_channels), count_of(c.targets, c.target_channels), 7, c.batch, rows.count, cols.count);
 }

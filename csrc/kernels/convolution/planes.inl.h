@@ -1,122 +1,4 @@
-// Geometry of a sliding window along each axis, and the padded planes that turn every tap into a shifted pointer.
-//
-// Position q and tap k meet at source cell q * step + shift(k); cells outside the source are zero. A convolution reads its
-// input that way; its input gradient reads dy that way, once for every phase of the stride.
-
-struct Axis {
-    int64_t source, count, step, kernel;
-    int64_t base, slope, divisor;  // shift(k) = (base + k * slope) / divisor, where that is whole
-    int64_t origin = 0, last = 0, taps = 0;
-
-    bool reaches(int64_t k) const { return (base + k * slope) % divisor == 0; }
-    int64_t shift(int64_t k) const { return (base + k * slope) / divisor; }
-    int64_t extent() const { return (count - 1) * step + last - origin + 1; }
-
-    // How many taps before k reach the source.
-    int64_t reached(int64_t k) const {
-        int64_t count = 0;
-        while (k-- > 0) count += reaches(k);
-        return count;
-    }
-
-    void find_taps() {
-        for (int64_t k = 0; k < kernel; ++k) {
-            if (!reaches(k)) continue;
-            origin = taps == 0 || shift(k) < origin ? shift(k) : origin;
-            last = taps == 0 || shift(k) > last ? shift(k) : last;
-            ++taps;
-        }
-    }
-};
-
-static Axis forward_axis(int64_t size, int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t dil) {
-    Axis axis{size, out, stride, kernel, -pad, dil, 1};
-    axis.find_taps();
-    return axis;
-}
-
-// The inputs phase, phase + stride, ... below size, as positions over the outputs.
-static Axis transposed_axis(int64_t size, int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t dil, int64_t phase) {
-    Axis axis{out, (size - phase + stride - 1) / stride, 1, kernel, phase + pad, -dil, stride};
-    axis.find_taps();
-    return axis;
-}
-
-// to[j] = from[2 j] for j < n. Reads nothing past from[2 n - 2]; from[-1] only if it is there.
-static inline void copy_alternate(float* to, const float* from, int64_t n, bool has_previous) {
-    int64_t j = 0;
-    if (n <= W) {
-        const int reach = int(2 * n - 1);
-        const vf low = load_n(from, int(least(W, reach))), high = reach > W ? load_n(from + W, reach - W) : zero();
-        return store_n(to, evens(low, high), int(n));
-    }
-    if (has_previous) for (; j + W <= n; j += W) store(to + j, odds(load(from + 2 * j - 1), load(from + 2 * j + W - 1)));
-    else for (; j + W < n; j += W) store(to + j, evens(load(from + 2 * j), load(from + 2 * j + W)));
-    for (; j < n; ++j) to[j] = from[2 * j];
-}
-
-// Rows of (WORDS - 1) * W < n <= WORDS * W floats, n at least W. The last word of a row overlaps the one before.
-template <int WORDS>
-static inline void copy_row_words(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows, int64_t n) {
-    for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch) {
-        EFL_UNROLL
-        for (int v = 0; v < WORDS - 1; ++v) store(to + v * W, load(from + v * W));
-        store(to + n - W, load(from + n - W));
-    }
-}
-
-static void copy_rows(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows, int64_t n) {
-    if (n < W || n > 4 * W) {
-        for (int64_t r = 0; r < rows; ++r) copy_floats(to + r * to_pitch, from + r * from_pitch, n);
-    } else if (n > 3 * W) copy_row_words<4>(to, to_pitch, from, from_pitch, rows, n);
-    else if (n > 2 * W) copy_row_words<3>(to, to_pitch, from, from_pitch, rows, n);
-    else if (n > W) copy_row_words<2>(to, to_pitch, from, from_pitch, rows, n);
-    else copy_row_words<1>(to, to_pitch, from, from_pitch, rows, n);
-}
-
-// The i < count whose cells i * step + shift lie inside the source: [first, end).
-struct Inside {
-    int64_t first, end;
-    Inside(int64_t source, int64_t count, int64_t step, int64_t shift)
-        : first(shift < 0 ? (-shift + step - 1) / step : 0),
-          end(least(count, shift < source ? (source - shift + step - 1) / step : 0)) {}
-};
-
-// A rectangle of a channel's cells, and where it goes. previous: whether there is a cell before the first.
-struct CellBlock {
-    int64_t to, from, rows, cols;
-    bool previous;
-
-    CellBlock() = default;
-    // Positions `row` by `col` of a plane of `pitch` whose first cell is (down, along) of a source of `width`.
-    CellBlock(int64_t pitch, const Inside& row, const Inside& col, int64_t row_step, int64_t col_step, int64_t down, int64_t along,
-              int64_t width)
-        : to(row.first * pitch + col.first), from((row.first * row_step + down) * width + col.first * col_step + along),
-          rows(col.first < col.end && row.first < row.end ? row.end - row.first : 0), cols(col.end - col.first),
-          previous(col.first * col_step + along > 0) {}
-};
-
-// How a channel is copied into its planes, worked out once for all channels and images.
-struct CellCopies {
-    int64_t count, to_pitch, from_pitch, step;  // step: cells from one column to the next
-    const CellBlock* blocks;
-
-    // Into planes whose padding is already zero.
-    void fill(const float* from, float* to) const {
-        for (int64_t i = 0; i < count; ++i) {
-            const CellBlock block = blocks[i];
-            if (step == 1) copy_rows(to + block.to, to_pitch, from + block.from, from_pitch, block.rows, block.cols);
-            else skip_cells(block, step, to_pitch, from_pitch, from + block.from, to + block.to);
-        }
-    }
-
-    static void skip_cells(CellBlock block, int64_t step, int64_t to_pitch, int64_t from_pitch, const float* from, float* to) {
-        for (int64_t r = 0; r < block.rows; ++r, from += from_pitch, to += to_pitch) {
-            if (step == 2) copy_alternate(to, from, block.cols, block.previous);
-            else for (int64_t j = 0; j < block.cols; ++j) to[j] = from[j * step];
-        }
-    }
-};
+// The padded planes that turn every tap into a shifted pointer.
 
 // Planes of one image: [channel][column phase][row][pitch]. With step 1 there is one phase; otherwise the columns are dealt
 // out by their remainder, so that neighbouring positions are neighbours in memory.
@@ -142,7 +24,7 @@ struct Planes {
             room[phase] = CellBlock(pitch, row, Inside(cols.source, pitch, cols.step, along), 1, cols.step, rows.origin, along, cols.source);
             room[phase].to += phase * height * pitch;
         }
-        return CellCopies{phases, pitch, cols.source, cols.step, room};
+        return CellCopies{.count = phases, .to_pitch = pitch, .from_pitch = cols.source, .step = cols.step, .blocks = room};
     }
 };
 
@@ -176,6 +58,23 @@ struct TapPlanes {
                 block->to += (block - room) * plane();
                 ++block;
             }
-        return CellCopies{count(), cols.count, rows.step * cols.source, cols.step, room};
+        return CellCopies{
+            .count = count(),
+            .to_pitch = cols.count,
+            .from_pitch = rows.step * cols.source,
+            .step = cols.step,
+            .blocks = room,
+        };
     }
 };
+
+static Planes forward_planes(const efl_conv2d& c, const Geometry& g) {
+    return Planes(forward_axis(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h, c.dil_h),
+                  forward_axis(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w, c.dil_w));
+}
+
+// Those of dy that the inputs (h, w), (h, w + stride_w), ... meet.
+static Planes transposed_planes(const efl_conv2d& c, const Geometry& g, int64_t h, int64_t w) {
+    return Planes(transposed_axis(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h, c.dil_h, h),
+                  transposed_axis(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w, c.dil_w, w));
+}

@@ -100,11 +100,17 @@ static void add_group(const ChannelPlan& plan, int64_t c, int64_t first, int64_t
         for (int64_t p = first; p < last; ++p)
             for (int64_t s = 0; s < plan.segments; ++s) {
                 const int64_t tap = s * plan.joint, kh = tap / conv.kernel_w, kw = tap % conv.kernel_w;
-                const float* a = plan.dy_panel(p) + passes.first(k) * plan.rows.size(p);
-                const float* b = plan.x_panel(c) + (kh * conv.dil_h * plan.width + kw * conv.dil_w) * size;
-                outer_product(Product{a, b, off + passes.first(k), passes.size(k), fresh && k == 0 ? plan.start : nullptr,
-                                      plan.sums + plan.start_of(c) + s * plan.run(c), plan.row + plan.rows.first(p), plan.word},
-                              plan.rows.size(p), plan.run(c) / W);
+                const Product product{
+                    .a = plan.dy_panel(p) + passes.first(k) * plan.rows.size(p),
+                    .b = plan.x_panel(c) + (kh * conv.dil_h * plan.width + kw * conv.dil_w) * size,
+                    .off = off + passes.first(k),
+                    .terms = passes.size(k),
+                    .start = fresh && k == 0 ? plan.start : nullptr,
+                    .c = plan.sums + plan.start_of(c) + s * plan.run(c),
+                    .row = plan.row + plan.rows.first(p),
+                    .words = plan.word,
+                };
+                outer_product(product, plan.rows.size(p), plan.run(c) / W);
             }
 }
 
@@ -120,7 +126,7 @@ static void write_weights(const ChannelPlan& plan) {
         }
 }
 
-static efl_status weight_gradient_over_channels(const WeightGradient& w) {
+static efl_status weight_by_channels(const WeightGradient& w) {
     ChannelPlan plan(w);
     if (!place([&](Carve& carve) { plan.lay_out(carve); })) return EFL_NO_MEMORY;
     tabulate_positions(plan, plan.channels.size(0), plan.off);
@@ -145,15 +151,4 @@ static efl_status weight_gradient_over_channels(const WeightGradient& w) {
     }
     write_weights(plan);
     return EFL_OK;
-}
-
-constexpr int64_t FEW_WORDS = 32;           // of a map, with which the pixel kernel spends its time on loading and storing sums
-constexpr int64_t PIXEL_WEIGHTS = 32768 / W;  // up to here its word-wide sums fit in L2, beside a map of few words
-
-// Lanes over channels, or over pixels: decided by shape. Measured on Zen 3 with equal numbers of channels: 14x14, 8x8 and
-// 16x16, 25x25 weights and up are faster over channels; 32x32 is faster over pixels up to 50x50 and about even at 64x64.
-static bool prefers_channels(const WeightGradient& w, int64_t weights) {
-    if (w.conv.groups != 1) return false;
-    if (w.positions() > FEW_WORDS * W) return weights > 8 * PIXEL_WEIGHTS;
-    return weights > PIXEL_WEIGHTS || w.ins_per_group() >= W;
 }

@@ -11,31 +11,11 @@ struct WeightGroup {
     int64_t out, outs, in, ins, sums;
 };
 
-struct WeightGradient {
-    const efl_conv2d& conv;
-    Geometry geometry;
-    Planes planes;
-    const float* x;
-    int64_t x_channels;
-    const float* dy;
-    efl_index outs, ins;
-    float* dw;
-
-    int64_t taps() const { return conv.kernel_h * conv.kernel_w; }
-    int64_t ins_per_group() const { return conv.groups == 1 ? count_of(ins, x_channels) : geometry.in_group; }
-    int64_t positions() const { return geometry.out_h * geometry.out_w; }
-    const float* x_plane(int64_t image, int64_t i) const {
-        const int64_t plane = conv.groups == 1 ? id_of(ins, i) : i;
-        return x + (image * x_channels + plane) * conv.height * conv.width;
-    }
-    const float* dy_plane(int64_t image, int64_t j) const { return dy + (image * conv.out_channels + id_of(outs, j)) * positions(); }
-};
-
 // Calls visit(group) for every group with an active output, in order.
 template <class Visit>
 static void each_weight_group(const WeightGradient& w, Visit&& visit) {
     const int64_t count = count_of(w.outs, w.conv.out_channels), ins = w.ins_per_group();
-    WeightGroup g{0, 0, 0, ins, 0};
+    WeightGroup g{.out = 0, .outs = 0, .in = 0, .ins = ins, .sums = 0};
     for (int64_t compact = 0; g.out < count; ++compact) {
         const int64_t group = id_of(w.outs, g.out) / w.geometry.out_group;
         g.in = w.x_channels == w.conv.in_channels ? group * w.geometry.in_group : compact;
@@ -124,7 +104,15 @@ static void add_image(const WeightGradient& w, const WeightPlan& plan, const Wei
         const int64_t left = lefts.size(l);
         const Parts rights(terms, rights_of(int(left)));
         for (int64_t r = 0; r < rights.count; sums += left * rights.size(r), ++r) {
-            Dots d{{}, {}, plan.off, plan.words, plan.tail, sums, !first};
+            Dots d{
+                .left = {},
+                .right = {},
+                .off = plan.off,
+                .words = plan.words,
+                .tail = plan.tail,
+                .sums = sums,
+                .add = !first,
+            };
             for (int64_t m = 0; m < left; ++m) {
                 const int64_t j = lefts.first(l) + m;
                 d.left[m] = plan.direct ? w.dy_plane(image, g.out + j) : gapped + j * plan.words * W;
@@ -152,7 +140,7 @@ static void add_chunks(const WeightGradient& w, const WeightPlan& plan, const We
     }
 }
 
-static efl_status weight_gradient_over_pixels(const WeightGradient& w) {
+static efl_status weight_by_pixels(const WeightGradient& w) {
     WeightPlan plan(w);
     if (!place([&](Carve& carve) { plan.lay_out(w, carve); })) return EFL_NO_MEMORY;
     tabulate(w, plan);

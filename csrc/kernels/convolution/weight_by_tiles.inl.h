@@ -123,10 +123,17 @@ static void add_tiles(const GradientPlan& plan, int64_t g, int64_t tiles, bool f
             for (int64_t k = 0; k < passes.count; ++k)
                 for (int64_t p = first; p < first + plan.groups.size(g); ++p) {
                     const int64_t size = plan.panels.size(p), t = passes.first(k);
-                    outer_product(Product{plan.dy + f * plan.dy_step() + plan.dy_panel(p) + t * size,
-                                          plan.x + f * plan.x_step() + (c * plan.most + t) * INPUT_PANEL, plan.off, passes.size(k),
-                                          fresh && k == 0 ? plan.zeros : nullptr, sums + f * plan.sums_step() + c * INPUT_PANEL,
-                                          plan.row + plan.panels.first(p) - base, words}, size, plan.lanes(c) / W);
+                    const Product product{
+                        .a = plan.dy + f * plan.dy_step() + plan.dy_panel(p) + t * size,
+                        .b = plan.x + f * plan.x_step() + (c * plan.most + t) * INPUT_PANEL,
+                        .off = plan.off,
+                        .terms = passes.size(k),
+                        .start = fresh && k == 0 ? plan.zeros : nullptr,
+                        .c = sums + f * plan.sums_step() + c * INPUT_PANEL,
+                        .row = plan.row + plan.panels.first(p) - base,
+                        .words = words,
+                    };
+                    outer_product(product, size, plan.lanes(c) / W);
                 }
 }
 
@@ -152,7 +159,7 @@ static void write_gradient(const GradientPlan& plan, int64_t g, const float* sum
         }
 }
 
-static efl_status weight_gradient_by_tiles(const WeightGradient& w) {
+static efl_status weight_by_tiles(const WeightGradient& w) {
     GradientPlan plan(w);
     const bool whole = plan.tiling.chunks.count == 1;
     const int64_t macs = POINTS * plan.outs * plan.ins * plan.tiling.rows * plan.tiling.cols * w.conv.batch;
@@ -179,26 +186,4 @@ static efl_status weight_gradient_by_tiles(const WeightGradient& w) {
         });
     }
     return EFL_OK;
-}
-
-// As for the correlations, by shape alone; here fewer channels pay, as the plain sums do worse (measured on Zen 3: 25 to 25
-// channels even, 25 to 50 at .8 of the time).
-static bool prefers_tiles(const WeightGradient& w) {
-    const efl_conv2d& c = w.conv;
-    const bool plain = c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 && c.dil_h == 1 && c.dil_w == 1;
-    return plain && c.groups == 1 && pays_for_points(w.ins_per_group(), count_of(w.outs, c.out_channels), 13, c.batch,
-                                                     w.geometry.out_h, w.geometry.out_w);
-}
-
-// One of the three ways.
-static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy, efl_index outs,
-                                         efl_index ins, float* dw) {
-    const Geometry g(*conv);
-    const WeightGradient w{*conv, g, forward_planes(*conv, g), x, x_channels, dy, outs, ins, dw};
-    const int64_t weights = count_of(outs, conv->out_channels) * w.ins_per_group() * w.taps();
-    if (weights == 0) return EFL_OK;
-    if (conv->batch == 0) zero_floats(dw, weights);
-    if (conv->batch == 0) return EFL_OK;
-    if (prefers_tiles(w)) return weight_gradient_by_tiles(w);
-    return prefers_channels(w, weights) ? weight_gradient_over_channels(w) : weight_gradient_over_pixels(w);
 }

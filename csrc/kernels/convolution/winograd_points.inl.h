@@ -11,7 +11,7 @@
 // Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (arXiv:1509.09308), section 4.1.
 
 constexpr int64_t POINTS = 16;
-constexpr int64_t LINE = 64 / int64_t(sizeof(float));  // floats in a cache line
+constexpr int64_t GROUP_PANELS = 4;  // panels of targets or outputs transformed at a time
 
 // Tile rows of one image that lie in one chunk.
 struct Strip {
@@ -70,6 +70,7 @@ static inline void result_points(const float* from, int64_t step, vf bias, vf* y
     y[3] = add(sub(sub(lower[1], lower[2]), lower[3]), bias);
 }
 
+// `count` floats, at most 2 W: even and odd interleaved.
 static inline void store_zipped(float* to, vf even, vf odd, int64_t count) {
     store_n(to, zip_low(even, odd), int(least(W, count)));
     if (count > W) store_n(to + W, zip_high(even, odd), int(least(W, count - W)));
@@ -92,9 +93,4 @@ static inline void spread_points(const vf* y, vf* d) {
 static inline void gather_points(const vf* u, int step, vf* to, int to_step) {
     const vf half = set1(0.5f), even = mul(half, add(u[step], u[2 * step]));
     to[0] = add(u[0], even), to[to_step] = mul(half, sub(u[step], u[2 * step])), to[2 * to_step] = add(even, u[3 * step]);
-}
-
-// The transforms cost some `balance` products per channel and tile; words want tiles, and a map of one row has no pairs of them.
-static bool pays_for_points(int64_t ins, int64_t outs, int64_t balance, int64_t batch, int64_t out_h, int64_t out_w) {
-    return ins * outs >= balance * (ins + outs) && out_h > 1 && out_w > 1 && batch * ((out_h + 1) / 2) * ((out_w + 1) / 2) >= 16;
 }

@@ -1,184 +1,4 @@
-// Batch and group normalisation: the statistics, the loops over channels, groups and planes, and the plain form of a plane.
-//
-// Statistics are summed plane by plane in float lanes and across planes in float64. What is done to a plane is passed in; with
-// ReLU and pooling it is that of relu.inl.h. The plain form's backward pass reads xhat, which is stored once.
-
-// One channel of one sample: z = weight * xhat + bias with xhat = (x - mean) * inv_std.
-struct Affine {
-    float mean, inv_std, weight, bias;
-};
-
-// Its backward pass: dx = gain * dz - offset - slope * xhat.
-struct Pull {
-    float gain, offset, slope;
-};
-
-// Sums over planes of dz and of dz * xhat: the gradients of bias and weight, and what the pull is made of.
-struct NormSums {
-    double dz = 0, dz_xhat = 0;
-};
-
-static inline float inverse_std(double variance, float eps) { return float(1.0 / std::sqrt(variance + double(eps))); }
-
-// ---- loops ----
-
-constexpr int64_t ABREAST = 16;         // channels walked side by side, image by image, ...
-constexpr int64_t KEPT_PLANES = 32768;  // ... where one channel's planes are more floats than stay in L2 between two walks
-
-template <int64_t COUNT>
-struct Abreast {
-    static constexpr int64_t most = COUNT;
-};
-
-// walk(Abreast<most>, begin, end) over [first, last), at most that many at a time: one, with all that is known of it at hand, or
-// several, so that memory is read in order (.8 of the time on [128, 6, 32, 32], 1.1 on [128, 50, 6, 6]).
-template <class Walk>
-static void each_abreast(int64_t first, int64_t last, int64_t floats, Walk&& walk) {
-    if (floats <= KEPT_PLANES)
-        for (; first < last; ++first) walk(Abreast<1>{}, first, first + 1);
-    else
-        for (; first < last; first += ABREAST) walk(Abreast<ABREAST>{}, first, least(first + ABREAST, last));
-}
-
-// plane(p, affine) for every plane p = b * channels + c, after the statistics of its channel. mean may be NULL.
-template <class Plane>
-static void batchnorm_planes(const float* x, const float* weight, const float* bias, int64_t batch, int64_t channels, int64_t inner,
-                             float eps, float momentum, float* running_mean, float* running_var, float* mean, float* inv_std,
-                             Plane&& plane) {
-    const auto walk = [&](auto channels_abreast, int64_t first, int64_t end) {
-        constexpr int64_t most = decltype(channels_abreast)::most;
-        const int64_t last = most == 1 ? first + 1 : end;
-        Moments all[most];
-        Affine affine[most];
-        for (int64_t c = first; c < last; ++c) all[c - first] = Moments(x + c * inner, inner);
-        for (int64_t b = 0; b < batch; ++b)
-            for (int64_t c = first; c < last; ++c) all[c - first].add_plane(x + (b * channels + c) * inner, inner);
-        for (int64_t c = first; c < last; ++c) {
-            const Moments& moments = all[c - first];
-            const double variance = moments.variance(), unbiased = variance * (moments.count / (moments.count - 1));
-            inv_std[c] = inverse_std(variance, eps);
-            if (mean) mean[c] = float(moments.mean());
-            running_mean[c] = float((1.0 - double(momentum)) * running_mean[c] + double(momentum) * moments.mean());
-            running_var[c] = float((1.0 - double(momentum)) * running_var[c] + double(momentum) * unbiased);
-            affine[c - first] = Affine{float(moments.mean()), inv_std[c], weight[c], bias[c]};
-        }
-        for (int64_t b = 0; b < batch; ++b)
-            for (int64_t c = first; c < last; ++c) plane(b * channels + c, affine[c - first]);
-    };
-    split(channels, batch * inner, [&](int64_t first, int64_t last) {
-        each_abreast(first, last, batch * inner, walk);
-    });
-}
-
-// Where in the compact order of `outs` a channel sits, for channels asked in ascending order; -1 if it is not there.
-struct Position {
-    efl_index outs;
-    int64_t next;
-
-    inline int64_t of(int64_t channel) {
-        if (!outs.ids) return channel;
-        while (next < outs.count && outs.ids[next] < channel) ++next;
-        return next < outs.count && outs.ids[next] == channel ? next : -1;
-    }
-};
-
-// sum(p, affine, &sums) for every plane of a needed channel, then pull(p, affine, pull). mean and bias may be NULL: then 0.
-template <class Sum, class Write>
-static void batchnorm_pull(const float* weight, const float* bias, const float* mean, const float* inv_std, int64_t batch,
-                           int64_t channels, int64_t inner, efl_index channels_needed, efl_index outs, float* dweight, float* dbias,
-                           Sum&& sum, Write&& pull) {
-    const double n = double(batch * inner);
-    split(count_of(channels_needed, channels), batch * inner, [&](int64_t first_needed, int64_t last_needed) {
-        Position position{outs, 0};
-        each_abreast(first_needed, last_needed, batch * inner, [&](auto channels_abreast, int64_t first, int64_t end) {
-            constexpr int64_t most = decltype(channels_abreast)::most;
-            const int64_t last = most == 1 ? first + 1 : end;
-            Affine affine[most];
-            NormSums sums[most];
-            Pull back[most];
-            for (int64_t k = first; k < last; ++k) {
-                const int64_t c = id_of(channels_needed, k);
-                affine[k - first] = Affine{mean ? mean[c] : 0, inv_std[c], weight[c], bias ? bias[c] : 0};
-            }
-            for (int64_t b = 0; b < batch; ++b)
-                for (int64_t k = first; k < last; ++k) sum(b * channels + id_of(channels_needed, k), affine[k - first], &sums[k - first]);
-            for (int64_t k = first; k < last; ++k) {
-                const int64_t c = id_of(channels_needed, k), j = position.of(c);
-                const NormSums& total = sums[k - first];
-                const double gain = double(weight[c]) * double(inv_std[c]);
-                back[k - first] = Pull{float(gain), float(gain * total.dz / n), float(gain * total.dz_xhat / n)};
-                if (j < 0) continue;
-                dweight[j] = float(total.dz_xhat);
-                dbias[j] = float(total.dz);
-            }
-            for (int64_t b = 0; b < batch; ++b)
-                for (int64_t k = first; k < last; ++k) pull(b * channels + id_of(channels_needed, k), affine[k - first], back[k - first]);
-        });
-    });
-}
-
-constexpr int64_t stretch = 4096;  // floats of a group summed in float lanes at a time
-
-// plane(p, affine) for every plane, after the statistics of its sample's group. mean may be NULL.
-template <class Plane>
-static void groupnorm_planes(const float* x, const float* weight, const float* bias, int64_t batch, int64_t channels, int64_t inner,
-                             int64_t groups, float eps, float* mean, float* inv_std, Plane&& plane) {
-    const int64_t size = channels / groups;
-    if (size * inner == 0) return;
-    split(batch * groups, size * inner, [&](int64_t first, int64_t last) {
-        for (int64_t g = first; g < last; ++g) {
-            const float* group = x + g * size * inner;
-            Moments all(group, least(stretch, size * inner));
-            for (int64_t at = 0; at < size * inner; at += stretch) all.add_plane(group + at, least(stretch, size * inner - at));
-            inv_std[g] = inverse_std(all.variance(), eps);
-            if (mean) mean[g] = float(all.mean());
-            for (int64_t k = 0; k < size; ++k) {
-                const int64_t c = g % groups * size + k;
-                plane(g * size + k, Affine{float(all.mean()), inv_std[g], weight[c], bias[c]});
-            }
-        }
-    });
-}
-
-// The sums of each plane, kept for dweight and dbias, then the pull of its group. mean and bias may be NULL: then 0.
-template <class Sum, class Write>
-static efl_status groupnorm_pull(const float* weight, const float* bias, const float* mean, const float* inv_std, int64_t batch,
-                                 int64_t channels, int64_t inner, int64_t groups, efl_index groups_needed, efl_index outs,
-                                 float* dweight, float* dbias, Sum&& sum, Write&& pull) {
-    const int64_t size = channels / groups, needed = count_of(groups_needed, groups);
-    NormSums* sums = static_cast<NormSums*>(scratch(batch * channels * int64_t(sizeof(NormSums))));
-    if (!sums) return EFL_NO_MEMORY;
-    split(batch * needed, size * inner, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) {
-            const int64_t b = i / needed, g = b * groups + id_of(groups_needed, i % needed), channel = g % groups * size;
-            const auto affine = [&](int64_t k) {
-                return Affine{mean ? mean[g] : 0, inv_std[g], weight[channel + k], bias ? bias[channel + k] : 0};
-            };
-            double dz = 0, dz_xhat = 0;
-            for (int64_t k = 0; k < size; ++k) {
-                NormSums& one = sums[g * size + k] = NormSums{};
-                sum(g * size + k, affine(k), &one);
-                dz += weight[channel + k] * one.dz;
-                dz_xhat += weight[channel + k] * one.dz_xhat;
-            }
-            const double s = inv_std[g], n = double(size * inner);
-            for (int64_t k = 0; k < size; ++k)
-                pull(g * size + k, affine(k), Pull{float(s * weight[channel + k]), float(s * dz / n), float(s * dz_xhat / n)});
-        }
-    });
-    for (int64_t j = 0; j < count_of(outs, channels); ++j) {
-        NormSums total;
-        for (int64_t b = 0; b < batch; ++b) {
-            total.dz += sums[b * channels + id_of(outs, j)].dz;
-            total.dz_xhat += sums[b * channels + id_of(outs, j)].dz_xhat;
-        }
-        dweight[j] = float(total.dz_xhat);
-        dbias[j] = float(total.dz);
-    }
-    return EFL_OK;
-}
-
-// ---- the plain form ----
+// Batch and group normalisation by themselves. The backward pass reads xhat, which is stored once.
 
 // y = z; xhat may be NULL.
 static inline void normalise(const Affine& f, const float* x, int64_t n, float* y, float* xhat) {
@@ -196,7 +16,7 @@ static inline void normalise(const Affine& f, const float* x, int64_t n, float* 
     store_n(y + i, fma(w, h, c), rest);
 }
 
-static inline void denormalise(const Pull& k, const float* dy, const float* xhat, int64_t n, float* dx) {
+static inline void denormalise(const AffineGradient& k, const float* dy, const float* xhat, int64_t n, float* dx) {
     const vf a = set1(k.gain), b = set1(-k.offset), c = set1(-k.slope);
     int64_t i = 0;
     for (; i + W <= n; i += W) store(dx + i, fma(a, load(dy + i), fma(c, load(xhat + i), b)));
@@ -228,10 +48,10 @@ static efl_status batchnorm_eval_f32(const float* x, const float* weight, const 
 static efl_status batchnorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std, efl_int64 batch,
                                          efl_int64 channels, efl_int64 inner, efl_index channels_needed, efl_index outs, float* dx,
                                          float* dweight, float* dbias) {
-    batchnorm_pull(
+    batchnorm_gradients(
         weight, nullptr, nullptr, inv_std, batch, channels, inner, channels_needed, outs, dweight, dbias,
         [&](int64_t p, const Affine&, NormSums* s) { plane_sums(dy + p * inner, xhat + p * inner, inner, &s->dz, &s->dz_xhat); },
-        [&](int64_t p, const Affine&, const Pull& k) { denormalise(k, dy + p * inner, xhat + p * inner, inner, dx + p * inner); });
+        [&](int64_t p, const Affine&, const AffineGradient& k) { denormalise(k, dy + p * inner, xhat + p * inner, inner, dx + p * inner); });
     return EFL_OK;
 }
 
@@ -246,8 +66,8 @@ static efl_status groupnorm_forward_f32(const float* x, const float* weight, con
 static efl_status groupnorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std, efl_int64 batch,
                                          efl_int64 channels, efl_int64 inner, efl_int64 groups, efl_index groups_needed, efl_index outs,
                                          float* dx, float* dweight, float* dbias) {
-    return groupnorm_pull(
+    return groupnorm_gradients(
         weight, nullptr, nullptr, inv_std, batch, channels, inner, groups, groups_needed, outs, dweight, dbias,
         [&](int64_t p, const Affine&, NormSums* s) { plane_sums(dy + p * inner, xhat + p * inner, inner, &s->dz, &s->dz_xhat); },
-        [&](int64_t p, const Affine&, const Pull& k) { denormalise(k, dy + p * inner, xhat + p * inner, inner, dx + p * inner); });
+        [&](int64_t p, const Affine&, const AffineGradient& k) { denormalise(k, dy + p * inner, xhat + p * inner, inner, dx + p * inner); });
 }

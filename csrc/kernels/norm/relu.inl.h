@@ -15,10 +15,10 @@ struct Line {
     vf at(vf d) const { return fma(gain, d, bias); }
 };
 
-// dx of a word: what its xhat pulls, and dz. slope applies to x - mean.
-struct PullLine {
+// dx of a word: what its xhat gives, and dz. slope applies to x - mean.
+struct GradientLine {
     vf gain, offset, slope;
-    PullLine(const Affine& f, const Pull& k) : gain(set1(k.gain)), offset(set1(-k.offset)), slope(set1(-k.slope * f.inv_std)) {}
+    GradientLine(const Affine& f, const AffineGradient& k) : gain(set1(k.gain)), offset(set1(-k.offset)), slope(set1(-k.slope * f.inv_std)) {}
     vf at(vf d) const { return fma(slope, d, offset); }
     vf at(vf d, vf dz) const { return fma(gain, dz, at(d)); }
 };
@@ -55,12 +55,12 @@ static void relu_norm_sums(const Affine& f, const float* x, const float* dy, int
     sums->dz_xhat += double(sum(add(c, e))) * double(f.inv_std);
 }
 
-static void relu_norm_pull(const Affine& f, const Pull& k, const float* x, const float* dy, int64_t n, float* dx) {
+static void relu_norm_gradient(const Affine& f, const AffineGradient& k, const float* x, const float* dy, int64_t n, float* dx) {
     const Line line(f);
-    const PullLine pull(f, k);
+    const GradientLine back(f, k);
     const auto word = [&](vf v, vf g) {
         const vf d = line.centred(v);
-        return pull.at(d, keep_positive(g, line.at(d)));
+        return back.at(d, keep_positive(g, line.at(d)));
     };
     int64_t i = 0;
     for (; i + W <= n; i += W) store(dx + i, word(load(x + i), load(dy + i)));
@@ -132,10 +132,10 @@ static void halve_norm_sums(const Affine& f, const float* x, const float* dy, in
 }
 
 // dx of cells in no window.
-static void unpooled_pull(const Line& line, const PullLine& pull, const float* x, int64_t n, float* dx) {
+static void unpooled_gradient(const Line& line, const GradientLine& back, const float* x, int64_t n, float* dx) {
     for (int64_t i = 0; i < n; i += W) {
         const int rest = int(least(W, n - i));
-        store_n(dx + i, pull.at(line.centred(load_n(x + i, rest))), rest);
+        store_n(dx + i, back.at(line.centred(load_n(x + i, rest))), rest);
     }
 }
 
@@ -143,18 +143,18 @@ static void unpooled_pull(const Line& line, const PullLine& pull, const float* x
 struct Cells {
     vf top[2], bottom[2];
 
-    void pull(const Line& line, const PullLine& pull, vf sign, vf g) {
+    void differentiate(const Line& line, const GradientLine& back, vf sign, vf g) {
         vf x[4] = {pair_evens(top[0], top[1]), pair_odds(top[0], top[1]), pair_evens(bottom[0], bottom[1]),
                    pair_odds(bottom[0], bottom[1])};
         const vf k0 = mul(x[0], sign), k1 = mul(x[1], sign), k2 = mul(x[2], sign), k3 = mul(x[3], sign);
         const vf best = max(max(k0, k1), max(k2, k3));
         vf dz = keep_positive(g, line.at(line.centred(mul(best, sign))));
-        x[0] = pull.at(line.centred(x[0]), keep_equal(dz, k0, best));
+        x[0] = back.at(line.centred(x[0]), keep_equal(dz, k0, best));
         dz = drop_equal(dz, k0, best);
-        x[1] = pull.at(line.centred(x[1]), keep_equal(dz, k1, best));
+        x[1] = back.at(line.centred(x[1]), keep_equal(dz, k1, best));
         dz = drop_equal(dz, k1, best);
-        x[2] = pull.at(line.centred(x[2]), keep_equal(dz, k2, best));
-        x[3] = pull.at(line.centred(x[3]), drop_equal(dz, k2, best));
+        x[2] = back.at(line.centred(x[2]), keep_equal(dz, k2, best));
+        x[3] = back.at(line.centred(x[3]), drop_equal(dz, k2, best));
         for (int k = 0; k < 2; ++k) {
             (k ? bottom : top)[0] = join_low(x[2 * k], x[2 * k + 1]);
             (k ? bottom : top)[1] = join_high(x[2 * k], x[2 * k + 1]);
@@ -163,23 +163,23 @@ struct Cells {
 };
 
 // A row of windows narrower than a word.
-static inline void halve_norm_pull_narrow(const Line& line, const PullLine& pull, vf sign, const float* x, const float* dy, int64_t width, float* dx) {
+static inline void halve_norm_gradient_narrow(const Line& line, const GradientLine& back, vf sign, const float* x, const float* dy, int64_t width, float* dx) {
     const int n = int(width / 2 * 2);
     const vf top = load_n(x, n), bottom = load_n(x + width, n);
     Cells cells{{top, top}, {bottom, bottom}};
     float g[W];
     store(g, load_n(dy, n / 2));
-    cells.pull(line, pull, sign, in_pair_order(g, g));
+    cells.differentiate(line, back, sign, in_pair_order(g, g));
     store_n(dx, cells.top[0], n);
     store_n(dx + width, cells.bottom[0], n);
 }
 
 // A row of windows. The last word of a row overlaps the one before, so its x is read first: dx may be x.
-static inline void halve_norm_pull_row(Line line, PullLine pull, vf sign, const float* x, const float* dy, int64_t width, float* dx) {
+static inline void halve_norm_gradient_row(Line line, GradientLine back, vf sign, const float* x, const float* dy, int64_t width, float* dx) {
     const int64_t used = width / 2 * 2, end = used - W;
     const vf last_top = load(x + end), last_bottom = load(x + width + end);
     const auto write = [&](Cells cells, int64_t p, int64_t q) {
-        cells.pull(line, pull, sign, in_pair_order(dy + p / 2, dy + q / 2));
+        cells.differentiate(line, back, sign, in_pair_order(dy + p / 2, dy + q / 2));
         store(dx + p, cells.top[0]);
         store(dx + q, cells.top[1]);
         store(dx + width + p, cells.bottom[0]);
@@ -195,19 +195,19 @@ static inline void halve_norm_pull_row(Line line, PullLine pull, vf sign, const 
     write(Cells{{one ? last_top : load(x + w), last_top}, {one ? last_bottom : load(x + width + w), last_bottom}}, one ? end : w, end);
 }
 
-static void halve_norm_pull(const Affine& f, const Pull& k, const float* x, const float* dy, int64_t height, int64_t width, float* dx) {
+static void halve_norm_gradient(const Affine& f, const AffineGradient& k, const float* x, const float* dy, int64_t height, int64_t width, float* dx) {
     const int64_t used = width / 2 * 2;
     const Line line(f);
-    const PullLine pull(f, k);
+    const GradientLine back(f, k);
     const vf sign = set1(sign_of(f.weight));
     for (int64_t oh = 0; oh < height / 2; ++oh, dy += width / 2, x += 2 * width, dx += 2 * width) {
-        if (used >= W) halve_norm_pull_row(line, pull, sign, x, dy, width, dx);
-        else halve_norm_pull_narrow(line, pull, sign, x, dy, width, dx);
+        if (used >= W) halve_norm_gradient_row(line, back, sign, x, dy, width, dx);
+        else halve_norm_gradient_narrow(line, back, sign, x, dy, width, dx);
         if (used == width) continue;
-        unpooled_pull(line, pull, x + used, 1, dx + used);
-        unpooled_pull(line, pull, x + width + used, 1, dx + width + used);
+        unpooled_gradient(line, back, x + used, 1, dx + used);
+        unpooled_gradient(line, back, x + width + used, 1, dx + width + used);
     }
-    if (height % 2) unpooled_pull(line, pull, x, width, dx);
+    if (height % 2) unpooled_gradient(line, back, x, width, dx);
 }
 
 // ---- one plane of either form ----
@@ -237,10 +237,10 @@ struct ReluBackward {
         if (halved) halve_norm_sums(f, from, dy_of(p), height, width, sums);
         else relu_norm_sums(f, from, dy_of(p), height * width, sums);
     }
-    void operator()(int64_t p, const Affine& f, const Pull& k) const {
+    void operator()(int64_t p, const Affine& f, const AffineGradient& k) const {
         const int64_t at = p * height * width;
-        if (halved) halve_norm_pull(f, k, x + at, dy_of(p), height, width, dx + at);
-        else relu_norm_pull(f, k, x + at, dy_of(p), height * width, dx + at);
+        if (halved) halve_norm_gradient(f, k, x + at, dy_of(p), height, width, dx + at);
+        else relu_norm_gradient(f, k, x + at, dy_of(p), height * width, dx + at);
     }
 };
 
@@ -248,7 +248,7 @@ static efl_status batchnorm_relu_forward_f32(const float* x, const float* weight
                                              efl_int64 height, efl_int64 width, efl_int32 halved, float eps, float momentum,
                                              float* running_mean, float* running_var, float* y, float* mean, float* inv_std) {
     batchnorm_planes(x, weight, bias, batch, channels, height * width, eps, momentum, running_mean, running_var, mean, inv_std,
-                     ReluForward{height, width, halved != 0, x, y});
+                     ReluForward{.height = height, .width = width, .halved = halved != 0, .x = x, .y = y});
     return EFL_OK;
 }
 
@@ -256,8 +256,8 @@ static efl_status batchnorm_relu_backward_f32(const float* dy, const float* x, c
                                               const float* inv_std, efl_int64 batch, efl_int64 channels, efl_int64 height, efl_int64 width,
                                               efl_int32 halved, efl_index channels_needed, efl_index outs, float* dx, float* dweight,
                                               float* dbias) {
-    const ReluBackward plane{height, width, halved != 0, x, dy, dx};
-    batchnorm_pull(weight, bias, mean, inv_std, batch, channels, height * width, channels_needed, outs, dweight, dbias, plane, plane);
+    const ReluBackward plane{.height = height, .width = width, .halved = halved != 0, .x = x, .dy = dy, .dx = dx};
+    batchnorm_gradients(weight, bias, mean, inv_std, batch, channels, height * width, channels_needed, outs, dweight, dbias, plane, plane);
     return EFL_OK;
 }
 
@@ -265,7 +265,7 @@ static efl_status groupnorm_relu_forward_f32(const float* x, const float* weight
                                              efl_int64 height, efl_int64 width, efl_int32 halved, efl_int64 groups, float eps, float* y,
                                              float* mean, float* inv_std) {
     groupnorm_planes(x, weight, bias, batch, channels, height * width, groups, eps, mean, inv_std,
-                     ReluForward{height, width, halved != 0, x, y});
+                     ReluForward{.height = height, .width = width, .halved = halved != 0, .x = x, .y = y});
     return EFL_OK;
 }
 
@@ -273,7 +273,7 @@ static efl_status groupnorm_relu_backward_f32(const float* dy, const float* x, c
                                               const float* inv_std, efl_int64 batch, efl_int64 channels, efl_int64 height, efl_int64 width,
                                               efl_int32 halved, efl_int64 groups, efl_index groups_needed, efl_index outs, float* dx,
                                               float* dweight, float* dbias) {
-    const ReluBackward plane{height, width, halved != 0, x, dy, dx};
-    return groupnorm_pull(weight, bias, mean, inv_std, batch, channels, height * width, groups, groups_needed, outs, dweight, dbias, plane,
+    const ReluBackward plane{.height = height, .width = width, .halved = halved != 0, .x = x, .dy = dy, .dx = dx};
+    return groupnorm_gradients(weight, bias, mean, inv_std, batch, channels, height * width, groups, groups_needed, outs, dweight, dbias, plane,
                           plane);
 }

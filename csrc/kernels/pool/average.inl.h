@@ -7,7 +7,7 @@ static inline float divisor(const efl_pool2d& p, const Window& in) {
     return float(h * w);
 }
 
-static void avgpool_plane(const Pool& pool, const float* x, float* y) {
+static void avgpool_plane(const Pooling& pool, const float* x, float* y) {
     const efl_pool2d& p = *pool.p;
     if (pool.out_plane() == 1 && p.kernel_h == p.height && p.kernel_w == p.width && !p.pad_h && !p.pad_w) {
         *y = float(plane_sum(x, pool.in_plane()) / double(pool.in_plane()));
@@ -23,7 +23,7 @@ static void avgpool_plane(const Pool& pool, const float* x, float* y) {
         }
 }
 
-static void avgpool_plane_backward(const Pool& pool, const float* dy, float* dx) {
+static void avgpool_plane_backward(const Pooling& pool, const float* dy, float* dx) {
     const efl_pool2d& p = *pool.p;
     memset(dx, 0, size_t(pool.in_plane()) * sizeof(float));
     for (int64_t oh = 0; oh < pool.out_h; ++oh)
@@ -36,13 +36,13 @@ static void avgpool_plane_backward(const Pool& pool, const float* dy, float* dx)
 }
 
 static efl_status avgpool_forward_f32(const efl_pool2d* p, const float* x, float* y) {
-    const Pool pool(p);
-    each_plane(*p, 1, all_channels, [&](int64_t i) { avgpool_plane(pool, x + i * pool.in_plane(), y + i * pool.out_plane()); });
+    const Pooling pool(p);
+    each_plane(*p, 1, everything, [&](int64_t i) { avgpool_plane(pool, x + i * pool.in_plane(), y + i * pool.out_plane()); });
     return EFL_OK;
 }
 
 static efl_status avgpool_backward_f32(const efl_pool2d* p, const float* dy, efl_int64 channels, efl_index channels_needed, float* dx) {
-    const Pool pool(p);
+    const Pooling pool(p);
     each_plane(*p, channels, channels_needed, [&](int64_t i) {
         avgpool_plane_backward(pool, dy + i * pool.out_plane(), dx + i * pool.in_plane());
     });

@@ -2,7 +2,7 @@
 //
 // Windows of 2 x 2 with stride 2, which is nearly every pool there is, go by words; the others by the definition.
 
-static void maxpool_plane(const Pool& pool, const float* x, float* y, uint8_t* codes) {
+static void maxpool_plane(const Pooling& pool, const float* x, float* y, uint8_t* codes) {
     const efl_pool2d& p = *pool.p;
     for (int64_t oh = 0; oh < pool.out_h; ++oh)
         for (int64_t ow = 0; ow < pool.out_w; ++ow) {
@@ -21,7 +21,7 @@ static void maxpool_plane(const Pool& pool, const float* x, float* y, uint8_t* c
         }
 }
 
-static void maxpool_plane_backward(const Pool& pool, const float* dy, const uint8_t* codes, float* dx) {
+static void maxpool_plane_backward(const Pooling& pool, const float* dy, const uint8_t* codes, float* dx) {
     const efl_pool2d& p = *pool.p;
     memset(dx, 0, size_t(pool.in_plane()) * sizeof(float));
     for (int64_t oh = 0; oh < pool.out_h; ++oh)
@@ -37,17 +37,6 @@ static void maxpool_plane_backward(const Pool& pool, const float* dy, const uint
 
 static inline bool is_halving(const efl_pool2d& p) {
     return p.kernel_h == 2 && p.kernel_w == 2 && p.stride_h == 2 && p.stride_w == 2 && !p.pad_h && !p.pad_w;
-}
-
-// 2 W floats from p, of which `left` may be read.
-static inline void load_pair(const float* p, int64_t left, vf* a, vf* b) {
-    if (left >= 2 * W) {
-        *a = load(p);
-        *b = load(p + W);
-        return;
-    }
-    *a = load_n(p, int(least(left, W)));
-    *b = left > W ? load_n(p + W, int(left - W)) : zero();
 }
 
 // W outputs from the two rows at `top`; returns the largest and sets the code.
@@ -66,7 +55,7 @@ static inline vf halve(const float* top, int64_t width, int64_t left, vf* code) 
     return if_above(next, best, next, best);
 }
 
-static void halve_plane(const Pool& pool, const float* x, float* y, uint8_t* codes) {
+static void halve_plane(const Pooling& pool, const float* x, float* y, uint8_t* codes) {
     const int64_t width = pool.p->width;
     for (int64_t oh = 0; oh < pool.out_h; ++oh)
         for (int64_t ow = 0; ow < pool.out_w; ow += W) {
@@ -86,21 +75,10 @@ static void halve_plane(const Pool& pool, const float* x, float* y, uint8_t* cod
         }
 }
 
-// 2 n floats: a and b interleaved.
-static inline void store_zipped(float* p, vf a, vf b, int n) {
-    if (n == W) {
-        store(p, zip_low(a, b));
-        store(p + W, zip_high(a, b));
-        return;
-    }
-    store_n(p, zip_low(a, b), int(least(W, 2 * n)));
-    if (2 * n > W) store_n(p + W, zip_high(a, b), 2 * n - W);
-}
-
 // The n <= W windows at dx: dy goes to the cell that its code names, 0 to the other three.
 static inline void unhalve(vf dy, vf code, float* dx, int64_t width, int n) {
-    store_zipped(dx, keep_equal(dy, code, zero()), keep_equal(dy, code, set1(1)), n);
-    store_zipped(dx + width, keep_equal(dy, code, set1(2)), keep_equal(dy, code, set1(3)), n);
+    store_pairs(dx, keep_equal(dy, code, zero()), keep_equal(dy, code, set1(1)), n);
+    store_pairs(dx + width, keep_equal(dy, code, set1(2)), keep_equal(dy, code, set1(3)), n);
 }
 
 // The n < W windows of a row shorter than a word; `left` codes may be read.
@@ -111,7 +89,7 @@ static inline void unhalve_short(const float* dy, const uint8_t* codes, int64_t 
     unhalve(load_n(dy, n), load_u8(bytes), dx, width, n);
 }
 
-static void halve_plane_backward(const Pool& pool, const float* dy, const uint8_t* codes, float* dx) {
+static void halve_plane_backward(const Pooling& pool, const float* dy, const uint8_t* codes, float* dx) {
     const int64_t width = pool.p->width, out_w = pool.out_w, used = 2 * out_w;
     for (int64_t oh = 0; oh < pool.out_h; ++oh) {
         const int64_t at = oh * out_w;
@@ -128,9 +106,9 @@ static void halve_plane_backward(const Pool& pool, const float* dy, const uint8_
 }
 
 static efl_status maxpool_forward_f32(const efl_pool2d* p, const float* x, float* y, efl_uint8* codes) {
-    const Pool pool(p);
+    const Pooling pool(p);
     const auto plane = is_halving(*p) ? halve_plane : maxpool_plane;
-    each_plane(*p, 1, all_channels, [&](int64_t i) {
+    each_plane(*p, 1, everything, [&](int64_t i) {
         const int64_t out = i * pool.out_plane();
         plane(pool, x + i * pool.in_plane(), y + out, codes ? codes + out : nullptr);
     });
@@ -139,7 +117,7 @@ static efl_status maxpool_forward_f32(const efl_pool2d* p, const float* x, float
 
 static efl_status maxpool_backward_f32(const efl_pool2d* p, const float* dy, const efl_uint8* codes, efl_int64 channels,
                                        efl_index channels_needed, float* dx) {
-    const Pool pool(p);
+    const Pooling pool(p);
     const auto plane = is_halving(*p) ? halve_plane_backward : maxpool_plane_backward;
     each_plane(*p, channels, channels_needed, [&](int64_t i) {
         const int64_t out = i * pool.out_plane();

@@ -1,14 +1,14 @@
 // What the pooling kernels share: the window, the output extents and the loop over planes.
 
 // A pooling layer's geometry with its output extents.
-struct Pool {
+struct Pooling {
     const efl_pool2d* p;
     int64_t out_h, out_w;
 
-    explicit Pool(const efl_pool2d* pool)
+    explicit Pooling(const efl_pool2d* pool)
         : p(pool),
-          out_h((pool->height + 2 * pool->pad_h - pool->kernel_h) / pool->stride_h + 1),
-          out_w((pool->width + 2 * pool->pad_w - pool->kernel_w) / pool->stride_w + 1) {}
+          out_h(windows(pool->height, pool->kernel_h, pool->stride_h, pool->pad_h, 1)),
+          out_w(windows(pool->width, pool->kernel_w, pool->stride_w, pool->pad_w, 1)) {}
     inline int64_t in_plane() const { return p->height * p->width; }
     inline int64_t out_plane() const { return out_h * out_w; }
 };
@@ -32,5 +32,3 @@ static void each_plane(const efl_pool2d& p, int64_t channels, efl_index channels
         for (int64_t i = first; i < last; ++i) visit(i / needed * channels + id_of(channels_needed, i % needed));
     });
 }
-
-static const efl_index all_channels = {nullptr, 0};

@@ -1,0 +1,77 @@
+// Copies a channel's cells into planes whose padding is already zero.
+
+// to[j] = from[2 j] for j < n. Reads nothing past from[2 n - 2]; from[-1] only if it is there.
+static inline void copy_alternate(float* to, const float* from, int64_t n, bool has_previous) {
+    int64_t j = 0;
+    if (n <= W) {
+        const int reach = int(2 * n - 1);
+        const vf low = load_n(from, int(least(W, reach))), high = reach > W ? load_n(from + W, reach - W) : zero();
+        return store_n(to, evens(low, high), int(n));
+    }
+    if (has_previous) for (; j + W <= n; j += W) store(to + j, odds(load(from + 2 * j - 1), load(from + 2 * j + W - 1)));
+    else for (; j + W < n; j += W) store(to + j, evens(load(from + 2 * j), load(from + 2 * j + W)));
+    for (; j < n; ++j) to[j] = from[2 * j];
+}
+
+// Rows of (WORDS - 1) * W < n <= WORDS * W floats, n at least W. The last word of a row overlaps the one before.
+template <int WORDS>
+static inline void copy_row_words(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows, int64_t n) {
+    for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch) {
+        EFL_UNROLL
+        for (int v = 0; v < WORDS - 1; ++v) store(to + v * W, load(from + v * W));
+        store(to + n - W, load(from + n - W));
+    }
+}
+
+static void copy_rows(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows, int64_t n) {
+    if (n < W || n > 4 * W) {
+        for (int64_t r = 0; r < rows; ++r) copy_floats(to + r * to_pitch, from + r * from_pitch, n);
+    } else if (n > 3 * W) copy_row_words<4>(to, to_pitch, from, from_pitch, rows, n);
+    else if (n > 2 * W) copy_row_words<3>(to, to_pitch, from, from_pitch, rows, n);
+    else if (n > W) copy_row_words<2>(to, to_pitch, from, from_pitch, rows, n);
+    else copy_row_words<1>(to, to_pitch, from, from_pitch, rows, n);
+}
+
+// The i < count whose cells i * step + shift lie inside the source: [first, end).
+struct Inside {
+    int64_t first, end;
+    Inside(int64_t source, int64_t count, int64_t step, int64_t shift)
+        : first(shift < 0 ? (-shift + step - 1) / step : 0),
+          end(least(count, shift < source ? (source - shift + step - 1) / step : 0)) {}
+};
+
+// A rectangle of a channel's cells, and where it goes. previous: whether there is a cell before the first.
+struct CellBlock {
+    int64_t to, from, rows, cols;
+    bool previous;
+
+    CellBlock() = default;
+    // Positions `row` by `col` of a plane of `pitch` whose first cell is (down, along) of a source of `width`.
+    CellBlock(int64_t pitch, const Inside& row, const Inside& col, int64_t row_step, int64_t col_step, int64_t down, int64_t along,
+              int64_t width)
+        : to(row.first * pitch + col.first), from((row.first * row_step + down) * width + col.first * col_step + along),
+          rows(col.first < col.end && row.first < row.end ? row.end - row.first : 0), cols(col.end - col.first),
+          previous(col.first * col_step + along > 0) {}
+};
+
+// How a channel is copied into its planes, worked out once for all channels and images.
+struct CellCopies {
+    int64_t count, to_pitch, from_pitch, step;  // step: cells from one column to the next
+    const CellBlock* blocks;
+
+    // Into planes whose padding is already zero.
+    void fill(const float* from, float* to) const {
+        for (int64_t i = 0; i < count; ++i) {
+            const CellBlock block = blocks[i];
+            if (step == 1) copy_rows(to + block.to, to_pitch, from + block.from, from_pitch, block.rows, block.cols);
+            else skip_cells(block, step, to_pitch, from_pitch, from + block.from, to + block.to);
+        }
+    }
+
+    static void skip_cells(CellBlock block, int64_t step, int64_t to_pitch, int64_t from_pitch, const float* from, float* to) {
+        for (int64_t r = 0; r < block.rows; ++r, from += from_pitch, to += to_pitch) {
+            if (step == 2) copy_alternate(to, from, block.cols, block.previous);
+            else for (int64_t j = 0; j < block.cols; ++j) to[j] = from[j * step];
+        }
+    }
+};

@@ -1,0 +1,49 @@
+// A correlation of planes with weights, as convolution forward and its input gradient ask for it, and its groups.
+
+struct Correlation {
+    Planes planes;
+    int64_t batch, groups;
+    const float* source;
+    int64_t source_channels;
+    efl_index sources;
+    const float* weight;
+    bool transposed;         // weight is [source][target in its group] instead of [target][source in its group]
+    int64_t weight_inner;    // channels of the weight's second axis
+    const float* bias;       // [target_channels] or nullptr
+    float* target;
+    int64_t target_channels;
+    efl_index targets;
+    int64_t target_plane, target_row, target_col;  // distances in target between channels, rows and columns of positions
+
+    int64_t positions() const { return planes.rows.count * planes.cols.count; }
+    int64_t taps() const { return planes.rows.taps * planes.cols.taps; }
+
+    // inner: the first channel of the group on the weight's second axis.
+    const float* weight_of(int64_t from, int64_t to, int64_t inner = 0) const {
+        const int64_t kernel = planes.rows.kernel * planes.cols.kernel;
+        return weight + (transposed ? from * weight_inner + to - inner : to * weight_inner + from - inner) * kernel;
+    }
+};
+
+// The sources and targets of one group: ranges of the two indices, where its packed weights start, and its first channel on the
+// weight's second axis.
+struct ChannelGroup {
+    int64_t source, sources, target, targets, weights, inner;
+};
+
+// Calls visit(group) for every group that has targets, in order.
+template <class Visit>
+static void each_group(const Correlation& c, Visit&& visit) {
+    const int64_t n_sources = count_of(c.sources, c.source_channels), n_targets = count_of(c.targets, c.target_channels);
+    ChannelGroup g{};
+    for (int64_t i = 1; i <= c.groups; ++i) {
+        g.sources = g.targets = 0;
+        while (g.source + g.sources < n_sources && id_of(c.sources, g.source + g.sources) < i * (c.source_channels / c.groups)) ++g.sources;
+        while (g.target + g.targets < n_targets && id_of(c.targets, g.target + g.targets) < i * (c.target_channels / c.groups)) ++g.targets;
+        if (g.targets) visit(g);
+        g.source += g.sources;
+        g.target += g.targets;
+        g.weights += g.sources * g.targets * c.taps();
+        g.inner += c.weight_inner;
+    }
+}

@@ -1,0 +1,11 @@
+// Copying and clearing floats by words.
+
+static inline void copy_floats(float* to, const float* from, int64_t n) {
+    int64_t i = 0;
+    for (; i + W <= n; i += W) store(to + i, load(from + i));
+    if (i == n) return;
+    if (n >= W) return store(to + n - W, load(from + n - W));  // overlaps the last word
+    for (; i < n; ++i) to[i] = from[i];
+}
+
+static inline void zero_floats(float* to, int64_t n) { std::memset(to, 0, sizeof(float) * size_t(n)); }
