@@ -30,7 +30,8 @@ struct SgdStep {
 
     inline void word(int64_t at, int64_t k) const { store(w + at, moved(load(w + at), k)); }
 
-    inline void segment(int64_t at, int64_t k, int64_t n) const {
+    // In its callers' loops, whatever else the compiler inlines: called, it costs linear_update a fifth more.
+    __attribute__((always_inline)) inline void segment(int64_t at, int64_t k, int64_t n) const {
         int64_t i = 0;
         for (; i + W <= n; i += W) word(at + i, k + i);
         for (; i < n; ++i) element(at + i, k + i);
