@@ -27,9 +27,9 @@ typedef unsigned int efl_uint32;
 
 typedef enum {
     EFL_OK = 0,
-    EFL_BAD_SHAPE = 1,    /* an extent is negative, or the geometry gives no output */
+    EFL_BAD_SHAPE = 1,    /* an extent is negative, all together are over 2^54, or the geometry gives no output */
     EFL_BAD_INDEX = 2,    /* ids not sorted, not unique, or out of range */
-    EFL_BAD_ARGUMENT = 3, /* a value outside its domain: a null pointer, a max-pool window over 255 cells, groups that do not divide */
+    EFL_BAD_ARGUMENT = 3, /* a null pointer, a max-pool window over 255 cells, groups that do not divide */
     EFL_NO_MEMORY = 4,    /* scratch could not be allocated */
     EFL_BAD_ISA = 5       /* this CPU or this build lacks the instruction set asked for */
 } efl_status;
@@ -65,11 +65,11 @@ typedef struct {
 const char *efl_status_text(efl_status status);
 /* The instruction set in use: "scalar", "avx2", "avx512". EDGEFL_ISA caps it when the library is loaded. */
 const char *efl_isa(void);
-/* Use the best instruction set up to `name`. EFL_BAD_ISA if the name is unknown or this CPU lacks it. Not while kernels run. */
+/* Use the best instruction set up to `name`, not while kernels run. EFL_BAD_ISA if it is unknown or this CPU lacks it. */
 efl_status efl_cap_isa(const char *name);
 /* 1 if this CPU and this build can run the instruction set `name`. */
 efl_int32 efl_has_isa(const char *name);
-/* Pool size, the calling thread included. EDGEFL_NUM_THREADS sets it at load; default: the processors this process may use. */
+/* Threads of the pool, the caller included. EDGEFL_NUM_THREADS sets it at load; else the processors that may be used. */
 efl_int32 efl_threads(void);
 efl_status efl_set_threads(efl_int32 threads);
 /* Bytes of packing scratch held by all threads of this process. */
@@ -101,7 +101,7 @@ efl_status efl_conv2d_forward_f32(const efl_conv2d *conv, const float *x, const 
  * dy [batch, out_channels, ...], dx [batch, in_channels, ...], both with all their channels. */
 efl_status efl_conv2d_grad_input_f32(const efl_conv2d *conv, const float *dy, const float *weight, efl_index outs, efl_index ins,
                                      float *dx);
-/* dw[j, i, kh, kw] = sum over batch and pixels of dy[outs[j]] * x[ins[i]] at the tap; dw is compact, [|outs|, |ins|, kernel_h, kernel_w].
+/* dw[j, i, kh, kw] = sum over batch and pixels of dy[outs[j]] * x[ins[i]] at the tap; dw [|outs|, |ins|, kernel_h, kernel_w].
  * x_channels is the number of planes x holds: ins selects among those (a caller that saved only active planes passes them
  * all). groups > 1: ins must be NULL and dw is [|outs|, in_channels / groups, kernel_h, kernel_w]; x holds either all
  * in_channels planes, or, where in_channels / groups == 1, only the planes of the groups of outs, in their order. */
@@ -116,7 +116,7 @@ efl_status efl_linear_forward_f32(const float *x, const float *weight, const flo
 /* dx[b, i] = sum over o in outs of dy[b, o] weight[o, i], for i in ins; other columns of dx untouched. */
 efl_status efl_linear_grad_input_f32(const float *dy, const float *weight, efl_int64 batch, efl_int64 in_features,
                                      efl_int64 out_features, efl_index outs, efl_index ins, float *dx);
-/* dw[j, i] = sum_b dy[b, outs[j]] x[b, ins[i]]; dw compact [|outs|, |ins|]; x [batch, x_features], ins selects among those. */
+/* dw[j, i] = sum_b dy[b, outs[j]] x[b, ins[i]]; dw [|outs|, |ins|]; x [batch, x_features], ins selects among those. */
 efl_status efl_linear_grad_weight_f32(const float *x, const float *dy, efl_int64 batch, efl_int64 x_features, efl_int64 out_features,
                                       efl_index outs, efl_index ins, float *dw);
 /* One step of plain SGD with that gradient, which is not stored: w[outs, cols] -= lr (dw + weight_decay w[outs, cols]), the rest of
@@ -138,14 +138,14 @@ efl_status efl_batchnorm_forward_f32(const float *x, const float *weight, const 
 /* Evaluation mode, with the running statistics. y may alias x. */
 efl_status efl_batchnorm_eval_f32(const float *x, const float *weight, const float *bias, const float *running_mean,
                                   const float *running_var, efl_int64 batch, efl_int64 channels, efl_int64 inner, float eps, float *y);
-/* dx for `channels_needed` (dx may alias dy); dweight and dbias compact for `outs`, which must be among channels_needed. */
+/* dx for channels_needed (dx may alias dy); dweight, dbias compact for `outs`, which are all among channels_needed. */
 efl_status efl_batchnorm_backward_f32(const float *dy, const float *xhat, const float *weight, const float *inv_std, efl_int64 batch,
                                       efl_int64 channels, efl_int64 inner, efl_index channels_needed, efl_index outs, float *dx,
                                       float *dweight, float *dbias);
-/* Per sample and group of channels / groups channels; inv_std [batch, groups]. xhat may be NULL (evaluation). Aliasing as above. */
+/* Per sample and group of channels / groups channels; inv_std [batch, groups]. xhat may be NULL. Aliasing as above. */
 efl_status efl_groupnorm_forward_f32(const float *x, const float *weight, const float *bias, efl_int64 batch, efl_int64 channels,
                                      efl_int64 inner, efl_int64 groups, float eps, float *y, float *xhat, float *inv_std);
-/* dx for every channel of the groups in `groups_needed` (dx may alias dy); dweight, dbias compact for `outs`, all in those groups. */
+/* dx for all channels of groups_needed (dx may alias dy); dweight, dbias compact for `outs`, all in those groups. */
 efl_status efl_groupnorm_backward_f32(const float *dy, const float *xhat, const float *weight, const float *inv_std, efl_int64 batch,
                                       efl_int64 channels, efl_int64 inner, efl_int64 groups, efl_index groups_needed, efl_index outs,
                                       float *dx, float *dweight, float *dbias);

@@ -6,7 +6,8 @@ using namespace efl;
 
 efl_status efl_gather_rows_u8(const efl_uint8* src, efl_int64 rows, efl_int64 width, const efl_int32* ids, efl_int64 count,
                               float scale, float shift, float* dst) {
-    EFL_CHECK(extents({rows, width, count}));
+    EFL_CHECK(extents({rows, width}));
+    EFL_CHECK(extents({count, width}));
     EFL_CHECK(pointers({src, ids, dst}));
     EFL_CHECK(unsorted_ids(ids, count, rows));
     return table().gather_rows_u8(src, rows, width, ids, count, scale, shift, dst);
@@ -14,14 +15,16 @@ efl_status efl_gather_rows_u8(const efl_uint8* src, efl_int64 rows, efl_int64 wi
 
 efl_status efl_gather_rows_f32(const float* src, efl_int64 rows, efl_int64 width, const efl_int32* ids, efl_int64 count,
                                float scale, float shift, float* dst) {
-    EFL_CHECK(extents({rows, width, count}));
+    EFL_CHECK(extents({rows, width}));
+    EFL_CHECK(extents({count, width}));
     EFL_CHECK(pointers({src, ids, dst}));
     EFL_CHECK(unsorted_ids(ids, count, rows));
     return table().gather_rows_f32(src, rows, width, ids, count, scale, shift, dst);
 }
 
 efl_status efl_gather_labels(const efl_int32* src, efl_int64 rows, const efl_int32* ids, efl_int64 count, efl_int32* dst) {
-    EFL_CHECK(extents({rows, count}));
+    EFL_CHECK(extents({rows}));
+    EFL_CHECK(extents({count}));
     EFL_CHECK(pointers({src, ids, dst}));
     EFL_CHECK(unsorted_ids(ids, count, rows));
     return table().gather_labels(src, rows, ids, count, dst);

@@ -35,7 +35,7 @@ efl_status efl_conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, ef
                                       efl_index outs, efl_index ins, float* dw) {
     EFL_CHECK(pointers({conv, x, dy, dw}));
     EFL_CHECK(geometry(*conv));
-    EFL_CHECK(extents({x_channels}));
+    EFL_CHECK(products(*conv, x_channels));
     EFL_CHECK(index(outs, conv->out_channels));
     EFL_CHECK(index(ins, x_channels));
     EFL_CHECK(grouped_planes(*conv, x_channels, outs, ins));

@@ -31,7 +31,8 @@ efl_status efl_linear_grad_weight_f32(const float* x, const float* dy, efl_int64
 
 efl_status efl_linear_update_f32(const float* x, const float* dy, efl_int64 batch, efl_int64 x_features, efl_int64 in_features,
                                  efl_int64 out_features, efl_index outs, efl_index ins, efl_index cols, const efl_sgd* sgd, float* w) {
-    EFL_CHECK(extents({batch, x_features, in_features, out_features}));
+    EFL_CHECK(extents({batch, x_features, out_features}));
+    EFL_CHECK(extents({in_features, out_features}));
     EFL_CHECK(pointers({x, dy, sgd, w}));
     EFL_CHECK(index(outs, out_features));
     EFL_CHECK(index(ins, x_features));

@@ -32,11 +32,15 @@ efl_status efl_batchnorm_backward_f32(const float* dy, const float* xhat, const 
     return table().batchnorm_backward_f32(dy, xhat, weight, inv_std, batch, channels, inner, channels_needed, outs, dx, dweight, dbias);
 }
 
+static efl_status groups_divide(efl_int64 batch, efl_int64 channels, efl_int64 groups) {
+    return groups < 1 || channels % groups ? EFL_BAD_ARGUMENT : extents({batch, groups});
+}
+
 efl_status efl_groupnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
                                      efl_int64 inner, efl_int64 groups, float eps, float* y, float* xhat, float* inv_std) {
     EFL_CHECK(extents({batch, channels, inner}));
     EFL_CHECK(pointers({x, weight, bias, y, inv_std}));
-    if (groups < 1 || channels % groups) return EFL_BAD_ARGUMENT;
+    EFL_CHECK(groups_divide(batch, channels, groups));
     return table().groupnorm_forward_f32(x, weight, bias, batch, channels, inner, groups, eps, y, xhat, inv_std);
 }
 
@@ -45,7 +49,7 @@ efl_status efl_groupnorm_backward_f32(const float* dy, const float* xhat, const 
                                       float* dx, float* dweight, float* dbias) {
     EFL_CHECK(extents({batch, channels, inner}));
     EFL_CHECK(pointers({dy, xhat, weight, inv_std, dx, dweight, dbias}));
-    if (groups < 1 || channels % groups) return EFL_BAD_ARGUMENT;
+    EFL_CHECK(groups_divide(batch, channels, groups));
     EFL_CHECK(index(groups_needed, groups));
     EFL_CHECK(index(outs, channels));
     EFL_CHECK(members(outs, channels, groups_needed, channels / groups));
@@ -90,7 +94,7 @@ efl_status efl_groupnorm_relu_forward_f32(const float* x, const float* weight, c
     EFL_CHECK(extents({batch, channels, height, width}));
     EFL_CHECK(pointers({x, weight, bias, y, mean, inv_std}));
     EFL_CHECK(halving(height, width, halved));
-    if (groups < 1 || channels % groups) return EFL_BAD_ARGUMENT;
+    EFL_CHECK(groups_divide(batch, channels, groups));
     return table().groupnorm_relu_forward_f32(x, weight, bias, batch, channels, height, width, halved, groups, eps, y, mean, inv_std);
 }
 
@@ -101,7 +105,7 @@ efl_status efl_groupnorm_relu_backward_f32(const float* dy, const float* x, cons
     EFL_CHECK(extents({batch, channels, height, width}));
     EFL_CHECK(pointers({dy, x, weight, bias, mean, inv_std, dx, dweight, dbias}));
     EFL_CHECK(halving(height, width, halved));
-    if (groups < 1 || channels % groups) return EFL_BAD_ARGUMENT;
+    EFL_CHECK(groups_divide(batch, channels, groups));
     EFL_CHECK(index(groups_needed, groups));
     EFL_CHECK(index(outs, channels));
     EFL_CHECK(members(outs, channels, groups_needed, channels / groups));

@@ -23,14 +23,16 @@ efl_status efl_put_axes_32(void* w, efl_int64 n_rows, efl_int64 n_cols, efl_int6
 }
 
 efl_status efl_take_flat_32(const void* w, efl_int64 size, const efl_uint32* ids, efl_int64 count, void* values) {
-    EFL_CHECK(extents({size, count}));
+    EFL_CHECK(extents({size}));
+    EFL_CHECK(extents({count}));
     EFL_CHECK(pointers({w, ids, values}));
     EFL_CHECK(sorted_ids(ids, count, size));
     return table().take_flat_32(w, size, ids, count, values);
 }
 
 efl_status efl_put_flat_32(void* w, efl_int64 size, const efl_uint32* ids, efl_int64 count, const void* values) {
-    EFL_CHECK(extents({size, count}));
+    EFL_CHECK(extents({size}));
+    EFL_CHECK(extents({count}));
     EFL_CHECK(pointers({w, ids, values}));
     EFL_CHECK(sorted_ids(ids, count, size));
     return table().put_flat_32(w, size, ids, count, values);

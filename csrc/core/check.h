@@ -1,4 +1,5 @@
-// Checks of arguments shared by the functions of the C ABI. Each returns the status to give back, EFL_OK if all is well.
+// Checks of arguments shared by the functions of the C ABI. Each returns the status to give back, EFL_OK if all is
+// well: nothing is read or written before them.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -7,9 +8,24 @@
 
 namespace efl {
 
-inline efl_status extents(std::initializer_list<efl_int64> all) {
+// The most that the extents of an operation may multiply to. No machine holds or computes as much, and what a kernel makes of
+// such extents (bytes, padded planes, tables, 16 points for 4 cells) still fits in 63 bits.
+constexpr efl_int64 MOST = efl_int64(1) << 54;
+
+// Each in [0, MOST], so that a few of them may be added.
+inline efl_status single_extents(std::initializer_list<efl_int64> all) {
     for (efl_int64 n : all)
-        if (n < 0) return EFL_BAD_SHAPE;
+        if (n < 0 || n > MOST) return EFL_BAD_SHAPE;
+    return EFL_OK;
+}
+
+// None negative, and together at most MOST. 0 counts as 1: the others are multiplied with each other.
+inline efl_status extents(std::initializer_list<efl_int64> all) {
+    efl_int64 product = 1;
+    for (efl_int64 n : all) {
+        if (n < 0 || n > MOST / product) return EFL_BAD_SHAPE;
+        if (n > 0) product *= n;
+    }
     return EFL_OK;
 }
 
@@ -23,6 +39,7 @@ inline efl_status pointers(std::initializer_list<const void*> all) {
 template <class Id>
 efl_status sorted_ids(const Id* ids, efl_int64 count, efl_int64 extent) {
     if (count < 0) return EFL_BAD_SHAPE;
+    if (count > extent) return EFL_BAD_INDEX;  // not unique, or out of range
     efl_int64 previous = -1;
     for (efl_int64 i = 0; i < count; ++i) {
         if (efl_int64(ids[i]) <= previous) return EFL_BAD_INDEX;
@@ -56,22 +73,38 @@ inline efl_status unsorted_ids(const efl_int32* ids, efl_int64 count, efl_int64 
     return EFL_OK;
 }
 
+// The padded cells of an axis, or a stride that leads beyond them; 0 if the window does not fit.
+inline efl_int64 reach(efl_int64 size, efl_int64 kernel, efl_int64 stride, efl_int64 pad, efl_int64 dilation) {
+    const efl_int64 padded = size + 2 * pad;
+    if (padded < 1 || (padded - 1) / dilation < kernel - 1) return 0;
+    return padded > stride ? padded : stride;
+}
+
+// All products of the extents of a convolution, with `channels` of them on its input's side.
+inline efl_status products(const efl_conv2d& c, efl_int64 channels) {
+    const efl_int64 rows = reach(c.height, c.kernel_h, c.stride_h, c.pad_h, c.dil_h);
+    const efl_int64 cols = reach(c.width, c.kernel_w, c.stride_w, c.pad_w, c.dil_w);
+    if (rows == 0 || cols == 0) return EFL_BAD_SHAPE;
+    return extents({c.batch, channels, c.out_channels, rows, cols, c.kernel_h, c.kernel_w});
+}
+
 inline efl_status geometry(const efl_conv2d& c) {
-    if (efl_status s = extents({c.batch, c.in_channels, c.height, c.width, c.out_channels, c.pad_h, c.pad_w})) return s;
+    if (efl_status s = single_extents({c.batch, c.in_channels, c.height, c.width, c.out_channels, c.pad_h, c.pad_w})) return s;
     if (c.kernel_h < 1 || c.kernel_w < 1 || c.stride_h < 1 || c.stride_w < 1 || c.dil_h < 1 || c.dil_w < 1) return EFL_BAD_ARGUMENT;
     if (c.groups < 1 || c.in_channels % c.groups || c.out_channels % c.groups) return EFL_BAD_ARGUMENT;
-    const bool fits = windows(c.height, c.kernel_h, c.stride_h, c.pad_h, c.dil_h) > 0 &&
-                      windows(c.width, c.kernel_w, c.stride_w, c.pad_w, c.dil_w) > 0;
-    return fits ? EFL_OK : EFL_BAD_SHAPE;
+    if (efl_status s = single_extents({c.kernel_h, c.kernel_w, c.stride_h, c.stride_w, c.dil_h, c.dil_w, c.groups})) return s;
+    return products(c, c.in_channels);
 }
 
 inline efl_status geometry(const efl_pool2d& p) {
-    if (efl_status s = extents({p.planes, p.height, p.width, p.pad_h, p.pad_w})) return s;
+    if (efl_status s = single_extents({p.planes, p.height, p.width, p.pad_h, p.pad_w})) return s;
     if (p.kernel_h < 1 || p.kernel_w < 1 || p.stride_h < 1 || p.stride_w < 1) return EFL_BAD_ARGUMENT;
     if (2 * p.pad_h > p.kernel_h || 2 * p.pad_w > p.kernel_w) return EFL_BAD_ARGUMENT;
-    const bool fits = windows(p.height, p.kernel_h, p.stride_h, p.pad_h, 1) > 0 &&
-                      windows(p.width, p.kernel_w, p.stride_w, p.pad_w, 1) > 0;
-    return fits ? EFL_OK : EFL_BAD_SHAPE;
+    if (efl_status s = single_extents({p.kernel_h, p.kernel_w, p.stride_h, p.stride_w})) return s;
+    const efl_int64 rows = reach(p.height, p.kernel_h, p.stride_h, p.pad_h, 1);
+    const efl_int64 cols = reach(p.width, p.kernel_w, p.stride_w, p.pad_w, 1);
+    if (rows == 0 || cols == 0) return EFL_BAD_SHAPE;
+    return extents({p.planes, rows, cols, p.kernel_h, p.kernel_w});
 }
 
 // A max pool numbers the cells of its window by one byte.

@@ -1,4 +1,4 @@
-// The table of kernels in use: one pointer per row of kernels.h, with the arguments of its efl_<name>, already checked by api/.
+// The table of kernels in use: a pointer per row of kernels.h, with efl_<name>'s arguments, already checked by api/.
 //
 // A tier's install() overwrites entries. The ladder runs from the baseline up to what this CPU and the cap allow, so a
 // tier needs to bring only the kernels it does better. The table changes at load and in efl_cap_isa, nowhere else.

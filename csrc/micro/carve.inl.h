@@ -1,4 +1,4 @@
-// Laying out packing memory: the same function runs once on a null base to count and once on the scratch block to place.
+// Laying out packing memory: one function runs on a null base to count, then on the scratch block to place.
 
 constexpr int64_t LINE = 64 / int64_t(sizeof(float));  // floats in a cache line
 

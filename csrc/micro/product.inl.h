@@ -8,7 +8,7 @@
 
 constexpr int ACCUMULATORS = REGISTERS / 4 * 3;  // the other registers hold the operands of one term
 constexpr int MAX_ROWS = ACCUMULATORS / 2;
-constexpr int64_t MAX_TERMS = REGISTERS < 32 ? 384 : 448;  // per pass: a panel of weights and the lines it meets stay in L1
+constexpr int64_t MAX_TERMS = REGISTERS < 32 ? 384 : 448;  // a pass: a panel and the lines it meets stay in L1
 
 // One word of the result: where it starts in `b` and in a row of `c`, and how many of its lanes count.
 struct Word {

@@ -1,4 +1,4 @@
-// Sums over a plane (float lanes in a fixed tree) and over the batch (float64), used by normalisation and bias gradients.
+// Sums over a plane (float lanes in a fixed tree) and over the batch (float64), for normalisation and bias gradients.
 
 // sum x[i]
 static inline double plane_sum(const float* x, int64_t n) {

@@ -1,37 +1,30 @@
 """The C ABI by itself: cffi parses csrc/edgefl.h, opens libedgefl.so, and calls it as a C program would."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import edgefl
+from .abi import LIBRARY, header, load
 
-cffi = pytest.importorskip("cffi", reason="cffi is in the test extra")
-
-HEADER = Path(__file__).parents[2] / "csrc" / "edgefl.h"
-LIBRARY = Path(edgefl.__file__).parent / "libedgefl.so"
+pytest.importorskip("cffi", reason="cffi is in the test extra")
 
 pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="libedgefl.so was not built (no C++ compiler)")
 
 
 @pytest.fixture(scope="module")
-def header():
-    text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif\n", "", HEADER.read_text(), flags=re.MULTILINE | re.DOTALL)
-    return re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
+def loaded():
+    return load()
 
 
 @pytest.fixture(scope="module")
-def ffi(header):
-    ffi = cffi.FFI()
-    ffi.cdef(header)
-    return ffi
+def ffi(loaded):
+    return loaded[0]
 
 
 @pytest.fixture(scope="module")
-def lib(ffi):
-    return ffi.dlopen(str(LIBRARY))
+def lib(loaded):
+    return loaded[1]
 
 
 @pytest.fixture
@@ -41,8 +34,8 @@ def pointer(ffi):
     return lambda array: ffi.cast(names[array.dtype.name], array.ctypes.data)
 
 
-def test_every_function_of_the_header_is_exported(header, lib):
-    functions = re.findall(r"\b(efl_\w+)\(", header)
+def test_every_function_of_the_header_is_exported(lib):
+    functions = re.findall(r"\b(efl_\w+)\(", header())
     assert len(functions) == len(set(functions)) == 44
     assert all(getattr(lib, name) for name in functions)
 

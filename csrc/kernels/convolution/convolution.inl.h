@@ -1,7 +1,7 @@
 // Convolution: forward, input gradient and weight gradient, and which way each takes. All choices are by shape alone, so that
 // the result does not depend on the machine's load or on the number of threads.
 
-// The transforms cost some `balance` products per channel and tile; words want tiles, and a map of one row has no pairs of them.
+// The transforms cost some `balance` products per channel and tile; words want tiles, and one row has no pairs of them.
 static bool pays_for_points(int64_t ins, int64_t outs, int64_t balance, int64_t batch, int64_t out_h, int64_t out_w) {
     return ins * outs >= balance * (ins + outs) && out_h > 1 && out_w > 1 && batch * ((out_h + 1) / 2) * ((out_w + 1) / 2) >= 16;
 }

@@ -27,7 +27,8 @@ struct CorrelationPlan {
         spread = c.target_col != 1;
         const int64_t flat_words = (c.positions() + W - 1) / W, products = targets * c.taps();
         words = c.planes.rows.count * ((c.planes.cols.count + W - 1) / W);
-        flat = may_be_flat && (spread || c.target_row == c.planes.cols.count) &&  // a cycle multiplies a pair of words, or copies a float
+        // A cycle multiplies a pair of words, or copies a float.
+        flat = may_be_flat && (spread || c.target_row == c.planes.cols.count) &&
                by_tap.size() + products * ((flat_words + 1) / 2) < c.planes.size() + products * ((words + 1) / 2);
         if (flat) words = flat_words;
         overlap = run(c) >= W && sources * c.taps() <= MAX_TERMS;

@@ -1,4 +1,4 @@
-// Correlation of small maps with many target channels: positions of several images share a word, so that no lane is lost.
+// Correlation of small maps with many target channels: positions of several images share a word: no lane is lost.
 //
 // A tile of positions is gathered, for one pass over the terms, into a panel that stays in L1 while all weights pass by. The
 // gather costs about one cycle per value and is paid back by `targets` products with it.

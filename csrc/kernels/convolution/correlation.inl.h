@@ -13,7 +13,8 @@ struct Correlation {
     float* target;
     int64_t target_channels;
     efl_index targets;
-    int64_t target_plane, target_row, target_col;  // distances in target between channels, rows and columns of positions
+    // Distances in target between channels, rows and columns of positions.
+    int64_t target_plane, target_row, target_col;
 
     int64_t positions() const { return planes.rows.count * planes.cols.count; }
     int64_t taps() const { return planes.rows.taps * planes.cols.taps; }

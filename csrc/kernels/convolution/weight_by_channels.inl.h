@@ -1,4 +1,4 @@
-// Weight gradient of a convolution, lanes over input channels: for layers with many channels, whatever their map's size.
+// Weight gradient of a convolution, lanes over input channels: for many channels, whatever the size of their map.
 //
 // x is laid out channels-last in panels, so that a row of taps is one run of lanes; the sum runs over positions of a few
 // images at a time, through the outer-product microkernel. No lane is lost to padding, stride or the end of a row.

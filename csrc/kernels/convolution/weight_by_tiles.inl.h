@@ -1,4 +1,4 @@
-// Weight gradient of a 3x3 convolution at stride 1 by Winograd's F(2x2, 3x3), transposed: 16 products per tile instead of 36.
+// Weight gradient of a 3x3 convolution at stride 1 by Winograd's F(2x2, 3x3) transposed: 16 products per tile, not 36.
 //
 //     dg = G^T (sum over tiles of (A dY A^T) * (B^T d B)) G
 //

@@ -1,0 +1,150 @@
+"""Extents that no memory holds are refused by the C ABI, and nothing is read or written.
+
+A product that wraps around 64 bits would pass for a small one. Every function of edgefl.h that takes extents is tried; what
+the functions do with sound ones is in test_abi.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .abi import LIBRARY, load
+
+pytest.importorskip("cffi", reason="cffi is in the test extra")
+pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="libedgefl.so was not built (no C++ compiler)")
+
+MOST = 2**54
+BYTES = 4096
+# Extents of arrays apart, which are not multiplied with each other.
+APART = {"efl_gather_labels", "efl_take_flat_32", "efl_put_flat_32"}
+AXIS = ("kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w")
+WINDOWS = [
+    *({field: 2**62} for field in ("height", "width", *AXIS)),
+    *({field: 2**63 - 1} for field in ("height", "width", *AXIS)),
+    {"height": 2**32, "width": 2**32},
+    {"stride_h": 2**40, "stride_w": 2**40},
+    {"kernel_h": 2**31, "kernel_w": 2**31, "pad_h": 2**30, "pad_w": 2**30},
+]
+CONVOLUTIONS = [
+    *WINDOWS,
+    *({field: 2**62} for field in ("batch", "in_channels", "out_channels", "dil_h", "dil_w")),
+    {"batch": 2**32, "in_channels": 2**32},
+    {"in_channels": 2**32, "out_channels": 2**32},
+    {"pad_h": 2**30, "pad_w": 2**30},
+    {"pad_h": 2**62 + 1, "kernel_h": 3},
+    {"height": 8, "kernel_h": 5, "dil_h": 2**62},
+    {"height": 8, "kernel_h": 3, "dil_h": 2**63 - 1},
+]
+POOLS = [
+    *WINDOWS,
+    {"planes": 2**62},
+    {"planes": 2**32, "height": 2**32},
+    {"kernel_h": 2**62, "pad_h": 2**61},
+]
+
+
+class Calls:
+    """Calls by name: every buffer a block of zeros, every extent 1 unless given, every index all."""
+
+    def __init__(self) -> None:
+        self.ffi, self.lib = load()
+        self.memory = self.ffi.new("char[]", BYTES)
+        self.extent = self.ffi.typeof("efl_int64")
+
+    def arguments(self, name: str) -> list[Any]:
+        return list(self.ffi.typeof(getattr(self.lib, name)).args)
+
+    def kernels(self) -> dict[str, int]:
+        """How many extents each function takes, for those that take any."""
+        library = {"efl_count_scratch", "efl_scratch_bytes"}
+        functions = [name for name in dir(self.lib) if name.startswith("efl_") and name not in library]
+        counts = {name: self.arguments(name).count(self.extent) for name in functions}
+        return {name: count for name, count in counts.items() if count}
+
+    def geometry(self, kind: str, **values: int) -> Any:
+        fields = [name for name, _ in self.ffi.typeof(kind).fields]
+        plain = {name: 0 if name.startswith(("pad", "count")) else 1 for name in fields}
+        return self.ffi.new(f"{kind} *", {**plain, **values})
+
+    def status(self, name: str, *extents: int, geometry: Any = None, index: Any = None) -> int:
+        given = iter(extents)
+        if geometry is None:
+            geometry = self.geometry("efl_conv2d" if "conv2d" in name else "efl_pool2d")
+
+        def argument(kind: Any) -> Any:
+            if kind.kind == "struct":
+                return (index or self.ffi.new("efl_index *"))[0]
+            if kind.kind == "pointer":
+                return geometry if kind.item is self.ffi.typeof(geometry).item else self.ffi.cast(kind, self.memory)
+            return next(given, 1) if kind is self.extent else 1
+
+        return getattr(self.lib, name)(*map(argument, self.arguments(name)))
+
+    def untouched(self) -> bool:
+        return not any(self.ffi.buffer(self.memory)[:])
+
+
+@pytest.fixture(scope="module")
+def calls():
+    return Calls()
+
+
+def refused(calls, name, *extents, **options):
+    """Whether a call is refused for its extents. Groups that do not divide the channels are a bad argument."""
+    return calls.status(name, *extents, **options) in (calls.lib.EFL_BAD_SHAPE, calls.lib.EFL_BAD_ARGUMENT)
+
+
+def test_every_function_that_takes_extents_is_tried(calls):
+    assert len(calls.kernels()) == 31
+    assert set(calls.kernels()) >= APART
+
+
+@pytest.mark.parametrize("extent", [MOST + 1, 2**62, 2**63 - 1, -1], ids=["2^54 + 1", "2^62", "2^63 - 1", "-1"])
+def test_each_extent_alone_is_refused(calls, extent):
+    for name, count in calls.kernels().items():
+        for place in range(count):
+            extents = [extent if i == place else 1 for i in range(count)]
+            assert refused(calls, name, *extents), f"{name}{tuple(extents)}"
+    assert calls.untouched()
+
+
+@pytest.mark.parametrize("extent", [2**28, 2**32, 2**48], ids=["2^28", "2^32", "2^48"])
+def test_extents_that_multiply_to_too_much_are_a_bad_shape(calls, extent):
+    for name, count in calls.kernels().items():
+        if count > 1 and name not in APART:
+            assert calls.status(name, *[extent] * count) == calls.lib.EFL_BAD_SHAPE, name
+    assert calls.untouched()
+
+
+@pytest.mark.parametrize("entry", ["forward", "grad_input", "grad_weight"])
+def test_convolution_beyond_memory_is_a_bad_shape(calls, entry):
+    for fields in CONVOLUTIONS:
+        geometry = calls.geometry("efl_conv2d", **fields)
+        assert calls.status(f"efl_conv2d_{entry}_f32", geometry=geometry) == calls.lib.EFL_BAD_SHAPE, fields
+    assert calls.untouched()
+
+
+@pytest.mark.parametrize("entry", ["maxpool_forward", "maxpool_backward", "avgpool_forward", "avgpool_backward"])
+def test_pool_beyond_memory_is_refused(calls, entry):
+    for fields in POOLS:
+        assert refused(calls, f"efl_{entry}_f32", geometry=calls.geometry("efl_pool2d", **fields)), fields
+    assert calls.untouched()
+
+
+def test_the_most_that_is_allowed_is_allowed(calls):
+    ok, bad = calls.lib.EFL_OK, calls.lib.EFL_BAD_SHAPE
+    assert calls.status("efl_take_channels_f32", 0, MOST, 1) == ok
+    assert calls.status("efl_take_channels_f32", 0, MOST, 2) == bad
+    for channels, expected in ((MOST, ok), (MOST + 1, bad)):
+        geometry = calls.geometry("efl_conv2d", batch=0, in_channels=channels)
+        assert calls.status("efl_conv2d_forward_f32", geometry=geometry) == expected
+    assert calls.untouched()
+
+
+def test_more_ids_than_the_extent_are_refused_unread(calls):
+    ids = calls.ffi.new("efl_int32[]", [0])
+    index = calls.ffi.new("efl_index *", [ids, 2**40])
+    assert calls.status("efl_take_channels_f32", 1, 1, 1, index=index) == calls.lib.EFL_BAD_INDEX
+    assert calls.untouched()
