@@ -36,7 +36,7 @@ typedef enum {
 
 /* Sorted unique ids of channels, rows or columns. ids == NULL selects all of them and count is ignored. */
 typedef struct {
-    const efl_int32 *ids;
+    const efl_int32* ids;
     efl_int64 count;
 } efl_index;
 
@@ -62,33 +62,38 @@ typedef struct {
 
 /* ---- library ------------------------------------------------------------------------------------------------- */
 
-const char *efl_status_text(efl_status status);
+const char* efl_status_text(efl_status status);
 /* The instruction set in use: "scalar", "avx2", "avx512". EDGEFL_ISA caps it when the library is loaded. */
-const char *efl_isa(void);
-/* Use the best instruction set up to `name`, not while kernels run. EFL_BAD_ISA if it is unknown or this CPU lacks it. */
-efl_status efl_cap_isa(const char *name);
+const char* efl_isa(void);
+/* Use the best instruction set up to `name`, not while kernels run. EFL_BAD_ISA if it is unknown or this CPU lacks it.
+ */
+efl_status efl_cap_isa(const char* name);
 /* 1 if this CPU and this build can run the instruction set `name`. */
-efl_int32 efl_has_isa(const char *name);
-/* Threads of the pool, the caller included. EDGEFL_NUM_THREADS sets it at load; else the processors that may be used. */
+efl_int32 efl_has_isa(const char* name);
+/* Threads of the pool, the caller included. EDGEFL_NUM_THREADS sets it at load; else the processors that may be used.
+ */
 efl_int32 efl_threads(void);
 efl_status efl_set_threads(efl_int32 threads);
 /* Bytes of packing scratch held by all threads of this process. */
 efl_int64 efl_scratch_bytes(void);
-/* While a thread counts (on != 0), kernels that it calls get no scratch: those that need some return EFL_NO_MEMORY at once.
- * Returns the most that one of them needed since the thread last began to count. Outputs of these calls are undefined. */
+/* While a thread counts (on != 0), kernels that it calls get no scratch: those that need some return EFL_NO_MEMORY at
+ * once. Returns the most that one of them needed since the thread last began to count. Outputs of these calls are
+ * undefined. */
 efl_int64 efl_count_scratch(efl_int32 on);
 
 /* ---- batch --------------------------------------------------------------------------------------------------- */
 
 /* dst[b, :] = src[ids[b], :] * scale + shift. src [rows, width], dst [count, width]. ids need not be sorted here. */
-efl_status efl_gather_rows_u8(const efl_uint8 *src, efl_int64 rows, efl_int64 width, const efl_int32 *ids, efl_int64 count,
-                              float scale, float shift, float *dst);
-efl_status efl_gather_rows_f32(const float *src, efl_int64 rows, efl_int64 width, const efl_int32 *ids, efl_int64 count,
-                               float scale, float shift, float *dst);
+efl_status efl_gather_rows_u8(const efl_uint8* src, efl_int64 rows, efl_int64 width, const efl_int32* ids,
+                              efl_int64 count, float scale, float shift, float* dst);
+efl_status efl_gather_rows_f32(const float* src, efl_int64 rows, efl_int64 width, const efl_int32* ids, efl_int64 count,
+                               float scale, float shift, float* dst);
 /* dst[b] = src[ids[b]]. */
-efl_status efl_gather_labels(const efl_int32 *src, efl_int64 rows, const efl_int32 *ids, efl_int64 count, efl_int32 *dst);
+efl_status efl_gather_labels(const efl_int32* src, efl_int64 rows, const efl_int32* ids, efl_int64 count,
+                             efl_int32* dst);
 /* y[b, j, :] = x[b, ids[j], :]. x [batch, channels, inner], y [batch, |ids|, inner]. */
-efl_status efl_take_channels_f32(const float *x, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index ids, float *y);
+efl_status efl_take_channels_f32(const float* x, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index ids,
+                                 float* y);
 
 /* ---- convolution --------------------------------------------------------------------------------------------- */
 
@@ -96,135 +101,151 @@ efl_status efl_take_channels_f32(const float *x, efl_int64 batch, efl_int64 chan
  * float32 sum's, and a value that is not finite spoils the 2x2 results it shares a tile with. */
 
 /* y = conv(x, weight) + bias. bias may be NULL. */
-efl_status efl_conv2d_forward_f32(const efl_conv2d *conv, const float *x, const float *weight, const float *bias, float *y);
+efl_status efl_conv2d_forward_f32(const efl_conv2d* conv, const float* x, const float* weight, const float* bias,
+                                  float* y);
 /* dx[:, ins] = transposed convolution of dy[:, outs] with weight[outs, ins]; other channels of dx untouched.
  * dy [batch, out_channels, ...], dx [batch, in_channels, ...], both with all their channels. */
-efl_status efl_conv2d_grad_input_f32(const efl_conv2d *conv, const float *dy, const float *weight, efl_index outs, efl_index ins,
-                                     float *dx);
-/* dw[j, i, kh, kw] = sum over batch and pixels of dy[outs[j]] * x[ins[i]] at the tap; dw [|outs|, |ins|, kernel_h, kernel_w].
- * x_channels is the number of planes x holds: ins selects among those (a caller that saved only active planes passes them
- * all). groups > 1: ins must be NULL and dw is [|outs|, in_channels / groups, kernel_h, kernel_w]; x holds either all
- * in_channels planes, or, where in_channels / groups == 1, only the planes of the groups of outs, in their order. */
-efl_status efl_conv2d_grad_weight_f32(const efl_conv2d *conv, const float *x, efl_int64 x_channels, const float *dy,
-                                      efl_index outs, efl_index ins, float *dw);
+efl_status efl_conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy, const float* weight, efl_index outs,
+                                     efl_index ins, float* dx);
+/* dw[j, i, kh, kw] = sum over batch and pixels of dy[outs[j]] * x[ins[i]] at the tap; dw [|outs|, |ins|, kernel_h,
+ * kernel_w]. x_channels is the number of planes x holds: ins selects among those (a caller that saved only active
+ * planes passes them all). groups > 1: ins must be NULL and dw is [|outs|, in_channels / groups, kernel_h, kernel_w]; x
+ * holds either all in_channels planes, or, where in_channels / groups == 1, only the planes of the groups of outs, in
+ * their order. */
+efl_status efl_conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy,
+                                      efl_index outs, efl_index ins, float* dw);
 
 /* ---- linear -------------------------------------------------------------------------------------------------- */
 
 /* y[b, o] = sum_i x[b, i] weight[o, i] + bias[o]. bias may be NULL. */
-efl_status efl_linear_forward_f32(const float *x, const float *weight, const float *bias, efl_int64 batch, efl_int64 in_features,
-                                  efl_int64 out_features, float *y);
+efl_status efl_linear_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
+                                  efl_int64 in_features, efl_int64 out_features, float* y);
 /* dx[b, i] = sum over o in outs of dy[b, o] weight[o, i], for i in ins; other columns of dx untouched. */
-efl_status efl_linear_grad_input_f32(const float *dy, const float *weight, efl_int64 batch, efl_int64 in_features,
-                                     efl_int64 out_features, efl_index outs, efl_index ins, float *dx);
+efl_status efl_linear_grad_input_f32(const float* dy, const float* weight, efl_int64 batch, efl_int64 in_features,
+                                     efl_int64 out_features, efl_index outs, efl_index ins, float* dx);
 /* dw[j, i] = sum_b dy[b, outs[j]] x[b, ins[i]]; dw [|outs|, |ins|]; x [batch, x_features], ins selects among those. */
-efl_status efl_linear_grad_weight_f32(const float *x, const float *dy, efl_int64 batch, efl_int64 x_features, efl_int64 out_features,
-                                      efl_index outs, efl_index ins, float *dw);
-/* One step of plain SGD with that gradient, which is not stored: w[outs, cols] -= lr (dw + weight_decay w[outs, cols]), the rest of
- * w [out_features, in_features] untouched. As many cols as ins: where x holds the columns cols only, ins is NULL.
- * EFL_BAD_ARGUMENT if momentum or pull is not 0. The same numbers as linear_grad_weight and sgd. */
-efl_status efl_linear_update_f32(const float *x, const float *dy, efl_int64 batch, efl_int64 x_features, efl_int64 in_features,
-                                 efl_int64 out_features, efl_index outs, efl_index ins, efl_index cols, const efl_sgd *sgd, float *w);
+efl_status efl_linear_grad_weight_f32(const float* x, const float* dy, efl_int64 batch, efl_int64 x_features,
+                                      efl_int64 out_features, efl_index outs, efl_index ins, float* dw);
+/* One step of plain SGD with that gradient, which is not stored: w[outs, cols] -= lr (dw + weight_decay w[outs, cols]),
+ * the rest of w [out_features, in_features] untouched. As many cols as ins: where x holds the columns cols only, ins is
+ * NULL. EFL_BAD_ARGUMENT if momentum or pull is not 0. The same numbers as linear_grad_weight and sgd. */
+efl_status efl_linear_update_f32(const float* x, const float* dy, efl_int64 batch, efl_int64 x_features,
+                                 efl_int64 in_features, efl_int64 out_features, efl_index outs, efl_index ins,
+                                 efl_index cols, const efl_sgd* sgd, float* w);
 /* db[j] = sum over batch and inner of dy[b, outs[j], :]. dy [batch, channels, inner]; db compact. */
-efl_status efl_channel_sum_f32(const float *dy, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index outs, float *db);
+efl_status efl_channel_sum_f32(const float* dy, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index outs,
+                               float* db);
 
 /* ---- norm: x [batch, channels, inner] ------------------------------------------------------------------------ */
 
-/* Training mode. xhat = (x - mean) / sqrt(var + eps) per channel, biased variance; y = weight xhat + bias; running statistics move by
- * `momentum` towards the batch's, with the unbiased variance (PyTorch). inv_std [channels]. y or xhat may alias x, not each other.
- * EFL_BAD_SHAPE if batch * inner < 2. */
-efl_status efl_batchnorm_forward_f32(const float *x, const float *weight, const float *bias, efl_int64 batch, efl_int64 channels,
-                                     efl_int64 inner, float eps, float momentum, float *running_mean, float *running_var, float *y,
-                                     float *xhat, float *inv_std);
+/* Training mode. xhat = (x - mean) / sqrt(var + eps) per channel, biased variance; y = weight xhat + bias; running
+ * statistics move by `momentum` towards the batch's, with the unbiased variance (PyTorch). inv_std [channels]. y or
+ * xhat may alias x, not each other. EFL_BAD_SHAPE if batch * inner < 2. */
+efl_status efl_batchnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
+                                     efl_int64 channels, efl_int64 inner, float eps, float momentum,
+                                     float* running_mean, float* running_var, float* y, float* xhat, float* inv_std);
 /* Evaluation mode, with the running statistics. y may alias x. */
-efl_status efl_batchnorm_eval_f32(const float *x, const float *weight, const float *bias, const float *running_mean,
-                                  const float *running_var, efl_int64 batch, efl_int64 channels, efl_int64 inner, float eps, float *y);
+efl_status efl_batchnorm_eval_f32(const float* x, const float* weight, const float* bias, const float* running_mean,
+                                  const float* running_var, efl_int64 batch, efl_int64 channels, efl_int64 inner,
+                                  float eps, float* y);
 /* dx for channels_needed (dx may alias dy); dweight, dbias compact for `outs`, which are all among channels_needed. */
-efl_status efl_batchnorm_backward_f32(const float *dy, const float *xhat, const float *weight, const float *inv_std, efl_int64 batch,
-                                      efl_int64 channels, efl_int64 inner, efl_index channels_needed, efl_index outs, float *dx,
-                                      float *dweight, float *dbias);
+efl_status efl_batchnorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std,
+                                      efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index channels_needed,
+                                      efl_index outs, float* dx, float* dweight, float* dbias);
 /* Per sample and group of channels / groups channels; inv_std [batch, groups]. xhat may be NULL. Aliasing as above. */
-efl_status efl_groupnorm_forward_f32(const float *x, const float *weight, const float *bias, efl_int64 batch, efl_int64 channels,
-                                     efl_int64 inner, efl_int64 groups, float eps, float *y, float *xhat, float *inv_std);
+efl_status efl_groupnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
+                                     efl_int64 channels, efl_int64 inner, efl_int64 groups, float eps, float* y,
+                                     float* xhat, float* inv_std);
 /* dx for all channels of groups_needed (dx may alias dy); dweight, dbias compact for `outs`, all in those groups. */
-efl_status efl_groupnorm_backward_f32(const float *dy, const float *xhat, const float *weight, const float *inv_std, efl_int64 batch,
-                                      efl_int64 channels, efl_int64 inner, efl_int64 groups, efl_index groups_needed, efl_index outs,
-                                      float *dx, float *dweight, float *dbias);
+efl_status efl_groupnorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std,
+                                      efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_int64 groups,
+                                      efl_index groups_needed, efl_index outs, float* dx, float* dweight, float* dbias);
 
 /* ---- norm, with ReLU and pooling in one: x [batch, channels, height, width] ---------------------------------- */
 
-/* y = max(z, 0) with z as above, or if `halved` its largest in each 2 x 2 window (stride 2, no padding), as one rounding of
- * weight inv_std (x - mean) + bias. Nothing else of x's size is written: the backward pass reads x. mean and inv_std [channels].
- * y may alias x if not halved. EFL_BAD_SHAPE if batch * height * width < 2, or if halved and a plane holds no window. */
-efl_status efl_batchnorm_relu_forward_f32(const float *x, const float *weight, const float *bias, efl_int64 batch, efl_int64 channels,
-                                          efl_int64 height, efl_int64 width, efl_int32 halved, float eps, float momentum,
-                                          float *running_mean, float *running_var, float *y, float *mean, float *inv_std);
-/* dy of y's shape. It goes to the elements with z > 0; in a window to the first cell with the largest sign(weight) x. dx for
- * channels_needed; it may alias x, and dy if not halved. dweight and dbias compact for `outs`, among channels_needed. */
-efl_status efl_batchnorm_relu_backward_f32(const float *dy, const float *x, const float *weight, const float *bias, const float *mean,
-                                           const float *inv_std, efl_int64 batch, efl_int64 channels, efl_int64 height,
-                                           efl_int64 width, efl_int32 halved, efl_index channels_needed, efl_index outs, float *dx,
-                                           float *dweight, float *dbias);
+/* y = max(z, 0) with z as above, or if `halved` its largest in each 2 x 2 window (stride 2, no padding), as one
+ * rounding of weight inv_std (x - mean) + bias. Nothing else of x's size is written: the backward pass reads x. mean
+ * and inv_std [channels]. y may alias x if not halved. EFL_BAD_SHAPE if batch * height * width < 2, or if halved and a
+ * plane holds no window. */
+efl_status efl_batchnorm_relu_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
+                                          efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
+                                          float eps, float momentum, float* running_mean, float* running_var, float* y,
+                                          float* mean, float* inv_std);
+/* dy of y's shape. It goes to the elements with z > 0; in a window to the first cell with the largest sign(weight) x.
+ * dx for channels_needed; it may alias x, and dy if not halved. dweight and dbias compact for `outs`, among
+ * channels_needed. */
+efl_status efl_batchnorm_relu_backward_f32(const float* dy, const float* x, const float* weight, const float* bias,
+                                           const float* mean, const float* inv_std, efl_int64 batch, efl_int64 channels,
+                                           efl_int64 height, efl_int64 width, efl_int32 halved,
+                                           efl_index channels_needed, efl_index outs, float* dx, float* dweight,
+                                           float* dbias);
 /* The same per sample and group; mean and inv_std [batch, groups]. */
-efl_status efl_groupnorm_relu_forward_f32(const float *x, const float *weight, const float *bias, efl_int64 batch, efl_int64 channels,
-                                          efl_int64 height, efl_int64 width, efl_int32 halved, efl_int64 groups, float eps, float *y,
-                                          float *mean, float *inv_std);
+efl_status efl_groupnorm_relu_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
+                                          efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
+                                          efl_int64 groups, float eps, float* y, float* mean, float* inv_std);
 /* dx for every channel of the groups in `groups_needed`; `outs` all in those groups. */
-efl_status efl_groupnorm_relu_backward_f32(const float *dy, const float *x, const float *weight, const float *bias, const float *mean,
-                                           const float *inv_std, efl_int64 batch, efl_int64 channels, efl_int64 height,
-                                           efl_int64 width, efl_int32 halved, efl_int64 groups, efl_index groups_needed,
-                                           efl_index outs, float *dx, float *dweight, float *dbias);
+efl_status efl_groupnorm_relu_backward_f32(const float* dy, const float* x, const float* weight, const float* bias,
+                                           const float* mean, const float* inv_std, efl_int64 batch, efl_int64 channels,
+                                           efl_int64 height, efl_int64 width, efl_int32 halved, efl_int64 groups,
+                                           efl_index groups_needed, efl_index outs, float* dx, float* dweight,
+                                           float* dbias);
 
 /* ---- elementwise --------------------------------------------------------------------------------------------- */
 
-/* y = x > 0 ? x : 0 (NaN stays NaN). bits, if not NULL: [planes][(inner + 7) / 8] bytes, bit j % 8 of byte j / 8 set where x[plane, j] > 0,
- * padding bits 0. y may alias x. */
-efl_status efl_relu_forward_f32(const float *x, efl_int64 planes, efl_int64 inner, float *y, efl_uint8 *bits);
-/* dx = dy where the bit is set, else 0, on the planes [b, c] with c in channels_needed; planes = batch * channels. dx may alias dy. */
-efl_status efl_relu_backward_f32(const float *dy, const efl_uint8 *bits, efl_int64 batch, efl_int64 channels, efl_int64 inner,
-                                 efl_index channels_needed, float *dx);
+/* y = x > 0 ? x : 0 (NaN stays NaN). bits, if not NULL: [planes][(inner + 7) / 8] bytes, bit j % 8 of byte j / 8 set
+ * where x[plane, j] > 0, padding bits 0. y may alias x. */
+efl_status efl_relu_forward_f32(const float* x, efl_int64 planes, efl_int64 inner, float* y, efl_uint8* bits);
+/* dx = dy where the bit is set, else 0, on the planes [b, c] with c in channels_needed; planes = batch * channels. dx
+ * may alias dy. */
+efl_status efl_relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels,
+                                 efl_int64 inner, efl_index channels_needed, float* dx);
 /* y = a + b. y may alias a or b. */
-efl_status efl_add_f32(const float *a, const float *b, efl_int64 count, float *y);
+efl_status efl_add_f32(const float* a, const float* b, efl_int64 count, float* y);
 
 /* ---- pool: channels_needed selects planes [b, c] of [batch, channels] where planes = batch * channels -------- */
 
-/* codes, if not NULL: one byte per output, the winning cell's kh * kernel_w + kw (first of equals, NaN wins, as PyTorch). */
-efl_status efl_maxpool_forward_f32(const efl_pool2d *pool, const float *x, float *y, efl_uint8 *codes);
-efl_status efl_maxpool_backward_f32(const efl_pool2d *pool, const float *dy, const efl_uint8 *codes, efl_int64 channels,
-                                    efl_index channels_needed, float *dx);
-efl_status efl_avgpool_forward_f32(const efl_pool2d *pool, const float *x, float *y);
-efl_status efl_avgpool_backward_f32(const efl_pool2d *pool, const float *dy, efl_int64 channels, efl_index channels_needed, float *dx);
+/* codes, if not NULL: one byte per output, the winning cell's kh * kernel_w + kw (first of equals, NaN wins, as
+ * PyTorch). */
+efl_status efl_maxpool_forward_f32(const efl_pool2d* pool, const float* x, float* y, efl_uint8* codes);
+efl_status efl_maxpool_backward_f32(const efl_pool2d* pool, const float* dy, const efl_uint8* codes, efl_int64 channels,
+                                    efl_index channels_needed, float* dx);
+efl_status efl_avgpool_forward_f32(const efl_pool2d* pool, const float* x, float* y);
+efl_status efl_avgpool_backward_f32(const efl_pool2d* pool, const float* dy, efl_int64 channels,
+                                    efl_index channels_needed, float* dx);
 
 /* ---- loss ---------------------------------------------------------------------------------------------------- */
 
-/* Mean softmax cross-entropy over the batch. *loss += sum of the losses (not the mean); *correct += rows whose first largest logit is the
- * label. dlogits, if not NULL: (softmax - onehot) / batch; may alias logits. EFL_BAD_INDEX if a label is outside [0, classes). */
-efl_status efl_softmax_xent_f32(const float *logits, const efl_int32 *labels, efl_int64 batch, efl_int64 classes, float *dlogits,
-                                double *loss, efl_int64 *correct);
+/* Mean softmax cross-entropy over the batch. *loss += sum of the losses (not the mean); *correct += rows whose first
+ * largest logit is the label. dlogits, if not NULL: (softmax - onehot) / batch; may alias logits. EFL_BAD_INDEX if a
+ * label is outside [0, classes). */
+efl_status efl_softmax_xent_f32(const float* logits, const efl_int32* labels, efl_int64 batch, efl_int64 classes,
+                                float* dlogits, double* loss, efl_int64* correct);
 /* ---- update -------------------------------------------------------------------------------------------------- */
 
 /* *total += sum of x^2, in float64, in an order that depends on count alone. */
-efl_status efl_sum_squares_f32(const float *x, efl_int64 count, double *total);
+efl_status efl_sum_squares_f32(const float* x, efl_int64 count, double* total);
 /* *scale = min(1, max_norm / (sqrt(total) + 1e-6)) (torch.nn.utils.clip_grad_norm_). */
-efl_status efl_clip_scale(double total, double max_norm, float *scale);
+efl_status efl_clip_scale(double total, double max_norm, float* scale);
 
 /* In place on the block w[rows, cols, :] of w [n_rows, n_cols, inner]; everything else untouched. Compact arrays
  * [|rows|, |cols|, inner]: grad, and where not NULL velocity, centre, linear.
  *   g = *scale * grad + weight_decay w + pull (w - centre) + linear ; v = momentum v + g ; w -= lr (momentum ? v : g)
  * scale NULL means 1. velocity may be NULL only if momentum is 0, and is
  * then neither read nor written; centre only if pull is 0. (torch.optim.SGD, dampening 0; start with v = 0.) */
-efl_status efl_sgd_f32(float *w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols, const float *grad,
-                       const efl_sgd *sgd, const float *scale, float *velocity, const float *centre, const float *linear);
+efl_status efl_sgd_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
+                       const float* grad, const efl_sgd* sgd, const float* scale, float* velocity, const float* centre,
+                       const float* linear);
 
 /* ---- parameters: gather and scatter (any 4-byte type) -------------------------------------------------------- */
 
 /* values [|rows|, |cols|, inner] = w[rows, cols, :]. */
-efl_status efl_take_axes_32(const void *w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
-                            void *values);
+efl_status efl_take_axes_32(const void* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows,
+                            efl_index cols, void* values);
 /* w[rows, cols, :] = values; everything else untouched. */
-efl_status efl_put_axes_32(void *w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
-                           const void *values);
-efl_status efl_take_flat_32(const void *w, efl_int64 size, const efl_uint32 *ids, efl_int64 count, void *values);
-efl_status efl_put_flat_32(void *w, efl_int64 size, const efl_uint32 *ids, efl_int64 count, const void *values);
+efl_status efl_put_axes_32(void* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
+                           const void* values);
+efl_status efl_take_flat_32(const void* w, efl_int64 size, const efl_uint32* ids, efl_int64 count, void* values);
+efl_status efl_put_flat_32(void* w, efl_int64 size, const efl_uint32* ids, efl_int64 count, const void* values);
 
 #ifdef __cplusplus
 }

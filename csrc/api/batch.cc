@@ -4,8 +4,8 @@
 
 using namespace efl;
 
-efl_status efl_gather_rows_u8(const efl_uint8* src, efl_int64 rows, efl_int64 width, const efl_int32* ids, efl_int64 count,
-                              float scale, float shift, float* dst) {
+efl_status efl_gather_rows_u8(const efl_uint8* src, efl_int64 rows, efl_int64 width, const efl_int32* ids,
+                              efl_int64 count, float scale, float shift, float* dst) {
     EFL_CHECK(extents({rows, width}));
     EFL_CHECK(extents({count, width}));
     EFL_CHECK(pointers({src, ids, dst}));
@@ -22,7 +22,8 @@ efl_status efl_gather_rows_f32(const float* src, efl_int64 rows, efl_int64 width
     return table().gather_rows_f32(src, rows, width, ids, count, scale, shift, dst);
 }
 
-efl_status efl_gather_labels(const efl_int32* src, efl_int64 rows, const efl_int32* ids, efl_int64 count, efl_int32* dst) {
+efl_status efl_gather_labels(const efl_int32* src, efl_int64 rows, const efl_int32* ids, efl_int64 count,
+                             efl_int32* dst) {
     EFL_CHECK(extents({rows}));
     EFL_CHECK(extents({count}));
     EFL_CHECK(pointers({src, ids, dst}));
@@ -30,7 +31,8 @@ efl_status efl_gather_labels(const efl_int32* src, efl_int64 rows, const efl_int
     return table().gather_labels(src, rows, ids, count, dst);
 }
 
-efl_status efl_take_channels_f32(const float* x, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index ids, float* y) {
+efl_status efl_take_channels_f32(const float* x, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index ids,
+                                 float* y) {
     EFL_CHECK(extents({batch, channels, inner}));
     EFL_CHECK(pointers({x, y}));
     EFL_CHECK(index(ids, channels));

@@ -4,14 +4,15 @@
 
 using namespace efl;
 
-efl_status efl_conv2d_forward_f32(const efl_conv2d* conv, const float* x, const float* weight, const float* bias, float* y) {
+efl_status efl_conv2d_forward_f32(const efl_conv2d* conv, const float* x, const float* weight, const float* bias,
+                                  float* y) {
     EFL_CHECK(pointers({conv, x, weight, y}));
     EFL_CHECK(geometry(*conv));
     return table().conv2d_forward_f32(conv, x, weight, bias, y);
 }
 
-efl_status efl_conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy, const float* weight, efl_index outs, efl_index ins,
-                                     float* dx) {
+efl_status efl_conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy, const float* weight, efl_index outs,
+                                     efl_index ins, float* dx) {
     EFL_CHECK(pointers({conv, dy, weight, dx}));
     EFL_CHECK(geometry(*conv));
     EFL_CHECK(index(outs, conv->out_channels));
@@ -27,7 +28,8 @@ static efl_status grouped_planes(const efl_conv2d& c, efl_int64 x_channels, efl_
     if (c.in_channels != c.groups || !outs.ids) return EFL_BAD_SHAPE;
     const efl_int64 multiplier = c.out_channels / c.groups;
     efl_int64 planes = 0;
-    for (efl_int64 j = 0; j < outs.count; ++j) planes += j == 0 || outs.ids[j] / multiplier != outs.ids[j - 1] / multiplier;
+    for (efl_int64 j = 0; j < outs.count; ++j)
+        planes += j == 0 || outs.ids[j] / multiplier != outs.ids[j - 1] / multiplier;
     return x_channels == planes ? EFL_OK : EFL_BAD_SHAPE;
 }
 

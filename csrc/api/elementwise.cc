@@ -10,8 +10,8 @@ efl_status efl_relu_forward_f32(const float* x, efl_int64 planes, efl_int64 inne
     return table().relu_forward_f32(x, planes, inner, y, bits);
 }
 
-efl_status efl_relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels, efl_int64 inner,
-                                 efl_index channels_needed, float* dx) {
+efl_status efl_relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels,
+                                 efl_int64 inner, efl_index channels_needed, float* dx) {
     EFL_CHECK(extents({batch, channels, inner}));
     EFL_CHECK(pointers({dy, bits, dx}));
     EFL_CHECK(index(channels_needed, channels));

@@ -4,8 +4,8 @@
 
 using namespace efl;
 
-efl_status efl_softmax_xent_f32(const float* logits, const efl_int32* labels, efl_int64 batch, efl_int64 classes, float* dlogits,
-                                double* loss, efl_int64* correct) {
+efl_status efl_softmax_xent_f32(const float* logits, const efl_int32* labels, efl_int64 batch, efl_int64 classes,
+                                float* dlogits, double* loss, efl_int64* correct) {
     EFL_CHECK(extents({batch, classes}));
     EFL_CHECK(pointers({logits, labels, loss, correct}));
     EFL_CHECK(unsorted_ids(labels, batch, classes));

@@ -4,8 +4,8 @@
 
 using namespace efl;
 
-efl_status efl_take_axes_32(const void* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
-                            void* values) {
+efl_status efl_take_axes_32(const void* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows,
+                            efl_index cols, void* values) {
     EFL_CHECK(extents({n_rows, n_cols, inner}));
     EFL_CHECK(pointers({w, values}));
     EFL_CHECK(index(rows, n_rows));

@@ -31,7 +31,8 @@ efl_status efl_avgpool_forward_f32(const efl_pool2d* pool, const float* x, float
     return table().avgpool_forward_f32(pool, x, y);
 }
 
-efl_status efl_avgpool_backward_f32(const efl_pool2d* pool, const float* dy, efl_int64 channels, efl_index channels_needed, float* dx) {
+efl_status efl_avgpool_backward_f32(const efl_pool2d* pool, const float* dy, efl_int64 channels,
+                                    efl_index channels_needed, float* dx) {
     EFL_CHECK(pointers({pool, dy, dx}));
     EFL_CHECK(geometry(*pool));
     EFL_CHECK(plane_index(*pool, channels, channels_needed));

@@ -20,8 +20,9 @@ efl_status efl_clip_scale(double total, double max_norm, float* scale) {
     return EFL_OK;
 }
 
-efl_status efl_sgd_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols, const float* grad,
-                       const efl_sgd* sgd, const float* scale, float* velocity, const float* centre, const float* linear) {
+efl_status efl_sgd_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
+                       const float* grad, const efl_sgd* sgd, const float* scale, float* velocity, const float* centre,
+                       const float* linear) {
     EFL_CHECK(extents({n_rows, n_cols, inner}));
     EFL_CHECK(pointers({w, grad, sgd}));
     EFL_CHECK(index(rows, n_rows));

@@ -8,8 +8,8 @@
 
 namespace efl {
 
-// The most that the extents of an operation may multiply to. No machine holds or computes as much, and what a kernel makes of
-// such extents (bytes, padded planes, tables, 16 points for 4 cells) still fits in 63 bits.
+// The most that the extents of an operation may multiply to. No machine holds or computes as much, and what a kernel
+// makes of such extents (bytes, padded planes, tables, 16 points for 4 cells) still fits in 63 bits.
 constexpr efl_int64 MOST = efl_int64(1) << 54;
 
 // Each in [0, MOST], so that a few of them may be added.
@@ -89,10 +89,13 @@ inline efl_status products(const efl_conv2d& c, efl_int64 channels) {
 }
 
 inline efl_status geometry(const efl_conv2d& c) {
-    if (efl_status s = single_extents({c.batch, c.in_channels, c.height, c.width, c.out_channels, c.pad_h, c.pad_w})) return s;
-    if (c.kernel_h < 1 || c.kernel_w < 1 || c.stride_h < 1 || c.stride_w < 1 || c.dil_h < 1 || c.dil_w < 1) return EFL_BAD_ARGUMENT;
+    if (efl_status s = single_extents({c.batch, c.in_channels, c.height, c.width, c.out_channels, c.pad_h, c.pad_w}))
+        return s;
+    if (c.kernel_h < 1 || c.kernel_w < 1 || c.stride_h < 1 || c.stride_w < 1 || c.dil_h < 1 || c.dil_w < 1)
+        return EFL_BAD_ARGUMENT;
     if (c.groups < 1 || c.in_channels % c.groups || c.out_channels % c.groups) return EFL_BAD_ARGUMENT;
-    if (efl_status s = single_extents({c.kernel_h, c.kernel_w, c.stride_h, c.stride_w, c.dil_h, c.dil_w, c.groups})) return s;
+    if (efl_status s = single_extents({c.kernel_h, c.kernel_w, c.stride_h, c.stride_w, c.dil_h, c.dil_w, c.groups}))
+        return s;
     return products(c, c.in_channels);
 }
 

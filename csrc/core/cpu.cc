@@ -82,7 +82,8 @@ void fill(const Tier* highest) {
     }
 }
 
-// EDGEFL_ISA is a cap: a tier above this CPU's best, or an unknown name, leaves the best in use. Python refuses such a name.
+// EDGEFL_ISA is a cap: a tier above this CPU's best, or an unknown name, leaves the best in use. Python refuses such a
+// name.
 struct AtLoad {
     AtLoad() {
         const Tier* cap = find(std::getenv("EDGEFL_ISA"));

@@ -1,5 +1,5 @@
-// The kernels, one row each: efl_<name> of edgefl.h, its entry in the table and its body in kernels/<family>. Read several
-// times, with EFL_KERNEL defined by the reader.
+// The kernels, one row each: efl_<name> of edgefl.h, its entry in the table and its body in kernels/<family>. Read
+// several times, with EFL_KERNEL defined by the reader.
 
 // batch
 EFL_KERNEL(gather_rows_u8)

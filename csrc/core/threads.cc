@@ -1,12 +1,12 @@
 // The thread pool: the caller opens a job, workers that are awake join it, everyone claims indices from one counter.
 //
-// A worker that wakes late finds the job closed and goes back to sleep, so the caller never waits for one that has nothing
-// to do. `inside` counts workers between joining and leaving: each side writes its own flag and then reads the other's
-// (sequentially consistent), so either the worker sees the job closed or the caller sees the worker inside.
+// A worker that wakes late finds the job closed and goes back to sleep, so the caller never waits for one that has
+// nothing to do. `inside` counts workers between joining and leaving: each side writes its own flag and then reads the
+// other's (sequentially consistent), so either the worker sees the job closed or the caller sees the worker inside.
 //
-// A worker that shares its processor with a busy neighbour may be put aside for milliseconds in the middle of a task. When the
-// caller waited longer than it had worked itself, and long, it does all jobs alone for four times that wait: then stalls
-// cost at most a fifth of the time.
+// A worker that shares its processor with a busy neighbour may be put aside for milliseconds in the middle of a task.
+// When the caller waited longer than it had worked itself, and long, it does all jobs alone for four times that wait:
+// then stalls cost at most a fifth of the time.
 #include "threads.h"
 
 #include <atomic>

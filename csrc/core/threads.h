@@ -4,8 +4,9 @@
 
 namespace efl {
 
-// Calls task(context, i) once for each i in [0, count), spread over the pool; returns when all are done. Each i must write
-// memory of its own, so that the result does not depend on who runs it. A nested or concurrent call runs on its caller.
+// Calls task(context, i) once for each i in [0, count), spread over the pool; returns when all are done. Each i must
+// write memory of its own, so that the result does not depend on who runs it. A nested or concurrent call runs on its
+// caller.
 void parallel_for(int64_t count, void (*task)(void* context, int64_t i), void* context);
 
 int threads();

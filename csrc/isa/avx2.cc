@@ -5,6 +5,6 @@ EFL_TARGET_BEGIN("avx2,fma,bmi2,popcnt")
 namespace efl::avx2 {
 #include "../simd/avx2.h"
 #include "bodies.h"
-}
+}  // namespace efl::avx2
 EFL_TARGET_END
 #endif

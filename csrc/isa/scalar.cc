@@ -2,4 +2,4 @@
 namespace efl::scalar {
 #include "../simd/scalar.h"
 #include "bodies.h"
-}
+}  // namespace efl::scalar

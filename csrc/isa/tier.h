@@ -12,7 +12,8 @@
 
 #if defined(__clang__)
 #define EFL_PRAGMA(text) _Pragma(#text)
-#define EFL_TARGET_BEGIN(features) EFL_PRAGMA(clang attribute push(__attribute__((target(features))), apply_to = function))
+#define EFL_TARGET_BEGIN(features) \
+    EFL_PRAGMA(clang attribute push(__attribute__((target(features))), apply_to = function))
 #define EFL_TARGET_END _Pragma("clang attribute pop")
 #else
 #define EFL_PRAGMA(text) _Pragma(#text)

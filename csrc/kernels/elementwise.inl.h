@@ -67,18 +67,21 @@ static inline void relu_plane_backward(const float* dy, const uint8_t* bits, int
     int64_t i = 0;
     for (; i + bit_block <= n; i += bit_block) {
         const unsigned b = unsigned(bits[i / 8]) | unsigned(bits[i / 8 + 1]) << 8;
-        for (int k = 0; k < bit_block; k += W) store(dx + i + k, keep_bits(load(dy + i + k), b >> k & ((1u << W) - 1u)));
+        for (int k = 0; k < bit_block; k += W)
+            store(dx + i + k, keep_bits(load(dy + i + k), b >> k & ((1u << W) - 1u)));
     }
     const int rest = int(n - i);
-    const unsigned b = rest > 8 ? unsigned(bits[i / 8]) | unsigned(bits[i / 8 + 1]) << 8 : rest ? unsigned(bits[i / 8]) : 0u;
+    const unsigned b = rest > 8 ? unsigned(bits[i / 8]) | unsigned(bits[i / 8 + 1]) << 8
+                       : rest   ? unsigned(bits[i / 8])
+                                : 0u;
     for (int k = 0; k < rest; k += W) {
         const int lanes = rest - k < W ? rest - k : W;
         store_n(dx + i + k, keep_bits(load_n(dy + i + k, lanes), b >> k & ((1u << W) - 1u)), lanes);
     }
 }
 
-static efl_status relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels, efl_int64 inner,
-                                    efl_index channels_needed, float* dx) {
+static efl_status relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels,
+                                    efl_int64 inner, efl_index channels_needed, float* dx) {
     const bool all = !channels_needed.ids;
     const int64_t needed = count_of(channels_needed, channels);
     const Runs runs(batch * channels, inner, all && inner % 8 == 0);

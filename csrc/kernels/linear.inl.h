@@ -1,12 +1,12 @@
-// Linear layers. Forward on a small batch is a table of inner products: both operands are contiguous along the sum and nothing
-// is packed. Forward on a larger one, and the gradients, are outer products: one operand is packed in panels, the other is
-// read a few columns at a time.
+// Linear layers. Forward on a small batch is a table of inner products: both operands are contiguous along the sum and
+// nothing is packed. Forward on a larger one, and the gradients, are outer products: one operand is packed in panels,
+// the other is read a few columns at a time.
 
 constexpr int64_t FORWARD_CHUNK = 24576;  // floats of x kept in L2 while the weights pass by
 
 // y for the outputs [first, last), a chunk of examples at a time.
-static void linear_outputs(const float* x, const float* weight, const float* bias, int64_t batch, int64_t in, int64_t out, int64_t first,
-                           int64_t last, const int64_t* off, float* y) {
+static void linear_outputs(const float* x, const float* weight, const float* bias, int64_t batch, int64_t in,
+                           int64_t out, int64_t first, int64_t last, const int64_t* off, float* y) {
     const int64_t words = in / W, tail = in % W, fit = FORWARD_CHUNK / (in > 0 ? in : 1);
     const Parts lefts(last - first, MAX_LEFT), chunks(batch, fit < 12 ? 12 : fit);
     vf lanes[MAX_LEFT * MAX_RIGHT];
@@ -31,12 +31,13 @@ static void linear_outputs(const float* x, const float* weight, const float* bia
                 dot_products(d, left, right);
                 sum_lanes(lanes, left * right, totals);
                 for (int64_t k = 0; k < right; ++k)
-                    for (int64_t m = 0; m < left; ++m) y[(b + k) * out + o + m] = totals[m * right + k] + (bias ? bias[o + m] : 0);
+                    for (int64_t m = 0; m < left; ++m)
+                        y[(b + k) * out + o + m] = totals[m * right + k] + (bias ? bias[o + m] : 0);
             }
         }
 }
 
-constexpr int64_t TILE = 4 * W;                        // columns packed at a time
+constexpr int64_t TILE = 4 * W;                     // columns packed at a time
 constexpr int64_t TILE_TERMS = W < 16 ? 192 : 128;  // rows packed at a time: a tile, 4 words wide, stays in L1
 
 // Where the update of a weight matrix goes: w[rows[m], cols[n]] for the result's row m and column n.
@@ -89,10 +90,10 @@ struct ColumnProduct {
     bool b_transposed;     // b[t, n] lies at n * b_pitch + t; then nothing of b is selected
     bool b_rows_selected;  // row t of b is t_ids[t]; otherwise row t
     efl_index columns;
-    const float* bias;     // added to the columns, or nullptr
+    const float* bias;  // added to the columns, or nullptr
     float* c;
     int64_t c_pitch;
-    bool compact;  // column n of the result lands at n; otherwise at columns[n]
+    bool compact;                // column n of the result lands at n; otherwise at columns[n]
     const Step* step = nullptr;  // if given, the result is a gradient that a step of SGD takes in place of c
 };
 
@@ -111,7 +112,8 @@ static void pack_rows(const ColumnProduct& p, float* packed) {
     }
 }
 
-static void pack_transposed(const ColumnProduct& p, int64_t first, int64_t width, int64_t t0, int64_t terms, float* tile) {
+static void pack_transposed(const ColumnProduct& p, int64_t first, int64_t width, int64_t t0, int64_t terms,
+                            float* tile) {
     for (int64_t n = 0; n < width; n += W) {
         const float* from[W];
         for (int64_t l = 0; l < least(W, width - n); ++l) from[l] = p.b + (first + n + l) * p.b_pitch + t0;
@@ -123,14 +125,15 @@ static void pack_columns(const ColumnProduct& p, int64_t first, int64_t width, i
     if (p.b_transposed) return pack_transposed(p, first, width, t0, terms, tile);
     for (int64_t t = 0; t < terms; ++t, tile += TILE) {
         const float* row = p.b + (p.b_rows_selected ? id_of(p.t_ids, t0 + t) : t0 + t) * p.b_pitch;
-        if (p.columns.ids) for (int64_t n = 0; n < width; ++n) tile[n] = row[p.columns.ids[first + n]];
+        if (p.columns.ids)
+            for (int64_t n = 0; n < width; ++n) tile[n] = row[p.columns.ids[first + n]];
         else copy_floats(tile, row + first, width);
     }
 }
 
 // Columns [first, first + width) of the result, through a packed tile and, where columns are apart, a tile of results.
-static void column_tile(const ColumnProduct& p, const float* packed, const float* start, const int64_t* off, int64_t first, int64_t width,
-                        const int64_t* row, float* tile, float* results) {
+static void column_tile(const ColumnProduct& p, const float* packed, const float* start, const int64_t* off,
+                        int64_t first, int64_t width, const int64_t* row, float* tile, float* results) {
     const bool apart = p.step || (p.columns.ids && !p.compact);
     const Parts panels(p.count, MAX_ROWS), passes(p.terms > 0 ? p.terms : 1, TILE_TERMS);
     Word words[TILE / W];
@@ -178,7 +181,8 @@ static efl_status column_product(const ColumnProduct& p) {
             off = carve.take<int64_t>(TILE_TERMS);
             tile = carve.take<float>(blocks.count * tile_size);
             results = carve.take<float>(blocks.count * results_size);
-        })) return EFL_NO_MEMORY;
+        }))
+        return EFL_NO_MEMORY;
     zero_floats(start, MAX_ROWS);
     for (int64_t m = 0; m < p.count; ++m) row[m] = m * (apart ? TILE : p.c_pitch);
     for (int64_t t = 0; t < TILE_TERMS; ++t) off[t] = t * TILE;
@@ -193,8 +197,8 @@ static efl_status column_product(const ColumnProduct& p) {
 
 constexpr int64_t MIN_PACKED = 64;  // examples, from which packing x and the weights pays
 
-static efl_status linear_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 in_features,
-                                     efl_int64 out_features, float* y) {
+static efl_status linear_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
+                                     efl_int64 in_features, efl_int64 out_features, float* y) {
     if (batch == 0 || out_features == 0) return EFL_OK;
     if (batch >= MIN_PACKED && out_features >= TILE)
         return column_product(ColumnProduct{
@@ -224,7 +228,8 @@ static efl_status linear_forward_f32(const float* x, const float* weight, const 
     const Parts blocks(quads.count, (quads.count + wanted - 1) / wanted);
     parallel(blocks.count, [&](int64_t i) {
         const int64_t first = quads.first(blocks.first(i)), end = blocks.first(i) + blocks.size(i);
-        linear_outputs(x, weight, bias, batch, in_features, out_features, first, end < quads.count ? quads.first(end) : out_features, off, y);
+        linear_outputs(x, weight, bias, batch, in_features, out_features, first,
+                       end < quads.count ? quads.first(end) : out_features, off, y);
     });
     return EFL_OK;
 }
@@ -253,8 +258,8 @@ static efl_status linear_grad_input_f32(const float* dy, const float* weight, ef
 }
 
 // dy^T x, which a step of SGD takes in place of dw where one is given.
-static efl_status weight_product(const float* x, const float* dy, int64_t batch, int64_t x_features, int64_t out_features,
-                                 efl_index outs, efl_index ins, float* dw, const Step* step) {
+static efl_status weight_product(const float* x, const float* dy, int64_t batch, int64_t x_features,
+                                 int64_t out_features, efl_index outs, efl_index ins, float* dw, const Step* step) {
     return column_product(ColumnProduct{
         .a = dy,
         .m_step = 1,
@@ -277,13 +282,14 @@ static efl_status weight_product(const float* x, const float* dy, int64_t batch,
     });
 }
 
-static efl_status linear_grad_weight_f32(const float* x, const float* dy, efl_int64 batch, efl_int64 x_features, efl_int64 out_features,
-                                         efl_index outs, efl_index ins, float* dw) {
+static efl_status linear_grad_weight_f32(const float* x, const float* dy, efl_int64 batch, efl_int64 x_features,
+                                         efl_int64 out_features, efl_index outs, efl_index ins, float* dw) {
     return weight_product(x, dy, batch, x_features, out_features, outs, ins, dw, nullptr);
 }
 
-static efl_status linear_update_f32(const float* x, const float* dy, efl_int64 batch, efl_int64 x_features, efl_int64 in_features,
-                                    efl_int64 out_features, efl_index outs, efl_index ins, efl_index cols, const efl_sgd* sgd, float* w) {
+static efl_status linear_update_f32(const float* x, const float* dy, efl_int64 batch, efl_int64 x_features,
+                                    efl_int64 in_features, efl_int64 out_features, efl_index outs, efl_index ins,
+                                    efl_index cols, const efl_sgd* sgd, float* w) {
     const SgdStep plain{
         .lr = sgd->lr,
         .momentum = 0,
@@ -301,21 +307,25 @@ static efl_status linear_update_f32(const float* x, const float* dy, efl_int64 b
 }
 
 // Bias gradients of a linear layer: sixteen columns at a time, rows in order.
-static void column_sums(const float* dy, int64_t batch, int64_t channels, efl_index outs, int64_t first, int64_t last, float* db) {
+static void column_sums(const float* dy, int64_t batch, int64_t channels, efl_index outs, int64_t first, int64_t last,
+                        float* db) {
     constexpr int64_t block = 16;
     for (int64_t j = first; j < last; j += block) {
         const int64_t n = least(block, last - j);
         double total[block] = {0};
         for (int64_t b = 0; b < batch; ++b) {
             const float* row = dy + b * channels;
-            if (outs.ids) for (int64_t k = 0; k < n; ++k) total[k] += row[outs.ids[j + k]];
-            else for (int64_t k = 0; k < n; ++k) total[k] += row[j + k];
+            if (outs.ids)
+                for (int64_t k = 0; k < n; ++k) total[k] += row[outs.ids[j + k]];
+            else
+                for (int64_t k = 0; k < n; ++k) total[k] += row[j + k];
         }
         for (int64_t k = 0; k < n; ++k) db[j + k] = float(total[k]);
     }
 }
 
-static efl_status channel_sum_f32(const float* dy, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index outs, float* db) {
+static efl_status channel_sum_f32(const float* dy, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index outs,
+                                  float* db) {
     split(count_of(outs, channels), batch * inner, [&](int64_t first, int64_t last) {
         if (inner == 1) return column_sums(dy, batch, channels, outs, first, last, db);
         for (int64_t j = first; j < last; ++j) {

@@ -36,8 +36,8 @@ static inline double softmax_terms(const float* row, int64_t n, float largest, f
     return double(sum(total));
 }
 
-static efl_status softmax_xent_f32(const float* logits, const efl_int32* labels, efl_int64 batch, efl_int64 classes, float* dlogits,
-                                   double* loss, efl_int64* correct) {
+static efl_status softmax_xent_f32(const float* logits, const efl_int32* labels, efl_int64 batch, efl_int64 classes,
+                                   float* dlogits, double* loss, efl_int64* correct) {
     for (int64_t b = 0; b < batch; ++b) {
         const float* row = logits + b * classes;
         float* gradient = dlogits ? dlogits + b * classes : nullptr;

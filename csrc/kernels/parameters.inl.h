@@ -1,8 +1,8 @@
 // Blocks of a parameter: rows and columns of w [rows, cols, inner], gathered to and scattered from a compact array.
 //
-// A block is walked in segments: runs of neighbouring columns, which are contiguous in w and in the compact array. With all
-// columns a row is one segment; behind a flatten a channel's columns are one. Single columns without neighbours are taken
-// one by one, which is three times as fast as looking for runs of length one.
+// A block is walked in segments: runs of neighbouring columns, which are contiguous in w and in the compact array. With
+// all columns a row is one segment; behind a flatten a channel's columns are one. Single columns without neighbours are
+// taken one by one, which is three times as fast as looking for runs of length one.
 
 struct Block {
     int64_t n_rows, n_cols, inner;
@@ -52,23 +52,27 @@ static void walk(const Block& block, Element&& element, Segment&& segment) {
     split(block.row_count(), taken * block.inner, rows);
 }
 
-static inline void copy_words(uint32_t* to, const uint32_t* from, int64_t n) { memcpy(to, from, size_t(n) * sizeof *to); }
+static inline void copy_words(uint32_t* to, const uint32_t* from, int64_t n) {
+    memcpy(to, from, size_t(n) * sizeof *to);
+}
 
-static efl_status take_axes_32(const void* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
-                               void* values) {
+static efl_status take_axes_32(const void* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows,
+                               efl_index cols, void* values) {
     const uint32_t* from = static_cast<const uint32_t*>(w);
     uint32_t* to = static_cast<uint32_t*>(values);
-    walk(Block{n_rows, n_cols, inner, rows, cols}, [&](int64_t at, int64_t k) { to[k] = from[at]; },
-         [&](int64_t at, int64_t k, int64_t n) { copy_words(to + k, from + at, n); });
+    walk(
+        Block{n_rows, n_cols, inner, rows, cols}, [&](int64_t at, int64_t k) { to[k] = from[at]; },
+        [&](int64_t at, int64_t k, int64_t n) { copy_words(to + k, from + at, n); });
     return EFL_OK;
 }
 
-static efl_status put_axes_32(void* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
-                              const void* values) {
+static efl_status put_axes_32(void* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows,
+                              efl_index cols, const void* values) {
     uint32_t* to = static_cast<uint32_t*>(w);
     const uint32_t* from = static_cast<const uint32_t*>(values);
-    walk(Block{n_rows, n_cols, inner, rows, cols}, [&](int64_t at, int64_t k) { to[at] = from[k]; },
-         [&](int64_t at, int64_t k, int64_t n) { copy_words(to + at, from + k, n); });
+    walk(
+        Block{n_rows, n_cols, inner, rows, cols}, [&](int64_t at, int64_t k) { to[at] = from[k]; },
+        [&](int64_t at, int64_t k, int64_t n) { copy_words(to + at, from + k, n); });
     return EFL_OK;
 }
 

@@ -4,7 +4,7 @@
 
 struct SgdStep {
     float lr, momentum, decay, pull, scale;
-    float *w, *velocity;                    // velocity, centre, linear: NULL where they take no part
+    float *w, *velocity;  // velocity, centre, linear: NULL where they take no part
     const float *grad, *centre, *linear;
 
     // The scalar at `at` in w and at `k` in the compact arrays.
@@ -39,8 +39,8 @@ struct SgdStep {
 };
 
 static efl_status sgd_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
-                          const float* grad, const efl_sgd* sgd, const float* scale, float* velocity, const float* centre,
-                          const float* linear) {
+                          const float* grad, const efl_sgd* sgd, const float* scale, float* velocity,
+                          const float* centre, const float* linear) {
     const SgdStep step{
         .lr = sgd->lr,
         .momentum = sgd->momentum,
@@ -53,8 +53,9 @@ static efl_status sgd_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int6
         .centre = sgd->pull != 0 ? centre : nullptr,
         .linear = linear,
     };
-    walk(Block{n_rows, n_cols, inner, rows, cols}, [&](int64_t at, int64_t k) { step.element(at, k); },
-         [&](int64_t at, int64_t k, int64_t n) { step.segment(at, k, n); });
+    walk(
+        Block{n_rows, n_cols, inner, rows, cols}, [&](int64_t at, int64_t k) { step.element(at, k); },
+        [&](int64_t at, int64_t k, int64_t n) { step.segment(at, k, n); });
     return EFL_OK;
 }
 

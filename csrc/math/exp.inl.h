@@ -1,7 +1,8 @@
 // The exponential function on words, for the arguments that a softmax needs.
 //
-// e^v = 2^n e^r with n = round(v / ln 2) and r = v - n ln 2 in two parts (Cody and Waite), |r| <= ln 2 / 2; e^r by its Taylor
-// polynomial of degree 7, whose remainder there is below 2^-27. At most 2 ulp from the true value (tests compare with float64).
+// e^v = 2^n e^r with n = round(v / ln 2) and r = v - n ln 2 in two parts (Cody and Waite), |r| <= ln 2 / 2; e^r by its
+// Taylor polynomial of degree 7, whose remainder there is below 2^-27. At most 2 ulp from the true value (tests compare
+// with float64).
 
 // e^v for v <= 0. Below -87.3, where float32 has no normal numbers left, 0; NaN stays NaN.
 static inline vf exp_nonpositive(vf v) {

@@ -13,7 +13,7 @@ constexpr int rights_of(int left) {
 struct Dots {
     const float* left[MAX_LEFT];    // rows of left
     const float* right[MAX_RIGHT];  // rows of right
-    const int64_t* off;             // [words], where each word of a right row starts; a left row's words are consecutive
+    const int64_t* off;  // [words], where each word of a right row starts; a left row's words are consecutive
     int64_t words;
     int64_t tail;  // lanes of one more, partial word, at words * W on both sides
     vf* sums;      // [left][right], lanes not yet summed

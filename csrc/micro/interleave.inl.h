@@ -1,7 +1,7 @@
 // A few rows side by side: how every kernel packs the operand whose consecutive floats a product broadcasts.
 
-// turned[k] holds lane k of every word of square. Zipping word m with word m + W / 2 rotates the bits of an element's place
-// by one; as many rounds as a lane has bits swap word and lane.
+// turned[k] holds lane k of every word of square. Zipping word m with word m + W / 2 rotates the bits of an element's
+// place by one; as many rounds as a lane has bits swap word and lane.
 static inline void transpose(vf* square, vf* turned) {
     EFL_UNROLL
     for (int round = 1; round < W; round *= 2) {
@@ -15,7 +15,8 @@ static inline void transpose(vf* square, vf* turned) {
     }
 }
 
-// to[i * pitch + m] = from[m][i] for i < n and m < rows, rows <= pitch. Up to W floats past the last row are overwritten.
+// to[i * pitch + m] = from[m][i] for i < n and m < rows, rows <= pitch. Up to W floats past the last row are
+// overwritten.
 static void interleave(const float* const* from, int64_t rows, int64_t n, float* to, int64_t pitch) {
     int64_t i = 0;
     if (2 < rows && rows <= W)

@@ -8,8 +8,8 @@ struct Parts {
     int64_t first(int64_t i) const { return i * (total / count) + least(i, total % count); }
 };
 
-// body(first, last) over [0, count) in blocks of about 32k elements, `work` elements per item: less is not worth waking a
-// thread. Items must be independent, so that the result does not depend on the blocks.
+// body(first, last) over [0, count) in blocks of about 32k elements, `work` elements per item: less is not worth waking
+// a thread. Items must be independent, so that the result does not depend on the blocks.
 template <class Body>
 static void split(int64_t count, int64_t work, Body&& body) {
     const int64_t grain = 32768;

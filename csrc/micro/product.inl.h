@@ -26,8 +26,9 @@ struct Product {
     const Word* words;
 };
 
-// `tiles` neighbouring tiles of WORDS words each. Terms are taken two at a time: on Zen 3 that is 93 to 98 % of the peak rate
-// on long sums, and 60 to 90 % with two rows; a call per run of tiles instead of per tile is a third of a sum of four terms.
+// `tiles` neighbouring tiles of WORDS words each. Terms are taken two at a time: on Zen 3 that is 93 to 98 % of the
+// peak rate on long sums, and 60 to 90 % with two rows; a call per run of tiles instead of per tile is a third of a sum
+// of four terms.
 template <int ROWS, int WORDS>
 static void outer(const Product& whole, int64_t tiles) {
     const Product p = whole;

@@ -36,8 +36,9 @@ static inline void plane_sums(const float* x, const float* z, int64_t n, double*
 
 // Sums of d and d^2 over planes of one channel or group, d = x - shift, from which mean and variance follow.
 //
-// The shift is the mean of the first plane. If that is one of B equal planes, (mean - shift)^2 is at most B times the variance,
-// so the subtraction in variance() costs at most a factor B + 1 of float32's precision, however far the values are from 0.
+// The shift is the mean of the first plane. If that is one of B equal planes, (mean - shift)^2 is at most B times the
+// variance, so the subtraction in variance() costs at most a factor B + 1 of float32's precision, however far the
+// values are from 0.
 struct Moments {
     float shift;
     double count = 0, sum_d = 0, sum_dd = 0;

@@ -16,8 +16,16 @@ static inline vf load_n(const float* p, int n) { return _mm256_maskload_ps(p, fi
 static inline void store_n(float* p, vf v, int n) {
     if (n == 8) return store(p, v);
     __m128 q = _mm256_castps256_ps128(v);
-    if (n & 4) { _mm_storeu_ps(p, q); q = _mm256_extractf128_ps(v, 1); p += 4; }
-    if (n & 2) { _mm_storel_pi((__m64*)p, q); q = _mm_movehl_ps(q, q); p += 2; }
+    if (n & 4) {
+        _mm_storeu_ps(p, q);
+        q = _mm256_extractf128_ps(v, 1);
+        p += 4;
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64*)p, q);
+        q = _mm_movehl_ps(q, q);
+        p += 2;
+    }
     if (n & 1) _mm_store_ss(p, q);
 }
 
@@ -40,7 +48,9 @@ static inline vf sums(const vf* v) {
     return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
 
-static inline unsigned positive_bits(vf v) { return unsigned(_mm256_movemask_ps(_mm256_cmp_ps(v, zero(), _CMP_GT_OQ))); }
+static inline unsigned positive_bits(vf v) {
+    return unsigned(_mm256_movemask_ps(_mm256_cmp_ps(v, zero(), _CMP_GT_OQ)));
+}
 static inline vf keep_bits(vf v, unsigned bits) {
     const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     const __m256i set = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(int(bits)), lane), lane);
@@ -50,8 +60,12 @@ static inline vf keep_bits(vf v, unsigned bits) {
 static inline vf quarters(vf v) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8)); }
 static inline vf evens(vf a, vf b) { return quarters(_mm256_shuffle_ps(a, b, 0x88)); }
 static inline vf odds(vf a, vf b) { return quarters(_mm256_shuffle_ps(a, b, 0xdd)); }
-static inline vf zip_low(vf a, vf b) { return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x20); }
-static inline vf zip_high(vf a, vf b) { return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x31); }
+static inline vf zip_low(vf a, vf b) {
+    return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x20);
+}
+static inline vf zip_high(vf a, vf b) {
+    return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x31);
+}
 
 static inline vf if_above(vf x, vf y, vf a, vf b) {
     const vf above = _mm256_or_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));

@@ -28,11 +28,15 @@ static inline float sum(vf v) {
 
 static inline __m256 halves(vf v) { return _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)); }
 static inline __m256 sums_of_8(const vf* v) {
-    const __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(halves(v[0]), halves(v[1])), _mm256_hadd_ps(halves(v[2]), halves(v[3])));
-    const __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(halves(v[4]), halves(v[5])), _mm256_hadd_ps(halves(v[6]), halves(v[7])));
+    const __m256 a =
+        _mm256_hadd_ps(_mm256_hadd_ps(halves(v[0]), halves(v[1])), _mm256_hadd_ps(halves(v[2]), halves(v[3])));
+    const __m256 b =
+        _mm256_hadd_ps(_mm256_hadd_ps(halves(v[4]), halves(v[5])), _mm256_hadd_ps(halves(v[6]), halves(v[7])));
     return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
-static inline vf sums(const vf* v) { return _mm512_insertf32x8(_mm512_castps256_ps512(sums_of_8(v)), sums_of_8(v + 8), 1); }
+static inline vf sums(const vf* v) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(sums_of_8(v)), sums_of_8(v + 8), 1);
+}
 
 static inline unsigned positive_bits(vf v) { return _mm512_cmp_ps_mask(v, zero(), _CMP_GT_OQ); }
 static inline vf keep_bits(vf v, unsigned bits) { return _mm512_maskz_mov_ps(__mmask16(bits), v); }
@@ -47,7 +51,8 @@ static inline vf zip_low(vf a, vf b) {
     return _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), b);
 }
 static inline vf zip_high(vf a, vf b) {
-    return _mm512_permutex2var_ps(a, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), b);
+    return _mm512_permutex2var_ps(a, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31),
+                                  b);
 }
 
 static inline vf if_above(vf x, vf y, vf a, vf b) {

@@ -1,7 +1,8 @@
 // The words of the baseline tier: four floats in GCC/Clang vector types, which the compiler turns into SSE2, NEON or
 // plain code. Not a fast path; it must run on every 64-bit machine, with the baseline instruction set and nothing else.
 //
-// A tier defines, in its own namespace: W, REGISTERS, vf, and the words below. Bodies in kernels/ use these and nothing else.
+// A tier defines, in its own namespace: W, REGISTERS, vf, and the words below. Bodies in kernels/ use these and nothing
+// else.
 
 constexpr int W = 4;           // floats in a word
 constexpr int REGISTERS = 16;  // words that the CPU's registers hold
@@ -9,18 +10,30 @@ typedef float vf __attribute__((vector_size(16)));
 
 static inline vf zero() { return vf{0, 0, 0, 0}; }
 static inline vf set1(float a) { return vf{a, a, a, a}; }
-static inline vf load(const float* p) { vf v; __builtin_memcpy(&v, p, sizeof v); return v; }
+static inline vf load(const float* p) {
+    vf v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+}
 static inline void store(float* p, vf v) { __builtin_memcpy(p, &v, sizeof v); }
 // The first n floats (0 <= n <= W); the others read as 0 and are never touched in memory.
-static inline vf load_n(const float* p, int n) { vf v = zero(); __builtin_memcpy(&v, p, sizeof(float) * n); return v; }
+static inline vf load_n(const float* p, int n) {
+    vf v = zero();
+    __builtin_memcpy(&v, p, sizeof(float) * n);
+    return v;
+}
 static inline void store_n(float* p, vf v, int n) { __builtin_memcpy(p, &v, sizeof(float) * n); }
 
 static inline vf add(vf a, vf b) { return a + b; }
 static inline vf sub(vf a, vf b) { return a - b; }
 static inline vf mul(vf a, vf b) { return a * b; }
 static inline vf div(vf a, vf b) { return a / b; }
-static inline vf fma(vf a, vf b, vf c) { return a * b + c; }  // a*b + c; rounded once where the tier has the instruction
-static inline vf max(vf a, vf b) { for (int i = 0; i < W; ++i) a[i] = b[i] > a[i] ? b[i] : a[i]; return a; }
+// a * b + c, rounded once where the tier has the instruction.
+static inline vf fma(vf a, vf b, vf c) { return a * b + c; }
+static inline vf max(vf a, vf b) {
+    for (int i = 0; i < W; ++i) a[i] = b[i] > a[i] ? b[i] : a[i];
+    return a;
+}
 
 // Sum of the W floats, always in the same tree: (0+2)+(1+3), and so on by halves.
 static inline float sum(vf v) { return (v[0] + v[2]) + (v[1] + v[3]); }
@@ -29,8 +42,15 @@ static inline float sum(vf v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 static inline vf sums(const vf* v) { return vf{sum(v[0]), sum(v[1]), sum(v[2]), sum(v[3])}; }
 
 // Bit i set where v[i] > 0 (NaN: clear), and its use: v[i] where bit i is set, else 0.
-static inline unsigned positive_bits(vf v) { unsigned b = 0; for (int i = 0; i < W; ++i) b |= unsigned(v[i] > 0.0f) << i; return b; }
-static inline vf keep_bits(vf v, unsigned bits) { for (int i = 0; i < W; ++i) v[i] = bits >> i & 1 ? v[i] : 0.0f; return v; }
+static inline unsigned positive_bits(vf v) {
+    unsigned b = 0;
+    for (int i = 0; i < W; ++i) b |= unsigned(v[i] > 0.0f) << i;
+    return b;
+}
+static inline vf keep_bits(vf v, unsigned bits) {
+    for (int i = 0; i < W; ++i) v[i] = bits >> i & 1 ? v[i] : 0.0f;
+    return v;
+}
 
 // Lanes 0, 2, 4, ... of a, then of b; lanes 1, 3, 5, ...; and the inverse: a0 b0 a1 b1 ..., first and second half.
 static inline vf evens(vf a, vf b) { return vf{a[0], a[2], b[0], b[2]}; }
@@ -39,13 +59,25 @@ static inline vf zip_low(vf a, vf b) { return vf{a[0], b[0], a[1], b[1]}; }
 static inline vf zip_high(vf a, vf b) { return vf{a[2], b[2], a[3], b[3]}; }
 
 // a[i] where x[i] > y[i] or x[i] is NaN, else b[i]; and v[i] where x[i] == y[i], else 0.
-static inline vf if_above(vf x, vf y, vf a, vf b) { for (int i = 0; i < W; ++i) a[i] = x[i] > y[i] || x[i] != x[i] ? a[i] : b[i]; return a; }
-static inline vf keep_equal(vf v, vf x, vf y) { for (int i = 0; i < W; ++i) v[i] = x[i] == y[i] ? v[i] : 0.0f; return v; }
-static inline vf drop_equal(vf v, vf x, vf y) { for (int i = 0; i < W; ++i) v[i] = x[i] == y[i] ? 0.0f : v[i]; return v; }
-static inline vf keep_positive(vf v, vf x) { for (int i = 0; i < W; ++i) v[i] = x[i] > 0.0f ? v[i] : 0.0f; return v; }
+static inline vf if_above(vf x, vf y, vf a, vf b) {
+    for (int i = 0; i < W; ++i) a[i] = x[i] > y[i] || x[i] != x[i] ? a[i] : b[i];
+    return a;
+}
+static inline vf keep_equal(vf v, vf x, vf y) {
+    for (int i = 0; i < W; ++i) v[i] = x[i] == y[i] ? v[i] : 0.0f;
+    return v;
+}
+static inline vf drop_equal(vf v, vf x, vf y) {
+    for (int i = 0; i < W; ++i) v[i] = x[i] == y[i] ? 0.0f : v[i];
+    return v;
+}
+static inline vf keep_positive(vf v, vf x) {
+    for (int i = 0; i < W; ++i) v[i] = x[i] > 0.0f ? v[i] : 0.0f;
+    return v;
+}
 
-// The same as evens, odds, zip_low and zip_high with the W lanes of the pairs in an order of the tier's own, which is cheaper;
-// in_pair_order brings W floats, half from p and half from q, into that order.
+// The same as evens, odds, zip_low and zip_high with the W lanes of the pairs in an order of the tier's own, which is
+// cheaper; in_pair_order brings W floats, half from p and half from q, into that order.
 static inline vf pair_evens(vf a, vf b) { return evens(a, b); }
 static inline vf pair_odds(vf a, vf b) { return odds(a, b); }
 static inline vf join_low(vf a, vf b) { return zip_low(a, b); }
@@ -54,10 +86,17 @@ static inline vf in_pair_order(const float* p, const float* q) { return vf{p[0],
 
 // W bytes as floats, and floats that hold whole numbers from 0 to 255 as bytes.
 static inline vf load_u8(const unsigned char* p) { return vf{float(p[0]), float(p[1]), float(p[2]), float(p[3])}; }
-static inline void store_u8(unsigned char* p, vf v) { for (int i = 0; i < W; ++i) p[i] = (unsigned char)(v[i]); }
+static inline void store_u8(unsigned char* p, vf v) {
+    for (int i = 0; i < W; ++i) p[i] = (unsigned char)(v[i]);
+}
 
 // 2^n for whole n in [-126, 127].
 static inline vf pow2(vf n) {
-    for (int i = 0; i < W; ++i) { const unsigned bits = unsigned(int(n[i]) + 127) << 23; float f; __builtin_memcpy(&f, &bits, 4); n[i] = f; }
+    for (int i = 0; i < W; ++i) {
+        const unsigned bits = unsigned(int(n[i]) + 127) << 23;
+        float f;
+        __builtin_memcpy(&f, &bits, 4);
+        n[i] = f;
+    }
     return n;
 }

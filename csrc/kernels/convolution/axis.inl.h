@@ -1,14 +1,14 @@
 // Geometry of a sliding window along each axis.
 //
-// Position q and tap k meet at source cell q * step + shift(k); cells outside the source are zero. A convolution reads its
-// input that way; its input gradient reads dy that way, once for every phase of the stride.
+// Position q and tap k meet at source cell q * step + shift(k); cells outside the source are zero. A convolution reads
+// its input that way; its input gradient reads dy that way, once for every phase of the stride.
 
 struct Geometry {
     int64_t out_h, out_w, in_group, out_group;
     explicit Geometry(const efl_conv2d& c)
         : out_h(windows(c.height, c.kernel_h, c.stride_h, c.pad_h, c.dil_h)),
-          out_w(windows(c.width, c.kernel_w, c.stride_w, c.pad_w, c.dil_w)),
-          in_group(c.in_channels / c.groups), out_group(c.out_channels / c.groups) {}
+          out_w(windows(c.width, c.kernel_w, c.stride_w, c.pad_w, c.dil_w)), in_group(c.in_channels / c.groups),
+          out_group(c.out_channels / c.groups) {}
 };
 
 struct Axis {
@@ -52,7 +52,8 @@ static Axis forward_axis(int64_t size, int64_t out, int64_t kernel, int64_t stri
 }
 
 // The inputs phase, phase + stride, ... below size, as positions over the outputs.
-static Axis transposed_axis(int64_t size, int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t dil, int64_t phase) {
+static Axis transposed_axis(int64_t size, int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t dil,
+                            int64_t phase) {
     Axis axis{
         .source = out,
         .count = (size - phase + stride - 1) / stride,

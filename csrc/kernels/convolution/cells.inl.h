@@ -8,14 +8,17 @@ static inline void copy_alternate(float* to, const float* from, int64_t n, bool 
         const vf low = load_n(from, int(least(W, reach))), high = reach > W ? load_n(from + W, reach - W) : zero();
         return store_n(to, evens(low, high), int(n));
     }
-    if (has_previous) for (; j + W <= n; j += W) store(to + j, odds(load(from + 2 * j - 1), load(from + 2 * j + W - 1)));
-    else for (; j + W < n; j += W) store(to + j, evens(load(from + 2 * j), load(from + 2 * j + W)));
+    if (has_previous)
+        for (; j + W <= n; j += W) store(to + j, odds(load(from + 2 * j - 1), load(from + 2 * j + W - 1)));
+    else
+        for (; j + W < n; j += W) store(to + j, evens(load(from + 2 * j), load(from + 2 * j + W)));
     for (; j < n; ++j) to[j] = from[2 * j];
 }
 
 // Rows of (WORDS - 1) * W < n <= WORDS * W floats, n at least W. The last word of a row overlaps the one before.
 template <int WORDS>
-static inline void copy_row_words(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows, int64_t n) {
+static inline void copy_row_words(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows,
+                                  int64_t n) {
     for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch) {
         EFL_UNROLL
         for (int v = 0; v < WORDS - 1; ++v) store(to + v * W, load(from + v * W));
@@ -47,8 +50,8 @@ struct CellBlock {
 
     CellBlock() = default;
     // Positions `row` by `col` of a plane of `pitch` whose first cell is (down, along) of a source of `width`.
-    CellBlock(int64_t pitch, const Inside& row, const Inside& col, int64_t row_step, int64_t col_step, int64_t down, int64_t along,
-              int64_t width)
+    CellBlock(int64_t pitch, const Inside& row, const Inside& col, int64_t row_step, int64_t col_step, int64_t down,
+              int64_t along, int64_t width)
         : to(row.first * pitch + col.first), from((row.first * row_step + down) * width + col.first * col_step + along),
           rows(col.first < col.end && row.first < row.end ? row.end - row.first : 0), cols(col.end - col.first),
           previous(col.first * col_step + along > 0) {}
@@ -68,10 +71,12 @@ struct CellCopies {
         }
     }
 
-    static void skip_cells(CellBlock block, int64_t step, int64_t to_pitch, int64_t from_pitch, const float* from, float* to) {
+    static void skip_cells(CellBlock block, int64_t step, int64_t to_pitch, int64_t from_pitch, const float* from,
+                           float* to) {
         for (int64_t r = 0; r < block.rows; ++r, from += from_pitch, to += to_pitch) {
             if (step == 2) copy_alternate(to, from, block.cols, block.previous);
-            else for (int64_t j = 0; j < block.cols; ++j) to[j] = from[j * step];
+            else
+                for (int64_t j = 0; j < block.cols; ++j) to[j] = from[j * step];
         }
     }
 };

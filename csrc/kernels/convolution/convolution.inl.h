@@ -1,18 +1,22 @@
-// Convolution: forward, input gradient and weight gradient, and which way each takes. All choices are by shape alone, so that
-// the result does not depend on the machine's load or on the number of threads.
+// Convolution: forward, input gradient and weight gradient, and which way each takes. All choices are by shape alone,
+// so that the result does not depend on the machine's load or on the number of threads.
 
 // The transforms cost some `balance` products per channel and tile; words want tiles, and one row has no pairs of them.
 static bool pays_for_points(int64_t ins, int64_t outs, int64_t balance, int64_t batch, int64_t out_h, int64_t out_w) {
-    return ins * outs >= balance * (ins + outs) && out_h > 1 && out_w > 1 && batch * ((out_h + 1) / 2) * ((out_w + 1) / 2) >= 16;
+    return ins * outs >= balance * (ins + outs) && out_h > 1 && out_w > 1 &&
+           batch * ((out_h + 1) / 2) * ((out_w + 1) / 2) >= 16;
 }
 
-// 3x3 taps at stride 1, and enough of the rest (measured on Zen 3: 20 to 8 channels even, 20 to 12 at .9 of the time, 20 to 20
-// at .8, 64 to 64 at .6).
+// 3x3 taps at stride 1, and enough of the rest (measured on Zen 3: 20 to 8 channels even, 20 to 12 at .9 of the time,
+// 20 to 20 at .8, 64 to 64 at .6).
 static bool prefers_tiles(const Correlation& c) {
     const Axis &rows = c.planes.rows, &cols = c.planes.cols;
-    const auto plain = [](const Axis& axis) { return axis.taps == 3 && axis.kernel == 3 && axis.last - axis.origin == 2 && axis.step == 1; };
+    const auto plain = [](const Axis& axis) {
+        return axis.taps == 3 && axis.kernel == 3 && axis.last - axis.origin == 2 && axis.step == 1;
+    };
     return c.groups == 1 && plain(rows) && plain(cols) && c.target_col == 1 &&
-           pays_for_points(count_of(c.sources, c.source_channels), count_of(c.targets, c.target_channels), 7, c.batch, rows.count, cols.count);
+           pays_for_points(count_of(c.sources, c.source_channels), count_of(c.targets, c.target_channels), 7, c.batch,
+                           rows.count, cols.count);
 }
 
 constexpr int64_t MIN_GATHER_TARGETS = 64;  // below this the gather costs more than the lanes it saves
@@ -20,7 +24,8 @@ constexpr int64_t MIN_GATHER_TARGETS = 64;  // below this the gather costs more 
 // Lanes of a row's words that carry nothing are over two fifths, and there is work enough to pay for the gather.
 static bool gathers_positions(const Correlation& c) {
     const int64_t cols = c.planes.cols.count, lanes = (cols + W - 1) / W * W;
-    return c.groups == 1 && c.taps() > 0 && 5 * cols <= 3 * lanes && count_of(c.targets, c.target_channels) >= MIN_GATHER_TARGETS;
+    return c.groups == 1 && c.taps() > 0 && 5 * cols <= 3 * lanes &&
+           count_of(c.targets, c.target_channels) >= MIN_GATHER_TARGETS;
 }
 
 // One of the three ways, by shape alone.
@@ -30,7 +35,8 @@ static efl_status correlate(const Correlation& c) {
     return gathers_positions(c) ? correlate_small(c) : correlate_rows(c);
 }
 
-static efl_status conv2d_forward_f32(const efl_conv2d* conv, const float* x, const float* weight, const float* bias, float* y) {
+static efl_status conv2d_forward_f32(const efl_conv2d* conv, const float* x, const float* weight, const float* bias,
+                                     float* y) {
     const efl_conv2d& c = *conv;
     const Geometry g(c);
     return correlate(Correlation{
@@ -56,13 +62,14 @@ static efl_status conv2d_forward_f32(const efl_conv2d* conv, const float* x, con
 static void clear_channels(const efl_conv2d& c, efl_index ins, float* dx) {
     const int64_t count = count_of(ins, c.in_channels), plane = c.height * c.width;
     split(c.batch * count, plane, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) zero_floats(dx + (i / count * c.in_channels + id_of(ins, i % count)) * plane, plane);
+        for (int64_t i = first; i < last; ++i)
+            zero_floats(dx + (i / count * c.in_channels + id_of(ins, i % count)) * plane, plane);
     });
 }
 
 // One correlation of dy for every phase of the stride: the pixels of a phase meet the same taps.
-static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy, const float* weight, efl_index outs, efl_index ins,
-                                        float* dx) {
+static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy, const float* weight, efl_index outs,
+                                        efl_index ins, float* dx) {
     const efl_conv2d& c = *conv;
     const Geometry g(c);
     if (misses_inputs(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h, c.dil_h) ||
@@ -94,20 +101,23 @@ static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy,
     return EFL_OK;
 }
 
-// As for the correlations, by shape alone; here fewer channels pay, as the plain sums do worse (measured on Zen 3: 25 to 25
-// channels even, 25 to 50 at .8 of the time).
+// As for the correlations, by shape alone; here fewer channels pay, as the plain sums do worse (measured on Zen 3: 25
+// to 25 channels even, 25 to 50 at .8 of the time).
 static bool prefers_tiles(const WeightGradient& w) {
     const efl_conv2d& c = w.conv;
-    const bool plain = c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 && c.dil_h == 1 && c.dil_w == 1;
-    return plain && c.groups == 1 && pays_for_points(w.ins_per_group(), count_of(w.outs, c.out_channels), 13, c.batch,
-                                                     w.geometry.out_h, w.geometry.out_w);
+    const bool plain =
+        c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 && c.dil_h == 1 && c.dil_w == 1;
+    return plain && c.groups == 1 &&
+           pays_for_points(w.ins_per_group(), count_of(w.outs, c.out_channels), 13, c.batch, w.geometry.out_h,
+                           w.geometry.out_w);
 }
 
-constexpr int64_t FEW_WORDS = 32;           // of a map, with which the pixel kernel spends its time on loading and storing sums
+constexpr int64_t FEW_WORDS = 32;  // of a map, with which the pixel kernel spends its time on loading and storing sums
 constexpr int64_t PIXEL_WEIGHTS = 32768 / W;  // up to here its word-wide sums fit in L2, beside a map of few words
 
-// Lanes over channels, or over pixels: decided by shape. Measured on Zen 3 with equal numbers of channels: 14x14, 8x8 and
-// 16x16, 25x25 weights and up are faster over channels; 32x32 is faster over pixels up to 50x50 and about even at 64x64.
+// Lanes over channels, or over pixels: decided by shape. Measured on Zen 3 with equal numbers of channels: 14x14, 8x8
+// and 16x16, 25x25 weights and up are faster over channels; 32x32 is faster over pixels up to 50x50 and about even at
+// 64x64.
 static bool prefers_channels(const WeightGradient& w, int64_t weights) {
     if (w.conv.groups != 1) return false;
     if (w.positions() > FEW_WORDS * W) return weights > 8 * PIXEL_WEIGHTS;
@@ -115,8 +125,8 @@ static bool prefers_channels(const WeightGradient& w, int64_t weights) {
 }
 
 // One of the three ways.
-static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy, efl_index outs,
-                                         efl_index ins, float* dw) {
+static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy,
+                                         efl_index outs, efl_index ins, float* dw) {
     const Geometry g(*conv);
     const WeightGradient w{
         .conv = *conv,

@@ -1,15 +1,16 @@
 // Correlation, lanes over the pixels of a row.
 //
-// Per image the source planes are copied once into padded planes, or where that costs less into one for every tap, whose words
-// run across rows; the sum over (source channel, tap) then runs over a table of offsets. Weights are packed once per call, in panels of as many target channels as the registers hold.
+// Per image the source planes are copied once into padded planes, or where that costs less into one for every tap,
+// whose words run across rows; the sum over (source channel, tap) then runs over a table of offsets. Weights are packed
+// once per call, in panels of as many target channels as the registers hold.
 
 // What the images of one call share, and the padded planes of each block of images. All of it in the caller's scratch.
 struct CorrelationPlan {
     int64_t weights = 0, sources = 0, targets = 0;  // packed weights; most sources and targets of a group
     TapPlanes by_tap;
     int64_t blocks, words;
-    bool flat;    // sources lie in planes for every tap
-    bool spread;  // positions of a row are apart in the target: compute into a plane of their own, then copy
+    bool flat;     // sources lie in planes for every tap
+    bool spread;   // positions of a row are apart in the target: compute into a plane of their own, then copy
     bool overlap;  // the last word of a row starts early and repeats lanes, so that no word is partial
     int64_t *off, *tap, *row;
     Word* word;
@@ -72,7 +73,8 @@ static void tabulate_terms(const Correlation& c, CorrelationPlan& plan) {
 
 static void tabulate_words(const Correlation& c, const CorrelationPlan& plan) {
     const Axis &rows = c.planes.rows, &cols = c.planes.cols;
-    const int64_t run = plan.run(c), runs = plan.flat ? 1 : rows.count, target_row = plan.spread ? cols.count : c.target_row;
+    const int64_t run = plan.run(c), runs = plan.flat ? 1 : rows.count,
+                  target_row = plan.spread ? cols.count : c.target_row;
     Word* word = plan.word;
     for (int64_t r = 0; r < runs; ++r)
         for (int64_t q = 0; q < run; q += W) {
@@ -98,18 +100,20 @@ static void pack_weights(const Correlation& c, const CorrelationPlan& plan, cons
         float* to = plan.packed + g.weights + (panels.first(p) * g.sources + s * size) * taps;
         const float* from[MAX_ROWS];
         for (int64_t m = 0; m < size; ++m)
-            from[m] = c.weight_of(id_of(c.sources, g.source + s), id_of(c.targets, g.target + panels.first(p) + m), g.inner);
+            from[m] =
+                c.weight_of(id_of(c.sources, g.source + s), id_of(c.targets, g.target + panels.first(p) + m), g.inner);
         if (run > 1) interleave(from, size, run * taps, to, size);
         else
             for (int64_t m = 0; m < size; ++m)
                 for (int64_t t = 0; t < taps; ++t) to[t * size + m] = from[m][plan.tap[t]];
     }
-    for (int64_t m = 0; m < g.targets; ++m) plan.start[g.target + m] = c.bias ? c.bias[id_of(c.targets, g.target + m)] : 0;
+    for (int64_t m = 0; m < g.targets; ++m)
+        plan.start[g.target + m] = c.bias ? c.bias[id_of(c.targets, g.target + m)] : 0;
 }
 
 // One group of one image, planes already filled.
-static void correlate_group(const Correlation& c, const CorrelationPlan& plan, const ChannelGroup& g, const float* planes,
-                            float* target, const int64_t* row) {
+static void correlate_group(const Correlation& c, const CorrelationPlan& plan, const ChannelGroup& g,
+                            const float* planes, float* target, const int64_t* row) {
     const int64_t terms = g.sources * c.taps();
     const Parts passes(terms > 0 ? terms : 1, MAX_TERMS), panels(g.targets, MAX_ROWS);
     for (int64_t k = 0; k < passes.count; ++k)
@@ -136,11 +140,13 @@ static void spread_group(const Correlation& c, const ChannelGroup& g, const floa
     for (int64_t m = 0; m < g.targets; ++m) {
         float* plane = target + id_of(c.targets, g.target + m) * c.target_plane;
         for (int64_t r = 0; r < height; ++r)
-            for (int64_t q = 0; q < width; ++q) plane[r * c.target_row + q * c.target_col] = apart[(m * height + r) * width + q];
+            for (int64_t q = 0; q < width; ++q)
+                plane[r * c.target_row + q * c.target_col] = apart[(m * height + r) * width + q];
     }
 }
 
-static void correlate_image(const Correlation& c, const CorrelationPlan& plan, int64_t image, float* planes, float* apart) {
+static void correlate_image(const Correlation& c, const CorrelationPlan& plan, int64_t image, float* planes,
+                            float* apart) {
     const int64_t source_plane = c.planes.rows.source * c.planes.cols.source;
     const float* source = c.source + image * c.source_channels * source_plane;
     float* target = c.target + image * c.target_channels * c.target_plane;

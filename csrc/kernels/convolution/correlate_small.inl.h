@@ -1,7 +1,7 @@
 // Correlation of small maps with many target channels: positions of several images share a word: no lane is lost.
 //
-// A tile of positions is gathered, for one pass over the terms, into a panel that stays in L1 while all weights pass by. The
-// gather costs about one cycle per value and is paid back by `targets` products with it.
+// A tile of positions is gathered, for one pass over the terms, into a panel that stays in L1 while all weights pass
+// by. The gather costs about one cycle per value and is paid back by `targets` products with it.
 
 constexpr int64_t TILE_POSITIONS = 2 * W;
 
@@ -13,7 +13,8 @@ struct SmallPlan {
     float *planes, *tile, *results;
 
     explicit SmallPlan(const Correlation& c)
-        : plan(c, false), images(c.batch, (c.batch + plan.blocks - 1) / plan.blocks), positions(images.size(0) * c.positions()) {
+        : plan(c, false), images(c.batch, (c.batch + plan.blocks - 1) / plan.blocks),
+          positions(images.size(0) * c.positions()) {
         plan.blocks = 0;  // its planes hold one image; here a block keeps all of its images
     }
 
@@ -38,7 +39,8 @@ static void tabulate_bases(const Correlation& c, const SmallPlan& small) {
     for (int64_t t = 0; t < MAX_TERMS; ++t) small.step[t] = t * TILE_POSITIONS;
 }
 
-static void gather_tile(const float* planes, const int64_t* off, int64_t terms, const int64_t* base, int64_t width, float* tile) {
+static void gather_tile(const float* planes, const int64_t* off, int64_t terms, const int64_t* base, int64_t width,
+                        float* tile) {
     for (int64_t t = 0; t < terms; ++t, tile += TILE_POSITIONS) {
         const float* from = planes + off[t];
         for (int64_t n = 0; n < width; ++n) tile[n] = from[base[n]];
@@ -46,13 +48,15 @@ static void gather_tile(const float* planes, const int64_t* off, int64_t terms, 
 }
 
 // All positions of a block of images: results [target][position].
-static void correlate_positions(const Correlation& c, const SmallPlan& small, const float* planes, int64_t positions, float* tile,
-                                float* results) {
+static void correlate_positions(const Correlation& c, const SmallPlan& small, const float* planes, int64_t positions,
+                                float* tile, float* results) {
     const int64_t terms = small.plan.sources * c.taps();
-    const Parts passes(terms > 0 ? terms : 1, MAX_TERMS), panels(small.plan.targets, MAX_ROWS), tiles(positions, TILE_POSITIONS);
+    const Parts passes(terms > 0 ? terms : 1, MAX_TERMS), panels(small.plan.targets, MAX_ROWS),
+        tiles(positions, TILE_POSITIONS);
     for (int64_t k = 0; k < passes.count; ++k)
         for (int64_t i = 0; i < tiles.count; ++i) {
-            const int64_t t = passes.first(k), count = terms > 0 ? passes.size(k) : 0, width = tiles.size(i), at = tiles.first(i);
+            const int64_t t = passes.first(k), count = terms > 0 ? passes.size(k) : 0, width = tiles.size(i),
+                          at = tiles.first(i);
             gather_tile(planes, small.plan.off + t, count, small.base + at, width, tile);
             const Word words[2] = {{0, at, least(W, width)}, {W, at + W, width - W}};
             for (int64_t p = 0; p < panels.count; ++p) {
@@ -72,7 +76,8 @@ static void correlate_positions(const Correlation& c, const SmallPlan& small, co
         }
 }
 
-static void write_images(const Correlation& c, const SmallPlan& small, int64_t first, int64_t count, const float* results) {
+static void write_images(const Correlation& c, const SmallPlan& small, int64_t first, int64_t count,
+                         const float* results) {
     const int64_t height = c.planes.rows.count, width = c.planes.cols.count;
     for (int64_t n = 0; n < count; ++n)
         for (int64_t m = 0; m < small.plan.targets; ++m) {
@@ -96,11 +101,14 @@ static efl_status correlate_small(const Correlation& c) {
     const int64_t source_plane = c.planes.rows.source * c.planes.cols.source, sources = small.plan.sources;
     parallel(small.images.count, [&](int64_t block) {
         const int64_t first = small.images.first(block), count = small.images.size(block);
-        float *planes = small.planes + block * small.planes_size(c), *results = small.results + block * small.plan.targets * small.positions;
+        float *planes = small.planes + block * small.planes_size(c),
+              *results = small.results + block * small.plan.targets * small.positions;
         for (int64_t i = 0; i < count * sources; ++i)
-            small.plan.cells.fill(c.source + ((first + i / sources) * c.source_channels + id_of(c.sources, i % sources)) * source_plane,
-                                  planes + i * c.planes.size());
-        correlate_positions(c, small, planes, count * c.positions(), small.tile + block * MAX_TERMS * TILE_POSITIONS, results);
+            small.plan.cells.fill(
+                c.source + ((first + i / sources) * c.source_channels + id_of(c.sources, i % sources)) * source_plane,
+                planes + i * c.planes.size());
+        correlate_positions(c, small, planes, count * c.positions(), small.tile + block * MAX_TERMS * TILE_POSITIONS,
+                            results);
         write_images(c, small, first, count, results);
     });
     return EFL_OK;

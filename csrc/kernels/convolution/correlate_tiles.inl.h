@@ -1,41 +1,47 @@
 // Correlation with 3x3 taps at stride 1 by Winograd's F(2x2, 3x3): 16 products for 4 positions instead of 36.
 //
-// The map is cut into tiles of 2x2 positions, a few at a time. Their source cells are transformed to [point][source][tile], the
-// weights to [point][panel of targets][source][target]; 16 matrix products through the outer-product microkernel give
-// [point][target][tile], from which the results follow. Either all weights are transformed first and chunks of tiles pass by,
-// or, where the weights are many, the tiles are and groups of targets pass by.
-// Rounding errors are about twice those of the plain sum, and a cell that is not finite spoils all results of its tiles.
+// The map is cut into tiles of 2x2 positions, a few at a time. Their source cells are transformed to
+// [point][source][tile], the weights to [point][panel of targets][source][target]; 16 matrix products through the
+// outer-product microkernel give [point][target][tile], from which the results follow. Either all weights are
+// transformed first and chunks of tiles pass by, or, where the weights are many, the tiles are and groups of targets
+// pass by. Rounding errors are about twice those of the plain sum, and a cell that is not finite spoils all results of
+// its tiles.
 
-constexpr int64_t WHOLE_WEIGHTS = 1 << 20;      // floats: up to here all weights are transformed before the tiles pass by
-constexpr int64_t CHUNK_TILES = 1 << 16;        // floats of tiles, or of results, at a time beside whole weights
-constexpr int64_t MOST_TILES = 100;             // of few channels: more would gain up to a tenth and take as much memory again
+constexpr int64_t WHOLE_WEIGHTS = 1 << 20;  // floats: up to here all weights are transformed before the tiles pass by
+constexpr int64_t CHUNK_TILES = 1 << 16;    // floats of tiles, or of results, at a time beside whole weights
+constexpr int64_t MOST_TILES = 100;  // of few channels: more would gain up to a tenth and take as much memory again
 constexpr int64_t CHUNK_TILES_APART = 1 << 19;  // the same where the weights are transformed group by group
 constexpr int64_t RUN_TILES = 1 << 12;          // floats of tiles of one point that stay in L1 while panels pass by
 
 struct Winograd {
     const Correlation& c;
     int64_t sources, targets;
-    bool whole;             // all weights fit, transformed, beside the tiles
+    bool whole;  // all weights fit, transformed, beside the tiles
     Tiling tiling;
-    Parts panels, groups;   // targets in panels; panels in groups
-    int64_t pitch;          // floats from one channel's tiles to the next: an odd number of cache lines
+    Parts panels, groups;  // targets in panels; panels in groups
+    int64_t pitch;         // floats from one channel's tiles to the next: an odd number of cache lines
     int64_t *off, *row;
     Word* word;
     float *zeros, *packed, *weights, *tiles, *results, *plane;
 
     explicit Winograd(const Correlation& c_)
         : c(c_), sources(count_of(c.sources, c.source_channels)), targets(count_of(c.targets, c.target_channels)),
-          whole(POINTS * sources * targets <= WHOLE_WEIGHTS), tiling(c.batch, c.planes.rows.count, c.planes.cols.count, fitting()),
-          panels(targets, MAX_ROWS), groups(panels.count, whole ? panels.count : GROUP_PANELS),
+          whole(POINTS * sources * targets <= WHOLE_WEIGHTS),
+          tiling(c.batch, c.planes.rows.count, c.planes.cols.count, fitting()), panels(targets, MAX_ROWS),
+          groups(panels.count, whole ? panels.count : GROUP_PANELS),
           pitch(((tiling.most() + W + LINE - 1) / LINE | 1) * LINE) {}
 
     int64_t fitting() const {
-        return whole ? least(MOST_TILES, CHUNK_TILES / (POINTS * (sources > targets ? sources : targets))) : CHUNK_TILES_APART / (POINTS * sources);
+        return whole ? least(MOST_TILES, CHUNK_TILES / (POINTS * (sources > targets ? sources : targets)))
+                     : CHUNK_TILES_APART / (POINTS * sources);
     }
-    int64_t group_targets(int64_t g) const { return targets_before(groups.first(g) + groups.size(g)) - targets_before(groups.first(g)); }
+    int64_t group_targets(int64_t g) const {
+        return targets_before(groups.first(g) + groups.size(g)) - targets_before(groups.first(g));
+    }
     int64_t targets_before(int64_t panel) const { return panel < panels.count ? panels.first(panel) : targets; }
 
-    // Floats from point to point: a line more than the data, so that the 16 points of one place lie in different cache sets.
+    // Floats from point to point: a line more than the data, so that the 16 points of one place lie in different cache
+    // sets.
     int64_t weights_step(int64_t g) const { return group_targets(g) * sources + LINE; }
     int64_t tiles_step() const { return sources * pitch + LINE; }
     int64_t results_step(int64_t g) const { return group_targets(g) * pitch + LINE; }
@@ -69,8 +75,8 @@ static inline void row_points(const float* from, vf* d) {
     input_points(d, 1);
 }
 
-// The tiles of a plane, `rows` by `width`: [point][tile]. Words of a row overlap where they would not fit; a row shorter than
-// a word runs into the next, which comes later. Up to W floats past the last row are overwritten.
+// The tiles of a plane, `rows` by `width`: [point][tile]. Words of a row overlap where they would not fit; a row
+// shorter than a word runs into the next, which comes later. Up to W floats past the last row are overwritten.
 static void transform_plane(const float* plane, int64_t pitch, int64_t rows, int64_t width, float* to, int64_t step) {
     for (int64_t q = 0; q < width; q += W) {
         const int64_t first = width < W ? 0 : least(q, width - W);
@@ -103,7 +109,8 @@ static void fill_tiles(const Winograd& w, int64_t first, int64_t last, int64_t c
     const int64_t source_plane = rows.source * cols.source, width = w.tiling.cols;
     const Axis plane_cols = forward_axis(cols.source, 2 * width, 3, 1, -cols.origin, 1);
     w.tiling.each_strip(chunk, [&](const Strip& strip) {
-        const Planes planes(forward_axis(rows.source, 2 * strip.rows, 3, 1, -rows.origin - 2 * strip.first, 1), plane_cols);
+        const Planes planes(forward_axis(rows.source, 2 * strip.rows, 3, 1, -rows.origin - 2 * strip.first, 1),
+                            plane_cols);
         const float* source = c.source + strip.image * c.source_channels * source_plane;
         CellBlock block;
         const CellCopies cells = planes.copies(&block);
@@ -124,7 +131,8 @@ static void transform_weights(const Winograd& w, int64_t g, const int64_t* taps,
         const int64_t rows = w.panels.size(p);
         const float* from[MAX_ROWS];
         for (int64_t s = 0; s < w.sources; s += run) {
-            for (int64_t m = 0; m < rows; ++m) from[m] = c.weight_of(id_of(c.sources, s), id_of(c.targets, w.panels.first(p) + m));
+            for (int64_t m = 0; m < rows; ++m)
+                from[m] = c.weight_of(id_of(c.sources, s), id_of(c.targets, w.panels.first(p) + m));
             interleave(from, rows, 9 * run, packed + 9 * s * rows, rows);
         }
         for (int64_t s = 0; s < w.sources; ++s, to += rows)
@@ -143,7 +151,8 @@ static void transform_weights(const Winograd& w, int64_t g, const int64_t* taps,
 }
 
 // The products of a group's targets with a chunk's tiles: results [point][target of the group][tile].
-static void multiply_points(const Winograd& w, int64_t g, int64_t words, const float* weights, const float* tiles, float* results) {
+static void multiply_points(const Winograd& w, int64_t g, int64_t words, const float* weights, const float* tiles,
+                            float* results) {
     const Parts passes(w.sources, MAX_TERMS), runs(words, w.run());
     const int64_t base = w.targets_before(w.groups.first(g));
     for (int64_t f = 0; f < POINTS; ++f)
@@ -191,7 +200,8 @@ static void write_results(const Winograd& w, int64_t g, int64_t chunk, const flo
 static void order_taps(const Planes& planes, int64_t* taps) {
     for (int64_t h = 0; h < 3; ++h)
         for (int64_t q = 0; q < 3; ++q)
-            taps[(planes.rows.shift(h) - planes.rows.origin) * 3 + planes.cols.shift(q) - planes.cols.origin] = h * 3 + q;
+            taps[(planes.rows.shift(h) - planes.rows.origin) * 3 + planes.cols.shift(q) - planes.cols.origin] =
+                h * 3 + q;
 }
 
 // Chunks of tiles pass by all weights.
@@ -210,7 +220,8 @@ static void pass_tiles(const Winograd& w, const int64_t* taps, int64_t blocks, i
 
 // Groups of targets pass by a chunk of tiles, chunk after chunk.
 static void pass_weights(const Winograd& w, const int64_t* taps, int64_t blocks, int64_t macs) {
-    const Parts parts(w.groups.count, (w.groups.count + blocks - 1) / blocks), fills(w.sources, (w.sources + blocks - 1) / blocks);
+    const Parts parts(w.groups.count, (w.groups.count + blocks - 1) / blocks),
+        fills(w.sources, (w.sources + blocks - 1) / blocks);
     for (int64_t i = 0; i < w.tiling.chunks.count; ++i) {
         each_block(fills.count, macs, [&](int64_t b) {
             fill_tiles(w, fills.first(b), fills.first(b) + fills.size(b), i, w.plane + b * w.plane_size(), w.tiles);

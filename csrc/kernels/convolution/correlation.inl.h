@@ -7,9 +7,9 @@ struct Correlation {
     int64_t source_channels;
     efl_index sources;
     const float* weight;
-    bool transposed;         // weight is [source][target in its group] instead of [target][source in its group]
-    int64_t weight_inner;    // channels of the weight's second axis
-    const float* bias;       // [target_channels] or nullptr
+    bool transposed;       // weight is [source][target in its group] instead of [target][source in its group]
+    int64_t weight_inner;  // channels of the weight's second axis
+    const float* bias;     // [target_channels] or nullptr
     float* target;
     int64_t target_channels;
     efl_index targets;
@@ -26,8 +26,8 @@ struct Correlation {
     }
 };
 
-// The sources and targets of one group: ranges of the two indices, where its packed weights start, and its first channel on the
-// weight's second axis.
+// The sources and targets of one group: ranges of the two indices, where its packed weights start, and its first
+// channel on the weight's second axis.
 struct ChannelGroup {
     int64_t source, sources, target, targets, weights, inner;
 };
@@ -35,12 +35,17 @@ struct ChannelGroup {
 // Calls visit(group) for every group that has targets, in order.
 template <class Visit>
 static void each_group(const Correlation& c, Visit&& visit) {
-    const int64_t n_sources = count_of(c.sources, c.source_channels), n_targets = count_of(c.targets, c.target_channels);
+    const int64_t n_sources = count_of(c.sources, c.source_channels),
+                  n_targets = count_of(c.targets, c.target_channels);
     ChannelGroup g{};
     for (int64_t i = 1; i <= c.groups; ++i) {
         g.sources = g.targets = 0;
-        while (g.source + g.sources < n_sources && id_of(c.sources, g.source + g.sources) < i * (c.source_channels / c.groups)) ++g.sources;
-        while (g.target + g.targets < n_targets && id_of(c.targets, g.target + g.targets) < i * (c.target_channels / c.groups)) ++g.targets;
+        while (g.source + g.sources < n_sources &&
+               id_of(c.sources, g.source + g.sources) < i * (c.source_channels / c.groups))
+            ++g.sources;
+        while (g.target + g.targets < n_targets &&
+               id_of(c.targets, g.target + g.targets) < i * (c.target_channels / c.groups))
+            ++g.targets;
         if (g.targets) visit(g);
         g.source += g.sources;
         g.target += g.targets;

@@ -1,7 +1,7 @@
 // The padded planes that turn every tap into a shifted pointer.
 
-// Planes of one image: [channel][column phase][row][pitch]. With step 1 there is one phase; otherwise the columns are dealt
-// out by their remainder, so that neighbouring positions are neighbours in memory.
+// Planes of one image: [channel][column phase][row][pitch]. With step 1 there is one phase; otherwise the columns are
+// dealt out by their remainder, so that neighbouring positions are neighbours in memory.
 struct Planes {
     Axis rows, cols;
     int64_t phases, height, pitch;
@@ -21,15 +21,17 @@ struct Planes {
         const Inside row(rows.source, height, 1, rows.origin);
         for (int64_t phase = 0; phase < phases; ++phase) {
             const int64_t along = cols.origin + phase;
-            room[phase] = CellBlock(pitch, row, Inside(cols.source, pitch, cols.step, along), 1, cols.step, rows.origin, along, cols.source);
+            room[phase] = CellBlock(pitch, row, Inside(cols.source, pitch, cols.step, along), 1, cols.step, rows.origin,
+                                    along, cols.source);
             room[phase].to += phase * height * pitch;
         }
-        return CellCopies{.count = phases, .to_pitch = pitch, .from_pitch = cols.source, .step = cols.step, .blocks = room};
+        return CellCopies{
+            .count = phases, .to_pitch = pitch, .from_pitch = cols.source, .step = cols.step, .blocks = room};
     }
 };
 
-// A channel as its taps meet it: planes as wide as the result, so that the positions of all rows are one run of lanes. There is
-// a plane for every tap along a row; taps down a column share it, a row apart, unless the stride skips rows.
+// A channel as its taps meet it: planes as wide as the result, so that the positions of all rows are one run of lanes.
+// There is a plane for every tap along a row; taps down a column share it, a row apart, unless the stride skips rows.
 struct TapPlanes {
     Axis rows, cols;
     int64_t down, height;  // planes down a column
@@ -53,8 +55,9 @@ struct TapPlanes {
             for (int64_t kw = 0; kw < cols.kernel; ++kw) {
                 if ((rows.step > 1 && !rows.reaches(kh)) || !cols.reaches(kw)) continue;
                 const int64_t top = rows.step == 1 ? rows.origin : rows.shift(kh), along = cols.shift(kw);
-                *block = CellBlock(cols.count, Inside(rows.source, height, rows.step, top), Inside(cols.source, cols.count, cols.step, along),
-                                   rows.step, cols.step, top, along, cols.source);
+                *block = CellBlock(cols.count, Inside(rows.source, height, rows.step, top),
+                                   Inside(cols.source, cols.count, cols.step, along), rows.step, cols.step, top, along,
+                                   cols.source);
                 block->to += (block - room) * plane();
                 ++block;
             }

@@ -1,7 +1,7 @@
 // Weight gradient of a convolution, lanes over input channels: for many channels, whatever the size of their map.
 //
-// x is laid out channels-last in panels, so that a row of taps is one run of lanes; the sum runs over positions of a few
-// images at a time, through the outer-product microkernel. No lane is lost to padding, stride or the end of a row.
+// x is laid out channels-last in panels, so that a row of taps is one run of lanes; the sum runs over positions of a
+// few images at a time, through the outer-product microkernel. No lane is lost to padding, stride or the end of a row.
 
 constexpr int64_t PANEL_CHANNELS = 2 * W;
 constexpr int64_t PASS_POSITIONS = 256;  // terms per pass: a panel's pixels and the matching dy stay in L1
@@ -17,10 +17,11 @@ struct ChannelPlan {
     Word* word;
 
     explicit ChannelPlan(const WeightGradient& w_)
-        : w(w_), outs(count_of(w.outs, w.conv.out_channels)), height(w.planes.rows.extent()), width(w.planes.cols.extent()),
+        : w(w_), outs(count_of(w.outs, w.conv.out_channels)), height(w.planes.rows.extent()),
+          width(w.planes.cols.extent()),
           per_group(w.positions() < PASS_POSITIONS ? least(w.conv.batch, PASS_POSITIONS / w.positions()) : 1),
-          channels(w.ins_per_group(), PANEL_CHANNELS), rows(outs, MAX_ROWS), joint(w.conv.dil_w == 1 ? w.conv.kernel_w : 1),
-          segments(w.taps() / joint) {
+          channels(w.ins_per_group(), PANEL_CHANNELS), rows(outs, MAX_ROWS),
+          joint(w.conv.dil_w == 1 ? w.conv.kernel_w : 1), segments(w.taps() / joint) {
         for (int64_t c = 0; c < channels.count; ++c) pitch += segments * run(c);
     }
 
@@ -55,12 +56,14 @@ static void fill_channels(const ChannelPlan& plan, int64_t c, int64_t image, int
     const Axis &rows = w.planes.rows, &cols = w.planes.cols;
     const int64_t size = plan.channels.size(c), first = plan.channels.first(c);
     const int64_t top = rows.origin < 0 ? -rows.origin : 0, left = cols.origin < 0 ? -cols.origin : 0;
-    const int64_t bottom = least(plan.height, rows.source - rows.origin), right = least(plan.width, cols.source - cols.origin);
+    const int64_t bottom = least(plan.height, rows.source - rows.origin),
+                  right = least(plan.width, cols.source - cols.origin);
     for (int64_t n = 0; n < images; ++n)
         for (int64_t r = top; r < bottom; ++r) {
             if (!plan.reads_row(r)) continue;
             const float* from[PANEL_CHANNELS];
-            for (int64_t k = 0; k < size; ++k) from[k] = w.x_plane(image + n, first + k) + (rows.origin + r) * cols.source + cols.origin + left;
+            for (int64_t k = 0; k < size; ++k)
+                from[k] = w.x_plane(image + n, first + k) + (rows.origin + r) * cols.source + cols.origin + left;
             float* to = plan.x_panel(c) + ((n * plan.height + r) * plan.width + left) * size;
             int64_t k = 0;
             for (; k + W <= size; k += W) interleave(from + k, W, right - left, to + k, size);
@@ -122,7 +125,8 @@ static void write_weights(const ChannelPlan& plan) {
             const float* from = plan.sums + o * plan.pitch + plan.start_of(c);
             float* to = plan.w.dw + (o * ins + plan.channels.first(c)) * taps;
             for (int64_t t = 0; t < taps; ++t)
-                for (int64_t k = 0; k < size; ++k) to[k * taps + t] = from[t / plan.joint * plan.run(c) + t % plan.joint * size + k];
+                for (int64_t k = 0; k < size; ++k)
+                    to[k * taps + t] = from[t / plan.joint * plan.run(c) + t % plan.joint * size + k];
         }
 }
 

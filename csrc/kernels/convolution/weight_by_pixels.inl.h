@@ -1,10 +1,10 @@
-// Weight gradient of a convolution, lanes over pixels: inner products of dy planes with shifted planes of x: padded ones, or
-// where that costs less one for every tap, which dy meets without gaps.
+// Weight gradient of a convolution, lanes over pixels: inner products of dy planes with shifted planes of x: padded
+// ones, or where that costs less one for every tap, which dy meets without gaps.
 //
-// A weight's sum stays spread over the lanes of one word while the images pass, and is summed across lanes at the end. Images
-// are cut into a few chunks, a number that depends on the shape alone; their partial sums are added in order.
-// Cost follows |outs| * |ins|: planes of other channels are neither copied nor read. A zero of dy's padding multiplies a
-// pixel of the row's end, so an infinite pixel spoils more of dw than its own taps.
+// A weight's sum stays spread over the lanes of one word while the images pass, and is summed across lanes at the end.
+// Images are cut into a few chunks, a number that depends on the shape alone; their partial sums are added in order.
+// Cost follows |outs| * |ins|: planes of other channels are neither copied nor read. A zero of dy's padding multiplies
+// a pixel of the row's end, so an infinite pixel spoils more of dw than its own taps.
 
 // One group's active channels: outs[out, out + outs), and the planes of x that meet them.
 struct WeightGroup {
@@ -20,7 +20,8 @@ static void each_weight_group(const WeightGradient& w, Visit&& visit) {
         const int64_t group = id_of(w.outs, g.out) / w.geometry.out_group;
         g.in = w.x_channels == w.conv.in_channels ? group * w.geometry.in_group : compact;
         if (w.conv.groups == 1) g.in = 0;
-        for (g.outs = 0; g.out + g.outs < count && id_of(w.outs, g.out + g.outs) / w.geometry.out_group == group;) ++g.outs;
+        for (g.outs = 0; g.out + g.outs < count && id_of(w.outs, g.out + g.outs) / w.geometry.out_group == group;)
+            ++g.outs;
         visit(g);
         g.out += g.outs;
         g.sums += g.outs * ins * w.taps();
@@ -31,9 +32,10 @@ static void each_weight_group(const WeightGradient& w, Visit&& visit) {
 struct WeightPlan {
     int64_t total = 0, outs = 0, ins;  // weights of dw; most outputs and inputs of a group
     TapPlanes taps;
-    int64_t chunks, row, words, tail;  // row: floats between rows of dy as the kernel reads it; tail: lanes of one more word
-    bool flat;                         // x lies in planes for every tap
-    bool direct;                       // dy has no gaps: read it in place
+    int64_t chunks, row, words,
+        tail;     // row: floats between rows of dy as the kernel reads it; tail: lanes of one more word
+    bool flat;    // x lies in planes for every tap
+    bool direct;  // dy has no gaps: read it in place
     int64_t *off, *term;
     CellBlock* block;
     float *planes, *dy, *partial;
@@ -47,11 +49,14 @@ struct WeightPlan {
         });
         const Geometry& g = w.geometry;
         const int64_t padded = (g.out_w + W - 1) / W * W;
-        row = w.conv.stride_h == 1 && w.planes.pitch < padded ? w.planes.pitch : padded;  // if narrow, let words run across rows
+        row = w.conv.stride_h == 1 && w.planes.pitch < padded ? w.planes.pitch
+                                                              : padded;  // if narrow, let words run across rows
         words = ((g.out_h - 1) * row + g.out_w + W - 1) / W;
         direct = g.out_w % W == 0;
-        const int64_t flat_words = w.positions() / W, pairs = outs * ins * w.taps() / 2;  // a cycle has two products of words,
-        const int64_t gapped = ins * w.planes.size() + (direct ? 0 : outs * w.positions()) + pairs * words;  // or copies a float
+        const int64_t flat_words = w.positions() / W,
+                      pairs = outs * ins * w.taps() / 2;  // a cycle has two products of words,
+        const int64_t gapped =
+            ins * w.planes.size() + (direct ? 0 : outs * w.positions()) + pairs * words;  // or copies a float
         flat = ins * taps.size() + pairs * (flat_words + 1) < gapped;
         tail = flat ? w.positions() % W : 0;
         if (flat) words = flat_words, direct = true;
@@ -83,23 +88,24 @@ static void tabulate(const WeightGradient& w, WeightPlan& plan) {
     plan.cells = plan.flat ? plan.taps.copies(plan.block) : w.planes.copies(plan.block);
     const int64_t words_per_row = plan.flat || plan.row % W ? 0 : plan.row / W;
     for (int64_t n = 0; n < plan.words; ++n)
-        plan.off[n] = words_per_row ? n / words_per_row * w.conv.stride_h * w.planes.pitch + n % words_per_row * W : n * W;
+        plan.off[n] =
+            words_per_row ? n / words_per_row * w.conv.stride_h * w.planes.pitch + n % words_per_row * W : n * W;
     int64_t* term = plan.term;
     for (int64_t i = 0; i < plan.ins; ++i)
         for (int64_t kh = 0; kh < w.conv.kernel_h; ++kh)
-            for (int64_t kw = 0; kw < w.conv.kernel_w; ++kw)
-                *term++ = i * plan.channel_size(w) + plan.at(w, kh, kw);
+            for (int64_t kw = 0; kw < w.conv.kernel_w; ++kw) *term++ = i * plan.channel_size(w) + plan.at(w, kh, kw);
 }
 
 // Adds one image to the sums of one group: [block of outputs][block of terms][output][term].
-static void add_image(const WeightGradient& w, const WeightPlan& plan, const WeightGroup& g, int64_t image, bool first, const float* planes,
-                      float* gapped, vf* sums) {
+static void add_image(const WeightGradient& w, const WeightPlan& plan, const WeightGroup& g, int64_t image, bool first,
+                      const float* planes, float* gapped, vf* sums) {
     const int64_t terms = g.ins * w.taps();
     const Parts lefts(g.outs, MAX_LEFT);
     if (!plan.direct)
         for (int64_t j = 0; j < g.outs; ++j)
             for (int64_t r = 0; r < w.geometry.out_h; ++r)
-                copy_floats(gapped + j * plan.words * W + r * plan.row, w.dy_plane(image, g.out + j) + r * w.geometry.out_w, w.geometry.out_w);
+                copy_floats(gapped + j * plan.words * W + r * plan.row,
+                            w.dy_plane(image, g.out + j) + r * w.geometry.out_w, w.geometry.out_w);
     for (int64_t l = 0; l < lefts.count; ++l) {
         const int64_t left = lefts.size(l);
         const Parts rights(terms, rights_of(int(left)));
@@ -153,8 +159,10 @@ static efl_status weight_by_pixels(const WeightGradient& w) {
         for (int64_t n = 0; n < chunks.size(c); ++n) {
             const int64_t image = chunks.first(c) + n;
             each_weight_group(w, [&](const WeightGroup& g) {
-                for (int64_t i = 0; i < g.ins; ++i) plan.cells.fill(w.x_plane(image, g.in + i), planes + i * plan.channel_size(w));
-                add_image(w, plan, g, image, n == 0, planes, plan.dy + c * plan.dy_size(), plan.sums + c * plan.total + g.sums);
+                for (int64_t i = 0; i < g.ins; ++i)
+                    plan.cells.fill(w.x_plane(image, g.in + i), planes + i * plan.channel_size(w));
+                add_image(w, plan, g, image, n == 0, planes, plan.dy + c * plan.dy_size(),
+                          plan.sums + c * plan.total + g.sums);
             });
         }
         sum_lanes(plan.sums + c * plan.total, plan.total, plan.partial + c * plan.total);

@@ -2,9 +2,10 @@
 //
 //     dg = G^T (sum over tiles of (A dY A^T) * (B^T d B)) G
 //
-// Lanes are channels: x and dy are turned to channels-last strip by strip and transformed to [point][panel of inputs][tile][input]
-// and [point][panel of outputs][tile][output]; the outer-product microkernel sums over the tiles of a chunk. Groups of outputs
-// are independent. With one chunk a group's sums are dropped as soon as its weights are written.
+// Lanes are channels: x and dy are turned to channels-last strip by strip and transformed to [point][panel of
+// inputs][tile][input] and [point][panel of outputs][tile][output]; the outer-product microkernel sums over the tiles
+// of a chunk. Groups of outputs are independent. With one chunk a group's sums are dropped as soon as its weights are
+// written.
 
 constexpr int64_t GRADIENT_TILES = 1 << 20;  // floats of transformed x and dy at a time
 constexpr int64_t INPUT_PANEL = 2 * W;
@@ -26,9 +27,12 @@ struct GradientPlan {
     int64_t input_panels() const { return (ins + INPUT_PANEL - 1) / INPUT_PANEL; }
     int64_t lanes(int64_t c) const { return (least(INPUT_PANEL, ins - c * INPUT_PANEL) + W - 1) / W * W; }
     int64_t outs_before(int64_t panel) const { return panel < panels.count ? panels.first(panel) : outs; }
-    int64_t group_outs(int64_t g) const { return outs_before(groups.first(g) + groups.size(g)) - outs_before(groups.first(g)); }
+    int64_t group_outs(int64_t g) const {
+        return outs_before(groups.first(g) + groups.size(g)) - outs_before(groups.first(g));
+    }
 
-    // Where panel p of dy starts; a line apart, as the spare lanes of its last word are written while others are filled.
+    // Where panel p of dy starts; a line apart, as the spare lanes of its last word are written while others are
+    // filled.
     int64_t dy_panel(int64_t p) const { return outs_before(p) * most + p * LINE; }
     // Floats from point to point; a line more than the data, as in Winograd.
     int64_t x_step() const { return input_panels() * INPUT_PANEL * most + LINE; }
@@ -53,7 +57,8 @@ struct GradientPlan {
 static void fill_pixels(const GradientPlan& plan, int64_t c, const Strip& strip, float* pixels) {
     const WeightGradient& w = plan.w;
     const Axis &rows = w.planes.rows, &cols = w.planes.cols;
-    const int64_t height = 2 * strip.rows + 2, width = plan.strip_width(), count = least(INPUT_PANEL, plan.ins - c * INPUT_PANEL);
+    const int64_t height = 2 * strip.rows + 2, width = plan.strip_width(),
+                  count = least(INPUT_PANEL, plan.ins - c * INPUT_PANEL);
     const int64_t top = rows.origin + 2 * strip.first, right = least(width, cols.source - cols.origin);
     zero_floats(pixels, height * width * INPUT_PANEL);
     for (int64_t r = top < 0 ? -top : 0; r < least(height, rows.source - top); ++r)
@@ -61,7 +66,8 @@ static void fill_pixels(const GradientPlan& plan, int64_t c, const Strip& strip,
             const float* from[W];
             for (int64_t l = 0; l < least(W, count - k); ++l)
                 from[l] = w.x_plane(strip.image, c * INPUT_PANEL + k + l) + (top + r) * cols.source;
-            interleave(from, least(W, count - k), right + cols.origin, pixels + (r * width - cols.origin) * INPUT_PANEL + k, INPUT_PANEL);
+            interleave(from, least(W, count - k), right + cols.origin,
+                       pixels + (r * width - cols.origin) * INPUT_PANEL + k, INPUT_PANEL);
         }
 }
 
@@ -103,7 +109,8 @@ static void transform_outputs(const GradientPlan& plan, int64_t p, int64_t chunk
                 for (int64_t m = 0; m < size; m += W) {
                     const float* at = pixels + (r * width + q) * size + m;
                     const bool below = r + 1 < rows, beside = q + 1 < width;
-                    const vf y[4] = {load(at), beside ? load(at + size) : zero(), below ? load(at + width * size) : zero(),
+                    const vf y[4] = {load(at), beside ? load(at + size) : zero(),
+                                     below ? load(at + width * size) : zero(),
                                      below && beside ? load(at + (width + 1) * size) : zero()};
                     vf d[POINTS];
                     spread_points(y, d);
@@ -164,8 +171,10 @@ static efl_status weight_by_tiles(const WeightGradient& w) {
     const bool whole = plan.tiling.chunks.count == 1;
     const int64_t macs = POINTS * plan.outs * plan.ins * plan.tiling.rows * plan.tiling.cols * w.conv.batch;
     const int64_t panels = plan.input_panels() + plan.panels.count, blocks = blocks_of(plan.groups.count, macs);
-    const Parts fills(panels, (panels + blocks - 1) / blocks), parts(plan.groups.count, (plan.groups.count + blocks - 1) / blocks);
-    if (!place([&](Carve& carve) { plan.lay_out(carve, whole ? blocks : plan.groups.count, blocks); })) return EFL_NO_MEMORY;
+    const Parts fills(panels, (panels + blocks - 1) / blocks),
+        parts(plan.groups.count, (plan.groups.count + blocks - 1) / blocks);
+    if (!place([&](Carve& carve) { plan.lay_out(carve, whole ? blocks : plan.groups.count, blocks); }))
+        return EFL_NO_MEMORY;
     for (int64_t t = 0; t < plan.most; ++t) plan.off[t] = t * INPUT_PANEL;
     for (int64_t m = 0; m < plan.group_outs(0); ++m) plan.row[m] = m * plan.pitch();
     zero_floats(plan.zeros, MAX_ROWS);

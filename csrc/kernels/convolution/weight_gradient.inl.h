@@ -17,5 +17,7 @@ struct WeightGradient {
         const int64_t plane = conv.groups == 1 ? id_of(ins, i) : i;
         return x + (image * x_channels + plane) * conv.height * conv.width;
     }
-    const float* dy_plane(int64_t image, int64_t j) const { return dy + (image * conv.out_channels + id_of(outs, j)) * positions(); }
+    const float* dy_plane(int64_t image, int64_t j) const {
+        return dy + (image * conv.out_channels + id_of(outs, j)) * positions();
+    }
 };

@@ -1,7 +1,7 @@
 // The three transforms of Winograd's F(2x2, 3x3), lane by lane: each lane is a tile, or a weight, of its own.
 //
-// A tile's 4x4 source cells d and a 3x3 weight g become 16 points each; the 16 sums of their products over the source channels
-// become the tile's 2x2 results:
+// A tile's 4x4 source cells d and a 3x3 weight g become 16 points each; the 16 sums of their products over the source
+// channels become the tile's 2x2 results:
 //
 //     Y = A^T ((G g G^T) * (B^T d B)) A     B^T = 1  0 -1  0     G =  1    0    0     A^T = 1  1  1  0
 //                                                 0  1  1  0         1/2  1/2  1/2          0  1 -1 -1
@@ -18,7 +18,8 @@ struct Strip {
     int64_t image, first, rows;
 };
 
-// The tiles of all images in chunks of about `fitting`: an image's tile rows in strips, the strips of all images in chunks.
+// The tiles of all images in chunks of about `fitting`: an image's tile rows in strips, the strips of all images in
+// chunks.
 struct Tiling {
     int64_t rows, cols;  // tiles of an image
     Parts strips, chunks;
@@ -27,7 +28,9 @@ struct Tiling {
         : rows((out_h + 1) / 2), cols((out_w + 1) / 2), strips(rows, fitting > cols ? least(rows, fitting / cols) : 1),
           chunks(batch * strips.count, fitting > strips.size(0) * cols ? fitting / (strips.size(0) * cols) : 1) {}
 
-    Strip strip(int64_t i) const { return Strip{i / strips.count, strips.first(i % strips.count), strips.size(i % strips.count)}; }
+    Strip strip(int64_t i) const {
+        return Strip{i / strips.count, strips.first(i % strips.count), strips.size(i % strips.count)};
+    }
     int64_t most() const { return chunks.size(0) * strips.size(0) * cols; }  // tiles of a chunk
 
     int64_t tiles(int64_t chunk) const {
@@ -81,7 +84,8 @@ static inline void spread_points(const vf* y, vf* d) {
     vf half[8];
     EFL_UNROLL
     for (int q = 0; q < 2; ++q)
-        half[q] = y[q], half[2 + q] = add(y[q], y[2 + q]), half[4 + q] = sub(y[q], y[2 + q]), half[6 + q] = sub(zero(), y[2 + q]);
+        half[q] = y[q], half[2 + q] = add(y[q], y[2 + q]), half[4 + q] = sub(y[q], y[2 + q]),
+        half[6 + q] = sub(zero(), y[2 + q]);
     EFL_UNROLL
     for (int r = 0; r < 4; ++r) {
         const vf a = half[2 * r], b = half[2 * r + 1];
@@ -92,5 +96,6 @@ static inline void spread_points(const vf* y, vf* d) {
 // to = G^T times the column of four.
 static inline void gather_points(const vf* u, int step, vf* to, int to_step) {
     const vf half = set1(0.5f), even = mul(half, add(u[step], u[2 * step]));
-    to[0] = add(u[0], even), to[to_step] = mul(half, sub(u[step], u[2 * step])), to[2 * to_step] = add(even, u[3 * step]);
+    to[0] = add(u[0], even), to[to_step] = mul(half, sub(u[step], u[2 * step])),
+    to[2 * to_step] = add(even, u[3 * step]);
 }

@@ -24,17 +24,19 @@ static inline void denormalise(const AffineGradient& k, const float* dy, const f
     if (rest) store_n(dx + i, fma(a, load_n(dy + i, rest), fma(c, load_n(xhat + i, rest), b)), rest);
 }
 
-static efl_status batchnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
-                                        efl_int64 inner, float eps, float momentum, float* running_mean, float* running_var, float* y,
-                                        float* xhat, float* inv_std) {
-    batchnorm_planes(x, weight, bias, batch, channels, inner, eps, momentum, running_mean, running_var, nullptr, inv_std,
-                     [&](int64_t p, const Affine& f) { normalise(f, x + p * inner, inner, y + p * inner, xhat + p * inner); });
+static efl_status batchnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
+                                        efl_int64 channels, efl_int64 inner, float eps, float momentum,
+                                        float* running_mean, float* running_var, float* y, float* xhat,
+                                        float* inv_std) {
+    batchnorm_planes(
+        x, weight, bias, batch, channels, inner, eps, momentum, running_mean, running_var, nullptr, inv_std,
+        [&](int64_t p, const Affine& f) { normalise(f, x + p * inner, inner, y + p * inner, xhat + p * inner); });
     return EFL_OK;
 }
 
 static efl_status batchnorm_eval_f32(const float* x, const float* weight, const float* bias, const float* running_mean,
-                                     const float* running_var, efl_int64 batch, efl_int64 channels, efl_int64 inner, float eps,
-                                     float* y) {
+                                     const float* running_var, efl_int64 batch, efl_int64 channels, efl_int64 inner,
+                                     float eps, float* y) {
     split(batch * channels, inner, [&](int64_t first, int64_t last) {
         for (int64_t p = first; p < last; ++p) {
             const int64_t c = p % channels;
@@ -45,29 +47,41 @@ static efl_status batchnorm_eval_f32(const float* x, const float* weight, const 
     return EFL_OK;
 }
 
-static efl_status batchnorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std, efl_int64 batch,
-                                         efl_int64 channels, efl_int64 inner, efl_index channels_needed, efl_index outs, float* dx,
-                                         float* dweight, float* dbias) {
+static efl_status batchnorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std,
+                                         efl_int64 batch, efl_int64 channels, efl_int64 inner,
+                                         efl_index channels_needed, efl_index outs, float* dx, float* dweight,
+                                         float* dbias) {
     batchnorm_gradients(
         weight, nullptr, nullptr, inv_std, batch, channels, inner, channels_needed, outs, dweight, dbias,
-        [&](int64_t p, const Affine&, NormSums* s) { plane_sums(dy + p * inner, xhat + p * inner, inner, &s->dz, &s->dz_xhat); },
-        [&](int64_t p, const Affine&, const AffineGradient& k) { denormalise(k, dy + p * inner, xhat + p * inner, inner, dx + p * inner); });
+        [&](int64_t p, const Affine&, NormSums* s) {
+            plane_sums(dy + p * inner, xhat + p * inner, inner, &s->dz, &s->dz_xhat);
+        },
+        [&](int64_t p, const Affine&, const AffineGradient& k) {
+            denormalise(k, dy + p * inner, xhat + p * inner, inner, dx + p * inner);
+        });
     return EFL_OK;
 }
 
-static efl_status groupnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
-                                        efl_int64 inner, efl_int64 groups, float eps, float* y, float* xhat, float* inv_std) {
-    groupnorm_planes(x, weight, bias, batch, channels, inner, groups, eps, nullptr, inv_std, [&](int64_t p, const Affine& f) {
-        normalise(f, x + p * inner, inner, y + p * inner, xhat ? xhat + p * inner : nullptr);
-    });
+static efl_status groupnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
+                                        efl_int64 channels, efl_int64 inner, efl_int64 groups, float eps, float* y,
+                                        float* xhat, float* inv_std) {
+    groupnorm_planes(x, weight, bias, batch, channels, inner, groups, eps, nullptr, inv_std,
+                     [&](int64_t p, const Affine& f) {
+                         normalise(f, x + p * inner, inner, y + p * inner, xhat ? xhat + p * inner : nullptr);
+                     });
     return EFL_OK;
 }
 
-static efl_status groupnorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std, efl_int64 batch,
-                                         efl_int64 channels, efl_int64 inner, efl_int64 groups, efl_index groups_needed, efl_index outs,
-                                         float* dx, float* dweight, float* dbias) {
+static efl_status groupnorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std,
+                                         efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_int64 groups,
+                                         efl_index groups_needed, efl_index outs, float* dx, float* dweight,
+                                         float* dbias) {
     return groupnorm_gradients(
         weight, nullptr, nullptr, inv_std, batch, channels, inner, groups, groups_needed, outs, dweight, dbias,
-        [&](int64_t p, const Affine&, NormSums* s) { plane_sums(dy + p * inner, xhat + p * inner, inner, &s->dz, &s->dz_xhat); },
-        [&](int64_t p, const Affine&, const AffineGradient& k) { denormalise(k, dy + p * inner, xhat + p * inner, inner, dx + p * inner); });
+        [&](int64_t p, const Affine&, NormSums* s) {
+            plane_sums(dy + p * inner, xhat + p * inner, inner, &s->dz, &s->dz_xhat);
+        },
+        [&](int64_t p, const Affine&, const AffineGradient& k) {
+            denormalise(k, dy + p * inner, xhat + p * inner, inner, dx + p * inner);
+        });
 }

@@ -1,8 +1,9 @@
 // Normalisation, ReLU, and where asked a 2 x 2 max pool of stride 2, in one pass over each plane; forward and backward.
 //
-// The backward pass reads x, mean and inv_std and nothing else that is saved: what the ReLU cut and which cell won its window
-// is found again from x, with the same comparisons. A window's winner is its first cell with the largest sign(weight) * x,
-// which is the largest z whatever the rounding. dx may take the place of x: a word is read before it is written.
+// The backward pass reads x, mean and inv_std and nothing else that is saved: what the ReLU cut and which cell won its
+// window is found again from x, with the same comparisons. A window's winner is its first cell with the largest
+// sign(weight) * x, which is the largest z whatever the rounding. dx may take the place of x: a word is read before it
+// is written.
 
 static inline float gain_of(const Affine& f) { return f.weight * f.inv_std; }
 static inline float sign_of(float a) { return a > 0 ? 1.0f : a < 0 ? -1.0f : 0.0f; }
@@ -18,7 +19,8 @@ struct Line {
 // dx of a word: what its xhat gives, and dz. slope applies to x - mean.
 struct GradientLine {
     vf gain, offset, slope;
-    GradientLine(const Affine& f, const AffineGradient& k) : gain(set1(k.gain)), offset(set1(-k.offset)), slope(set1(-k.slope * f.inv_std)) {}
+    GradientLine(const Affine& f, const AffineGradient& k)
+        : gain(set1(k.gain)), offset(set1(-k.offset)), slope(set1(-k.slope * f.inv_std)) {}
     vf at(vf d) const { return fma(slope, d, offset); }
     vf at(vf d, vf dz) const { return fma(gain, dz, at(d)); }
 };
@@ -55,7 +57,8 @@ static void relu_norm_sums(const Affine& f, const float* x, const float* dy, int
     sums->dz_xhat += double(sum(add(c, e))) * double(f.inv_std);
 }
 
-static void relu_norm_gradient(const Affine& f, const AffineGradient& k, const float* x, const float* dy, int64_t n, float* dx) {
+static void relu_norm_gradient(const Affine& f, const AffineGradient& k, const float* x, const float* dy, int64_t n,
+                               float* dx) {
     const Line line(f);
     const GradientLine back(f, k);
     const auto word = [&](vf v, vf g) {
@@ -70,7 +73,8 @@ static void relu_norm_gradient(const Affine& f, const AffineGradient& k, const f
 
 // ---- ReLU and pooling ----
 
-// W windows at a time, from the words of two rows. Past the end of a row they run into the next, whose outputs come later.
+// W windows at a time, from the words of two rows. Past the end of a row they run into the next, whose outputs come
+// later.
 static void halve_norm_plane(const Affine& f, const float* x, int64_t height, int64_t width, float* y) {
     const int64_t out_h = height / 2, out_w = width / 2;
     const Line line(f);
@@ -90,7 +94,8 @@ static void halve_norm_plane(const Affine& f, const float* x, int64_t height, in
 }
 
 // With weight 0 all cells of a window are equal, and the first one wins.
-static void halve_norm_sums_flat(const Affine& f, const float* x, const float* dy, int64_t height, int64_t width, NormSums* sums) {
+static void halve_norm_sums_flat(const Affine& f, const float* x, const float* dy, int64_t height, int64_t width,
+                                 NormSums* sums) {
     if (!(f.bias > 0)) return;
     const int64_t out_w = width / 2;
     for (int64_t i = 0; i < height / 2 * out_w; ++i) {
@@ -100,7 +105,8 @@ static void halve_norm_sums_flat(const Affine& f, const float* x, const float* d
     }
 }
 
-static void halve_norm_sums(const Affine& f, const float* x, const float* dy, int64_t height, int64_t width, NormSums* sums) {
+static void halve_norm_sums(const Affine& f, const float* x, const float* dy, int64_t height, int64_t width,
+                            NormSums* sums) {
     if (f.weight == 0) return halve_norm_sums_flat(f, x, dy, height, width, sums);
     const int64_t used = width / 2 * 2;
     const Line line(f);
@@ -109,7 +115,8 @@ static void halve_norm_sums(const Affine& f, const float* x, const float* dy, in
     const auto windows = [&](vf a, vf b, vf c, vf d, vf g) {
         a = max(mul(a, sign), mul(c, sign));
         b = max(mul(b, sign), mul(d, sign));
-        const vf best = line.centred(mul(max(pair_evens(a, b), pair_odds(a, b)), sign)), dz = keep_positive(g, line.at(best));
+        const vf best = line.centred(mul(max(pair_evens(a, b), pair_odds(a, b)), sign)),
+                 dz = keep_positive(g, line.at(best));
         total = add(total, dz);
         products = fma(dz, best, products);
     };
@@ -163,7 +170,8 @@ struct Cells {
 };
 
 // A row of windows narrower than a word.
-static inline void halve_norm_gradient_narrow(const Line& line, const GradientLine& back, vf sign, const float* x, const float* dy, int64_t width, float* dx) {
+static inline void halve_norm_gradient_narrow(const Line& line, const GradientLine& back, vf sign, const float* x,
+                                              const float* dy, int64_t width, float* dx) {
     const int n = int(width / 2 * 2);
     const vf top = load_n(x, n), bottom = load_n(x + width, n);
     Cells cells{{top, top}, {bottom, bottom}};
@@ -175,7 +183,8 @@ static inline void halve_norm_gradient_narrow(const Line& line, const GradientLi
 }
 
 // A row of windows. The last word of a row overlaps the one before, so its x is read first: dx may be x.
-static inline void halve_norm_gradient_row(Line line, GradientLine back, vf sign, const float* x, const float* dy, int64_t width, float* dx) {
+static inline void halve_norm_gradient_row(Line line, GradientLine back, vf sign, const float* x, const float* dy,
+                                           int64_t width, float* dx) {
     const int64_t used = width / 2 * 2, end = used - W;
     const vf last_top = load(x + end), last_bottom = load(x + width + end);
     const auto write = [&](Cells cells, int64_t p, int64_t q) {
@@ -192,10 +201,12 @@ static inline void halve_norm_gradient_row(Line line, GradientLine back, vf sign
     }
     if (w == used) return;
     const bool one = used - w <= W;
-    write(Cells{{one ? last_top : load(x + w), last_top}, {one ? last_bottom : load(x + width + w), last_bottom}}, one ? end : w, end);
+    write(Cells{{one ? last_top : load(x + w), last_top}, {one ? last_bottom : load(x + width + w), last_bottom}},
+          one ? end : w, end);
 }
 
-static void halve_norm_gradient(const Affine& f, const AffineGradient& k, const float* x, const float* dy, int64_t height, int64_t width, float* dx) {
+static void halve_norm_gradient(const Affine& f, const AffineGradient& k, const float* x, const float* dy,
+                                int64_t height, int64_t width, float* dx) {
     const int64_t used = width / 2 * 2;
     const Line line(f);
     const GradientLine back(f, k);
@@ -244,36 +255,40 @@ struct ReluBackward {
     }
 };
 
-static efl_status batchnorm_relu_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
-                                             efl_int64 height, efl_int64 width, efl_int32 halved, float eps, float momentum,
-                                             float* running_mean, float* running_var, float* y, float* mean, float* inv_std) {
-    batchnorm_planes(x, weight, bias, batch, channels, height * width, eps, momentum, running_mean, running_var, mean, inv_std,
-                     ReluForward{.height = height, .width = width, .halved = halved != 0, .x = x, .y = y});
+static efl_status batchnorm_relu_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
+                                             efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
+                                             float eps, float momentum, float* running_mean, float* running_var,
+                                             float* y, float* mean, float* inv_std) {
+    batchnorm_planes(x, weight, bias, batch, channels, height * width, eps, momentum, running_mean, running_var, mean,
+                     inv_std, ReluForward{.height = height, .width = width, .halved = halved != 0, .x = x, .y = y});
     return EFL_OK;
 }
 
-static efl_status batchnorm_relu_backward_f32(const float* dy, const float* x, const float* weight, const float* bias, const float* mean,
-                                              const float* inv_std, efl_int64 batch, efl_int64 channels, efl_int64 height, efl_int64 width,
-                                              efl_int32 halved, efl_index channels_needed, efl_index outs, float* dx, float* dweight,
+static efl_status batchnorm_relu_backward_f32(const float* dy, const float* x, const float* weight, const float* bias,
+                                              const float* mean, const float* inv_std, efl_int64 batch,
+                                              efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
+                                              efl_index channels_needed, efl_index outs, float* dx, float* dweight,
                                               float* dbias) {
     const ReluBackward plane{.height = height, .width = width, .halved = halved != 0, .x = x, .dy = dy, .dx = dx};
-    batchnorm_gradients(weight, bias, mean, inv_std, batch, channels, height * width, channels_needed, outs, dweight, dbias, plane, plane);
+    batchnorm_gradients(weight, bias, mean, inv_std, batch, channels, height * width, channels_needed, outs, dweight,
+                        dbias, plane, plane);
     return EFL_OK;
 }
 
-static efl_status groupnorm_relu_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch, efl_int64 channels,
-                                             efl_int64 height, efl_int64 width, efl_int32 halved, efl_int64 groups, float eps, float* y,
-                                             float* mean, float* inv_std) {
+static efl_status groupnorm_relu_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
+                                             efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
+                                             efl_int64 groups, float eps, float* y, float* mean, float* inv_std) {
     groupnorm_planes(x, weight, bias, batch, channels, height * width, groups, eps, mean, inv_std,
                      ReluForward{.height = height, .width = width, .halved = halved != 0, .x = x, .y = y});
     return EFL_OK;
 }
 
-static efl_status groupnorm_relu_backward_f32(const float* dy, const float* x, const float* weight, const float* bias, const float* mean,
-                                              const float* inv_std, efl_int64 batch, efl_int64 channels, efl_int64 height, efl_int64 width,
-                                              efl_int32 halved, efl_int64 groups, efl_index groups_needed, efl_index outs, float* dx,
+static efl_status groupnorm_relu_backward_f32(const float* dy, const float* x, const float* weight, const float* bias,
+                                              const float* mean, const float* inv_std, efl_int64 batch,
+                                              efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
+                                              efl_int64 groups, efl_index groups_needed, efl_index outs, float* dx,
                                               float* dweight, float* dbias) {
     const ReluBackward plane{.height = height, .width = width, .halved = halved != 0, .x = x, .dy = dy, .dx = dx};
-    return groupnorm_gradients(weight, bias, mean, inv_std, batch, channels, height * width, groups, groups_needed, outs, dweight, dbias, plane,
-                          plane);
+    return groupnorm_gradients(weight, bias, mean, inv_std, batch, channels, height * width, groups, groups_needed,
+                               outs, dweight, dbias, plane, plane);
 }

@@ -1,7 +1,7 @@
 // The statistics of batch and group normalisation, and the loops over channels, groups and planes.
 //
-// Statistics are summed plane by plane in float lanes and across planes in float64. What is done to a plane is passed in: by
-// plain.inl.h, or with ReLU and pooling by relu.inl.h.
+// Statistics are summed plane by plane in float lanes and across planes in float64. What is done to a plane is passed
+// in: by plain.inl.h, or with ReLU and pooling by relu.inl.h.
 
 // One channel of one sample: z = weight * xhat + bias with xhat = (x - mean) * inv_std.
 struct Affine {
@@ -20,16 +20,17 @@ struct NormSums {
 
 static inline float inverse_std(double variance, float eps) { return float(1.0 / std::sqrt(variance + double(eps))); }
 
-constexpr int64_t ABREAST = 16;         // channels walked side by side, image by image, ...
-constexpr int64_t KEPT_PLANES = 32768;  // ... where one channel's planes are more floats than stay in L2 between two walks
+constexpr int64_t ABREAST = 16;  // channels walked side by side, image by image, ...
+constexpr int64_t KEPT_PLANES =
+    32768;  // ... where one channel's planes are more floats than stay in L2 between two walks
 
 template <int64_t COUNT>
 struct Abreast {
     static constexpr int64_t most = COUNT;
 };
 
-// walk(Abreast<most>, begin, end) over [first, last), at most that many at a time: one, with all that is known of it at hand, or
-// several, so that memory is read in order (.8 of the time on [128, 6, 32, 32], 1.1 on [128, 50, 6, 6]).
+// walk(Abreast<most>, begin, end) over [first, last), at most that many at a time: one, with all that is known of it at
+// hand, or several, so that memory is read in order (.8 of the time on [128, 6, 32, 32], 1.1 on [128, 50, 6, 6]).
 template <class Walk>
 static void each_abreast(int64_t first, int64_t last, int64_t floats, Walk&& walk) {
     if (floats <= KEPT_PLANES)
@@ -40,9 +41,9 @@ static void each_abreast(int64_t first, int64_t last, int64_t floats, Walk&& wal
 
 // plane(p, affine) for every plane p = b * channels + c, after the statistics of its channel. mean may be NULL.
 template <class Plane>
-static void batchnorm_planes(const float* x, const float* weight, const float* bias, int64_t batch, int64_t channels, int64_t inner,
-                             float eps, float momentum, float* running_mean, float* running_var, float* mean, float* inv_std,
-                             Plane&& plane) {
+static void batchnorm_planes(const float* x, const float* weight, const float* bias, int64_t batch, int64_t channels,
+                             int64_t inner, float eps, float momentum, float* running_mean, float* running_var,
+                             float* mean, float* inv_std, Plane&& plane) {
     const auto walk = [&](auto channels_abreast, int64_t first, int64_t end) {
         constexpr int64_t most = decltype(channels_abreast)::most;
         const int64_t last = most == 1 ? first + 1 : end;
@@ -63,9 +64,8 @@ static void batchnorm_planes(const float* x, const float* weight, const float* b
         for (int64_t b = 0; b < batch; ++b)
             for (int64_t c = first; c < last; ++c) plane(b * channels + c, affine[c - first]);
     };
-    split(channels, batch * inner, [&](int64_t first, int64_t last) {
-        each_abreast(first, last, batch * inner, walk);
-    });
+    split(channels, batch * inner,
+          [&](int64_t first, int64_t last) { each_abreast(first, last, batch * inner, walk); });
 }
 
 // Where in the compact order of `outs` a channel sits, for channels asked in ascending order; -1 if it is not there.
@@ -80,11 +80,12 @@ struct Position {
     }
 };
 
-// sum(p, affine, &sums) for every plane of a needed channel, then write(p, affine, gradient). mean and bias may be NULL: then 0.
+// sum(p, affine, &sums) for every plane of a needed channel, then write(p, affine, gradient). mean and bias may be
+// NULL: then 0.
 template <class Sum, class Write>
-static void batchnorm_gradients(const float* weight, const float* bias, const float* mean, const float* inv_std, int64_t batch,
-                           int64_t channels, int64_t inner, efl_index channels_needed, efl_index outs, float* dweight, float* dbias,
-                           Sum&& sum, Write&& write) {
+static void batchnorm_gradients(const float* weight, const float* bias, const float* mean, const float* inv_std,
+                                int64_t batch, int64_t channels, int64_t inner, efl_index channels_needed,
+                                efl_index outs, float* dweight, float* dbias, Sum&& sum, Write&& write) {
     const double n = double(batch * inner);
     split(count_of(channels_needed, channels), batch * inner, [&](int64_t first_needed, int64_t last_needed) {
         Position position{outs, 0};
@@ -99,18 +100,21 @@ static void batchnorm_gradients(const float* weight, const float* bias, const fl
                 affine[k - first] = Affine{mean ? mean[c] : 0, inv_std[c], weight[c], bias ? bias[c] : 0};
             }
             for (int64_t b = 0; b < batch; ++b)
-                for (int64_t k = first; k < last; ++k) sum(b * channels + id_of(channels_needed, k), affine[k - first], &sums[k - first]);
+                for (int64_t k = first; k < last; ++k)
+                    sum(b * channels + id_of(channels_needed, k), affine[k - first], &sums[k - first]);
             for (int64_t k = first; k < last; ++k) {
                 const int64_t c = id_of(channels_needed, k), j = position.of(c);
                 const NormSums& total = sums[k - first];
                 const double gain = double(weight[c]) * double(inv_std[c]);
-                back[k - first] = AffineGradient{float(gain), float(gain * total.dz / n), float(gain * total.dz_xhat / n)};
+                back[k - first] =
+                    AffineGradient{float(gain), float(gain * total.dz / n), float(gain * total.dz_xhat / n)};
                 if (j < 0) continue;
                 dweight[j] = float(total.dz_xhat);
                 dbias[j] = float(total.dz);
             }
             for (int64_t b = 0; b < batch; ++b)
-                for (int64_t k = first; k < last; ++k) write(b * channels + id_of(channels_needed, k), affine[k - first], back[k - first]);
+                for (int64_t k = first; k < last; ++k)
+                    write(b * channels + id_of(channels_needed, k), affine[k - first], back[k - first]);
         });
     });
 }
@@ -119,15 +123,16 @@ constexpr int64_t stretch = 4096;  // floats of a group summed in float lanes at
 
 // plane(p, affine) for every plane, after the statistics of its sample's group. mean may be NULL.
 template <class Plane>
-static void groupnorm_planes(const float* x, const float* weight, const float* bias, int64_t batch, int64_t channels, int64_t inner,
-                             int64_t groups, float eps, float* mean, float* inv_std, Plane&& plane) {
+static void groupnorm_planes(const float* x, const float* weight, const float* bias, int64_t batch, int64_t channels,
+                             int64_t inner, int64_t groups, float eps, float* mean, float* inv_std, Plane&& plane) {
     const int64_t size = channels / groups;
     if (size * inner == 0) return;
     split(batch * groups, size * inner, [&](int64_t first, int64_t last) {
         for (int64_t g = first; g < last; ++g) {
             const float* group = x + g * size * inner;
             Moments all(group, least(stretch, size * inner));
-            for (int64_t at = 0; at < size * inner; at += stretch) all.add_plane(group + at, least(stretch, size * inner - at));
+            for (int64_t at = 0; at < size * inner; at += stretch)
+                all.add_plane(group + at, least(stretch, size * inner - at));
             inv_std[g] = inverse_std(all.variance(), eps);
             if (mean) mean[g] = float(all.mean());
             for (int64_t k = 0; k < size; ++k) {
@@ -138,17 +143,20 @@ static void groupnorm_planes(const float* x, const float* weight, const float* b
     });
 }
 
-// The sums of each plane, kept for dweight and dbias, then the gradients of its group. mean and bias may be NULL: then 0.
+// The sums of each plane, kept for dweight and dbias, then the gradients of its group. mean and bias may be NULL: then
+// 0.
 template <class Sum, class Write>
-static efl_status groupnorm_gradients(const float* weight, const float* bias, const float* mean, const float* inv_std, int64_t batch,
-                                 int64_t channels, int64_t inner, int64_t groups, efl_index groups_needed, efl_index outs,
-                                 float* dweight, float* dbias, Sum&& sum, Write&& write) {
+static efl_status groupnorm_gradients(const float* weight, const float* bias, const float* mean, const float* inv_std,
+                                      int64_t batch, int64_t channels, int64_t inner, int64_t groups,
+                                      efl_index groups_needed, efl_index outs, float* dweight, float* dbias, Sum&& sum,
+                                      Write&& write) {
     const int64_t size = channels / groups, needed = count_of(groups_needed, groups);
     NormSums* sums = static_cast<NormSums*>(scratch(batch * channels * int64_t(sizeof(NormSums))));
     if (!sums) return EFL_NO_MEMORY;
     split(batch * needed, size * inner, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
-            const int64_t b = i / needed, g = b * groups + id_of(groups_needed, i % needed), channel = g % groups * size;
+            const int64_t b = i / needed, g = b * groups + id_of(groups_needed, i % needed),
+                          channel = g % groups * size;
             const auto affine = [&](int64_t k) {
                 return Affine{mean ? mean[g] : 0, inv_std[g], weight[channel + k], bias ? bias[channel + k] : 0};
             };
@@ -161,7 +169,8 @@ static efl_status groupnorm_gradients(const float* weight, const float* bias, co
             }
             const double s = inv_std[g], n = double(size * inner);
             for (int64_t k = 0; k < size; ++k)
-                write(g * size + k, affine(k), AffineGradient{float(s * weight[channel + k]), float(s * dz / n), float(s * dz_xhat / n)});
+                write(g * size + k, affine(k),
+                      AffineGradient{float(s * weight[channel + k]), float(s * dz / n), float(s * dz_xhat / n)});
         }
     });
     for (int64_t j = 0; j < count_of(outs, channels); ++j) {

@@ -3,7 +3,8 @@
 // PyTorch's divisor: with count_include_pad the window cut at the padded plane, otherwise its cells inside the plane.
 static inline float divisor(const efl_pool2d& p, const Window& in) {
     if (!p.count_include_pad) return float((in.h_end - in.h_begin) * (in.w_end - in.w_begin));
-    const int64_t h = least(in.h0 + p.kernel_h, p.height + p.pad_h) - in.h0, w = least(in.w0 + p.kernel_w, p.width + p.pad_w) - in.w0;
+    const int64_t h = least(in.h0 + p.kernel_h, p.height + p.pad_h) - in.h0,
+                  w = least(in.w0 + p.kernel_w, p.width + p.pad_w) - in.w0;
     return float(h * w);
 }
 
@@ -37,14 +38,15 @@ static void avgpool_plane_backward(const Pooling& pool, const float* dy, float* 
 
 static efl_status avgpool_forward_f32(const efl_pool2d* p, const float* x, float* y) {
     const Pooling pool(p);
-    each_plane(*p, 1, everything, [&](int64_t i) { avgpool_plane(pool, x + i * pool.in_plane(), y + i * pool.out_plane()); });
+    each_plane(*p, 1, everything,
+               [&](int64_t i) { avgpool_plane(pool, x + i * pool.in_plane(), y + i * pool.out_plane()); });
     return EFL_OK;
 }
 
-static efl_status avgpool_backward_f32(const efl_pool2d* p, const float* dy, efl_int64 channels, efl_index channels_needed, float* dx) {
+static efl_status avgpool_backward_f32(const efl_pool2d* p, const float* dy, efl_int64 channels,
+                                       efl_index channels_needed, float* dx) {
     const Pooling pool(p);
-    each_plane(*p, channels, channels_needed, [&](int64_t i) {
-        avgpool_plane_backward(pool, dy + i * pool.out_plane(), dx + i * pool.in_plane());
-    });
+    each_plane(*p, channels, channels_needed,
+               [&](int64_t i) { avgpool_plane_backward(pool, dy + i * pool.out_plane(), dx + i * pool.in_plane()); });
     return EFL_OK;
 }

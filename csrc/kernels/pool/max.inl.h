@@ -27,7 +27,8 @@ static void maxpool_plane_backward(const Pooling& pool, const float* dy, const u
     for (int64_t oh = 0; oh < pool.out_h; ++oh)
         for (int64_t ow = 0; ow < pool.out_w; ++ow) {
             const int64_t code = codes[oh * pool.out_w + ow];
-            const int64_t h = oh * p.stride_h - p.pad_h + code / p.kernel_w, w = ow * p.stride_w - p.pad_w + code % p.kernel_w;
+            const int64_t h = oh * p.stride_h - p.pad_h + code / p.kernel_w,
+                          w = ow * p.stride_w - p.pad_w + code % p.kernel_w;
             dx[h * p.width + w] += dy[oh * pool.out_w + ow];
         }
 }
@@ -85,7 +86,8 @@ static inline void unhalve(vf dy, vf code, float* dx, int64_t width, int n) {
 static inline void unhalve_short(const float* dy, const uint8_t* codes, int64_t left, float* dx, int64_t width, int n) {
     uint8_t bytes[W] = {0};
     if (left >= W) memcpy(bytes, codes, W);
-    else for (int i = 0; i < n; ++i) bytes[i] = codes[i];
+    else
+        for (int i = 0; i < n; ++i) bytes[i] = codes[i];
     unhalve(load_n(dy, n), load_u8(bytes), dx, width, n);
 }
 
@@ -95,10 +97,11 @@ static void halve_plane_backward(const Pooling& pool, const float* dy, const uin
         const int64_t at = oh * out_w;
         float* top = dx + 2 * oh * width;
         if (out_w < W) unhalve_short(dy + at, codes + at, pool.out_plane() - at, top, width, int(out_w));
-        else for (int64_t ow = 0; ow < out_w; ow += W) {
-            const int64_t o = least(ow, out_w - W);  // the last word overlaps the one before
-            unhalve(load(dy + at + o), load_u8(codes + at + o), top + 2 * o, width, W);
-        }
+        else
+            for (int64_t ow = 0; ow < out_w; ow += W) {
+                const int64_t o = least(ow, out_w - W);  // the last word overlaps the one before
+                unhalve(load(dy + at + o), load_u8(codes + at + o), top + 2 * o, width, W);
+            }
         if (used < width) top[used] = top[width + used] = 0;
     }
     const int64_t done = 2 * pool.out_h * width;

@@ -6,8 +6,7 @@ struct Pooling {
     int64_t out_h, out_w;
 
     explicit Pooling(const efl_pool2d* pool)
-        : p(pool),
-          out_h(windows(pool->height, pool->kernel_h, pool->stride_h, pool->pad_h, 1)),
+        : p(pool), out_h(windows(pool->height, pool->kernel_h, pool->stride_h, pool->pad_h, 1)),
           out_w(windows(pool->width, pool->kernel_w, pool->stride_w, pool->pad_w, 1)) {}
     inline int64_t in_plane() const { return p->height * p->width; }
     inline int64_t out_plane() const { return out_h * out_w; }
@@ -19,9 +18,8 @@ struct Window {
     int64_t h_begin, h_end, w_begin, w_end;  // its cells inside the plane
 
     inline Window(const efl_pool2d& p, int64_t oh, int64_t ow)
-        : h0(oh * p.stride_h - p.pad_h), w0(ow * p.stride_w - p.pad_w),
-          h_begin(h0 < 0 ? 0 : h0), h_end(least(h0 + p.kernel_h, p.height)),
-          w_begin(w0 < 0 ? 0 : w0), w_end(least(w0 + p.kernel_w, p.width)) {}
+        : h0(oh * p.stride_h - p.pad_h), w0(ow * p.stride_w - p.pad_w), h_begin(h0 < 0 ? 0 : h0),
+          h_end(least(h0 + p.kernel_h, p.height)), w_begin(w0 < 0 ? 0 : w0), w_end(least(w0 + p.kernel_w, p.width)) {}
 };
 
 // visit(plane) for the planes [b, c] with c needed.
