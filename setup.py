@@ -47,7 +47,9 @@ class BuildNative(build_ext):
         try:
             super().build_extension(ext)
         except Exception as error:
-            print(f"edgefl: {ext.name} was not built ({error}); expected a C++20 compiler: g++ 8, clang 10 or later. numba or numpy will serve.")
+            print(
+                f"edgefl: {ext.name} was not built ({error}); expected a C++20 compiler: g++ 8, clang 10 or later. numba or numpy will serve."
+            )
             raise
 
 

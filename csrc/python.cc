@@ -1,4 +1,5 @@
 // edgefl._core: the kernels as Python functions, and Program, a recorded list of calls. Checks are in python/; no maths here.
+// What the functions are called and say of themselves comes from edgefl/kernels/table.py.
 #include <atomic>
 #include <cstring>
 
@@ -13,35 +14,21 @@ constexpr const char* COMPILER = "clang " __clang_version__;
 constexpr const char* COMPILER = "gcc " __VERSION__;
 #endif
 
-const Op& find(const std::string& name) {
-    for (const auto* ops : {&layer_ops, &norm_ops, &elementwise_ops, &parameter_ops})
-        for (const Op& op : *ops)
-            if (name == op.name) return op;
-    throw py::value_error("operation '" + name + "'; expected one of edgefl.kernels.ops.OPS");
-}
-
-Checked make_call(const Op& op, const py::args& args) {
-    Args reader(op.name, args);
-    Call call = op.make(reader);
-    reader.end();
-    return {op.name, std::move(call), reader.ids_read()};
-}
-
 // Calls checked once and run many times without the interpreter. Holds every array it reads or writes.
 class Program {
 public:
-    void append(const std::string& name, const py::args& args) {
+    void append(const std::string& name, const py::args& args, const py::kwargs& named) {
         if (running_.load()) throw std::runtime_error("append to a program that is running; expected an idle one");
-        steps_.push_back(make_call(find(name), args));
-        kept_.append(args);
+        steps_.push_back(make_call(find(name), args, named));
+        kept_.append(all_of(args, named));
     }
 
-    void replace(size_t position, const std::string& name, const py::args& args) {
+    void replace(size_t position, const std::string& name, const py::args& args, const py::kwargs& named) {
         if (running_.load()) throw std::runtime_error("replace in a program that is running; expected an idle one");
         if (position >= steps_.size())
             throw py::value_error("position=" + std::to_string(position) + "; expected 0 to " + std::to_string(py::ssize_t(steps_.size()) - 1));
-        steps_[position] = make_call(find(name), args);
-        kept_[position] = args;
+        steps_[position] = make_call(find(name), args, named);
+        kept_[position] = all_of(args, named);
     }
 
     size_t size() const { return steps_.size(); }
@@ -56,8 +43,8 @@ public:
         if (failure.step) failure.step->raise_unless_ok(failure.status);
     }
 
-    void run_batches(const py::args& args) {
-        Args reader("run_batches", args);
+    void run_batches(const py::args& args, const py::kwargs& named) {
+        Args reader("run_batches", args, named);
         const View index = reader.typed<efl_int32>("index_buffer", Access::out, "int32");
         const View batches = reader.typed<efl_int32>("batches", Access::in, "int32");
         reader.end();
@@ -87,10 +74,16 @@ private:
         std::atomic<int>& count_;
     };
 
+    // What keeps the arrays of a call alive.
+    static py::object all_of(const py::args& args, const py::kwargs& named) {
+        if (named.empty()) return args;
+        return py::make_tuple(args, named);
+    }
+
     // The first call that fails, if any.
     Failure run_steps() const {
         for (const Checked& step : steps_)
-            if (efl_status status = step.call()) return {&step, status};
+            if (efl_status status = step.call()) return {.step = &step, .status = status};
         return {};
     }
 
@@ -99,31 +92,13 @@ private:
     std::atomic<int> running_{0};
 };
 
-void define_ops(py::module_& m, const std::vector<Op>& ops) {
-    for (const Op& op : ops) {
-        const Op* const entry = &op;
-        m.def(op.name, [entry](const py::args& args) {
-            const Checked checked = make_call(*entry, args);
-            efl_status status;
-            {
-                py::gil_scoped_release released;
-                status = checked.call();
-            }
-            checked.raise_unless_ok(status);
-        });
-    }
-}
-
 }  // namespace
 }  // namespace efl
 
 PYBIND11_MODULE(_core, m) {
     using namespace efl;
-    m.doc() = "The native kernels. Use edgefl.kernels; the signatures are in edgefl/kernels/native.py.";
-    define_ops(m, layer_ops);
-    define_ops(m, norm_ops);
-    define_ops(m, elementwise_ops);
-    define_ops(m, parameter_ops);
+    m.doc() = "The native kernels. Use edgefl.kernels, whose table.py says what each is given.";
+    m.def("function", &function);
 
     m.def("isa", [] { return std::string(efl_isa()); });
     m.def("has_isa", [](const std::string& name) { return efl_has_isa(name.c_str()) != 0; });
@@ -139,8 +114,8 @@ PYBIND11_MODULE(_core, m) {
         throw py::value_error("set_threads: threads has value " + std::to_string(threads) + "; expected 1 to 1024");
     });
     m.def("scratch_bytes", [] { return efl_scratch_bytes(); });
-    m.def("scratch_needed", [](const std::string& name, const py::args& args) {
-        const Checked checked = make_call(find(name), args);
+    m.def("scratch_needed", [](const std::string& name, const py::args& args, const py::kwargs& named) {
+        const Checked checked = make_call(find(name), args, named);
         efl_count_scratch(1);
         const efl_status status = checked.call();
         const efl_int64 needed = efl_count_scratch(0);
@@ -151,10 +126,9 @@ PYBIND11_MODULE(_core, m) {
 
     py::class_<Program>(m, "Program")
         .def(py::init<>())
-        .def("append", [](Program& self, const std::string& op, const py::args& args) { self.append(op, args); })
-        .def("replace",
-             [](Program& self, size_t position, const std::string& op, const py::args& args) { self.replace(position, op, args); })
+        .def("append", &Program::append)
+        .def("replace", &Program::replace)
         .def("run", &Program::run)
-        .def("run_batches", [](Program& self, const py::args& args) { self.run_batches(args); })
+        .def("run_batches", &Program::run_batches)
         .def("__len__", &Program::size);
 }

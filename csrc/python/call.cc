@@ -19,19 +19,31 @@ void Args::refuse(const std::string& name, const std::string& value, const std::
     throw py::value_error(std::string(op_) + ": " + name + " has " + value + "; expected " + expected);
 }
 
+py::handle Args::take(const char* name) {
+    const size_t at = at_++;
+    if (at < positions_) return PyTuple_GET_ITEM(args_.ptr(), py::ssize_t(at));
+    if (!names_) return nullptr;
+    PyObject* const value = PyDict_GetItemString(named_.ptr(), name);
+    named_read_ += value != nullptr;
+    return value;
+}
+
 py::handle Args::next(const char* name) {
-    if (at_ >= args_.size())
-        throw py::value_error(std::string(op_) + ": " + std::to_string(args_.size()) + " arguments; expected also " + name);
-    return PyTuple_GET_ITEM(args_.ptr(), py::ssize_t(at_++));
+    const py::handle value = take(name);
+    if (value && !left_out_) return value;
+    throw py::value_error(std::string(op_) + ": " + std::to_string(positions_ + names_) + " arguments; expected also " +
+                          (left_out_ ? left_out_ : name));
 }
 
 void Args::end() const {
-    if (at_ == args_.size()) return;
-    throw py::value_error(std::string(op_) + ": " + std::to_string(args_.size()) + " arguments; expected " + std::to_string(at_));
+    if (at_ < positions_)
+        throw py::value_error(std::string(op_) + ": " + std::to_string(positions_) + " arguments; expected " + std::to_string(at_));
+    if (named_read_ < names_)
+        throw py::value_error(std::string(op_) + ": arguments " + std::string(py::repr(named_.attr("keys")())) +
+                              "; expected names of its signature that no position gives");
 }
 
-py::array Args::any(const char* name, Access access) {
-    const py::handle value = next(name);
+py::array Args::array(const char* name, py::handle value, Access access) const {
     if (!py::isinstance<py::array>(value)) refuse(name, "type " + std::string(Py_TYPE(value.ptr())->tp_name), "a numpy array");
     const py::array array = py::reinterpret_borrow<py::array>(value);
     if (!(array.flags() & py::array::c_style)) refuse(name, "strides that are not C-contiguous", "a C-contiguous array");
@@ -40,23 +52,21 @@ py::array Args::any(const char* name, Access access) {
 }
 
 View Args::view(const char* name, const py::array& array) const {
-    return View{name, Shape(array.shape(), array.shape() + array.ndim()), const_cast<void*>(array.data())};
+    return {.name = name, .shape = Shape(array.shape(), array.shape() + array.ndim()), .data = const_cast<void*>(array.data())};
 }
 
-View Args::ids(const char* name) {
-    const View view = typed<efl_int32>(name, Access::in, "int32");
+View Args::ids(const char* name, py::handle value) {
+    const View view = checked<efl_int32>(name, value, Access::in, "int32");
     expect_dims(view, 1, 1);
-    ids_.push_back({view.name, view.as<efl_int32>(), view.size()});
+    ids_.push_back({.name = view.name, .first = view.as<efl_int32>(), .count = view.size()});
     return view;
 }
 
 efl_index Args::index(const char* name) {
-    if (none()) {
-        ++at_;
-        return {nullptr, 0};
-    }
-    const View view = ids(name);
-    return {view.as<efl_int32>(), view.size()};
+    const py::handle value = next(name);
+    if (value.is_none()) return {.ids = nullptr, .count = 0};
+    const View view = ids(name, value);
+    return {.ids = view.as<efl_int32>(), .count = view.size()};
 }
 
 static std::string shown(py::handle value) { return "value " + std::string(py::repr(value)); }

@@ -41,30 +41,40 @@ struct Ids {
     efl_int64 count;
 };
 
+// Values of the block w[rows, cols, :].
+inline efl_int64 block_size(const View& w, efl_index rows, efl_index cols) {
+    return count(rows, w.shape[0]) * count(cols, w.shape[1]) * w.shape[2];
+}
+
 enum class Access { in, out };
 
-// The arguments of one call, taken in order.
+// The arguments of one call, taken in order: by position, then by name.
 class Args {
 public:
-    Args(const char* op, const py::args& args) : op_(op), args_(args) {}
+    // args: a tuple; named: a dictionary or null
+    Args(const char* op, py::handle args, py::handle named)
+        : op_(op), args_(args), named_(named), positions_(size_t(PyTuple_GET_SIZE(args.ptr()))),
+          names_(named ? size_t(PyDict_GET_SIZE(named.ptr())) : 0) {}
 
     View f32(const char* name, Access access = Access::in) { return typed<float>(name, access, "float32"); }
-    View f32_or_none(const char* name, Access access = Access::in) { return none() ? skip(name) : f32(name, access); }
+    View f32_or_none(const char* name, Access access = Access::in) { return typed_or_none<float>(name, access, "float32"); }
     template <class T>
     View typed(const char* name, Access access, const char* dtype) {
-        const py::array array = any(name, access);
-        if (!py::isinstance<py::array_t<T, 0>>(array)) refuse(name, "dtype " + dtype_of(array), dtype);
-        return view(name, array);
+        return checked<T>(name, next(name), access, dtype);
     }
+    // None, or left out where no later argument is given.
     template <class T>
     View typed_or_none(const char* name, Access access, const char* dtype) {
-        return none() ? skip(name) : typed<T>(name, access, dtype);
+        const py::handle value = take(name);
+        if (value && !value.is_none()) return checked<T>(name, value, access, dtype);
+        if (!value && !left_out_) left_out_ = name;
+        return {.name = name, .shape = {}, .data = nullptr};
     }
-    py::array any(const char* name, Access access);
+    py::array any(const char* name, Access access) { return array(name, next(name), access); }
     View view(const char* name, const py::array& array) const;
     static std::string dtype_of(const py::array& array) { return std::string(py::str(array.dtype())); }
 
-    View ids(const char* name);  // int32, one dimension
+    View ids(const char* name) { return ids(name, next(name)); }  // int32, one dimension
     efl_index index(const char* name);
     float real(const char* name);
     efl_int64 integer(const char* name);
@@ -80,13 +90,22 @@ public:
     const std::vector<Ids>& ids_read() const { return ids_; }
 
 private:
+    py::handle take(const char* name);  // null if it was left out
     py::handle next(const char* name);
-    bool none() const { return at_ < args_.size() && args_[at_].is_none(); }
-    View skip(const char* name) { ++at_; return View{name, {}, nullptr}; }
+    py::array array(const char* name, py::handle value, Access access) const;
+    View ids(const char* name, py::handle value);
+    template <class T>
+    View checked(const char* name, py::handle value, Access access, const char* dtype) const {
+        const py::array found = array(name, value, access);
+        if (!py::isinstance<py::array_t<T, 0>>(found)) refuse(name, "dtype " + dtype_of(found), dtype);
+        return view(name, found);
+    }
 
     const char* op_;
-    const py::args& args_;
-    size_t at_ = 0;
+    const py::handle args_, named_;
+    const size_t positions_, names_;
+    size_t at_ = 0, named_read_ = 0;
+    const char* left_out_ = nullptr;
     std::vector<Ids> ids_;
 };
 
@@ -104,7 +123,12 @@ struct Op {
     Call (*make)(Args&);
 };
 
-// The operations, by theme.
-extern const std::vector<Op> layer_ops, norm_ops, elementwise_ops, parameter_ops;
+const Op& find(const std::string& name);
+Checked make_call(const Op& op, py::handle args, py::handle named);
+py::object function(const std::string& name, const std::string& signature, const std::string& documentation);
+
+// The operations by family, as in edgefl/kernels/table.py.
+extern const std::vector<Op> batch_ops, convolution_ops, linear_ops, norm_ops, pool_ops, elementwise_ops, loss_ops, update_ops,
+    parameters_ops;
 
 }  // namespace efl

@@ -1,59 +1,8 @@
-// Arguments of the operations on parameters: norms, SGD, gather and scatter.
-#include <cstring>
-#include <stdexcept>
-
+// Arguments of gather and scatter of parameters.
 #include "call.h"
 
 namespace efl {
 namespace {
-
-Call sum_squares(Args& a) {
-    const View x = a.f32("x"), total = a.typed<double>("total", Access::out, "float64");
-    a.expect_shape(total, {1});
-    return [=] { return efl_sum_squares_f32(x.in(), x.size(), total.as<double>()); };
-}
-
-Call clip_scale(Args& a) {
-    const View total = a.typed<double>("total", Access::in, "float64");
-    const float max_norm = a.real("max_norm");
-    if (!(max_norm >= 0)) a.refuse("max_norm", "value " + std::to_string(max_norm), "a number >= 0");
-    const View scale = a.f32("scale", Access::out);
-    a.expect_shape(total, {1});
-    a.expect_shape(scale, {1});
-    return [=] { return efl_clip_scale(*total.as<double>(), double(max_norm), scale.out()); };
-}
-
-efl_int64 block_size(const View& w, efl_index rows, efl_index cols) {
-    return (rows.ids ? rows.count : w.shape[0]) * (cols.ids ? cols.count : w.shape[1]) * w.shape[2];
-}
-
-// An array that a coefficient in hyper multiplies; hyper may change between runs.
-void need(const View& view, float coefficient, const char* name) {
-    if (coefficient != 0 && !view.data)
-        throw std::invalid_argument("sgd: " + view.name + " has value None; expected an array, because " + name + " is " +
-                                    std::to_string(coefficient));
-}
-
-// hyper is read at every run, so that a recorded program follows a learning-rate schedule.
-Call sgd(Args& a) {
-    const View w = a.f32("w", Access::out), grad = a.f32("grad"), hyper = a.f32("hyper");
-    const efl_index rows = a.index("rows"), cols = a.index("cols");
-    const View scale = a.f32_or_none("scale"), velocity = a.f32_or_none("velocity", Access::out), centre = a.f32_or_none("centre"),
-               linear = a.f32_or_none("linear");
-    a.expect_dims(w, 3, 3);
-    a.expect_shape(hyper, {4});
-    a.expect_shape(scale, {1});
-    for (const View* block : {&grad, &velocity, &centre, &linear}) a.expect_size(*block, block_size(w, rows, cols));
-    return [=] {
-        efl_sgd values;
-        static_assert(sizeof values == 4 * sizeof(float), "hyper holds the four fields of efl_sgd");
-        std::memcpy(&values, hyper.data, sizeof values);
-        need(velocity, values.momentum, "momentum");
-        need(centre, values.pull, "pull");
-        return efl_sgd_f32(w.out(), w.shape[0], w.shape[1], w.shape[2], rows, cols, grad.in(), &values, scale.in(), velocity.out(),
-                           centre.in(), linear.in());
-    };
-}
 
 // A parameter and its values may have any 4-byte type, the same for both.
 View four_bytes(Args& a, const char* name, Access access) {
@@ -96,9 +45,11 @@ Call put_flat(Args& a) {
 
 }  // namespace
 
-const std::vector<Op> parameter_ops = {
-    {"sum_squares", sum_squares}, {"clip_scale", clip_scale}, {"sgd", sgd},           {"take_axes", take_axes},
-    {"put_axes", put_axes},       {"take_flat", take_flat},   {"put_flat", put_flat},
+const std::vector<Op> parameters_ops = {
+    {.name = "take_axes", .make = take_axes},
+    {.name = "put_axes", .make = put_axes},
+    {.name = "take_flat", .make = take_flat},
+    {.name = "put_flat", .make = put_flat},
 };
 
 }  // namespace efl

@@ -1,8 +1,8 @@
-"""The kernels: one list of operations (ops.py) and three backends with the same functions and signatures.
+"""The kernels: one table of operations (table.py) and three backends with the same functions and signatures.
 
 native     C++ behind csrc/edgefl.h           edgefl/kernels/native.py
-numba      compiled at first use               edgefl/kernels/numba_.py
-reference  numpy, the readable definition      edgefl/kernels/reference.py
+numba      compiled at first use               edgefl/kernels/numba/
+reference  numpy, the readable definition      edgefl/kernels/reference/
 
 `backend()` chooses. EDGEFL_KERNELS names one; a named backend is used or refused, never replaced.
 """
@@ -19,7 +19,7 @@ __all__ = ["BACKENDS", "backend"]
 
 BACKENDS: dict[str, str] = {
     "native": "edgefl.kernels.native",
-    "numba": "edgefl.kernels.numba_",
+    "numba": "edgefl.kernels.numba",
     "reference": "edgefl.kernels.reference",
 }
 """Names, best first, and their modules."""

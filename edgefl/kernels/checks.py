@@ -1,93 +1,223 @@
-"""Checks of one argument: array type and shape, ids, window geometry. What each operation asks for is in contracts.py.
+"""Checks the calls of a Python backend against a row of the table: types, shapes, ids, then the row's rules.
 
-Each check raises ValueError with the argument's name, its value and what was expected.
+Every refusal is a ValueError with the argument's name, its value and what was expected, and comes before anything is
+written. Contents are read only where a wrong value would read out of bounds. Native has its own checks in csrc/python/.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-Ids = NDArray[np.int32] | None
-Pair = tuple[int, int]
-Extent = int | None  # None: any extent
+from .arrays import Array
+from .operation import DERIVED, Argument, Operation
+from .rules import RULES, Extents, require
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+WORD_BYTES = (4, 8)  # 8 for the float64 reference
+PIXELS = np.dtype(np.uint8)
+
+Dtypes = dict[str, "np.dtype[Any]"]  # of the call's floats, and of its words
 
 
-class Window(NamedTuple):
-    """A convolution or pooling window: cell (i, j) of output (r, c) is padded input (r s_h + i d_h, c s_w + j d_w)."""
+class Check:
+    """Refuses what a row does not allow. Made once per operation, so that calls look up nothing in the row."""
 
-    kernel: Pair
-    stride: Pair
-    padding: Pair
-    dilation: Pair
-    source: Pair  # input height, width
-    result: Pair  # output height, width
+    def __init__(self, row: Operation) -> None:
+        places = list(enumerate(row.arguments))
+        self._names = row.names
+        self._scalars = [(at, argument) for at, argument in places if not argument.is_array and not argument.is_ids]
+        self._arrays = [(at, _Array(argument)) for at, argument in places if argument.is_array]
+        self._divisors = [(at, argument.name, argument.divides) for at, argument in places if argument.divides]
+        self._ids = [(at, _Ids(row, argument)) for at, argument in places if argument.below]
+        self._rules = [RULES[name] for name in row.rules]
+        self._plain = [(at, array) for at, array in self._arrays if not array.is_derived]
+        self._derived = [(at, array) for at, array in self._arrays if array.is_derived]
+        extents = {extent for argument in row.arguments for extent in argument.extents or ()}
+        self._numbers = {extent: int(extent) for extent in extents if extent.isdecimal()}
+        self._quotients = [(extent, *extent.split("/")) for extent in extents if "/" in extent]
+
+    def __call__(self, args: tuple[Any, ...]) -> None:
+        """Raise ValueError unless the arguments, in the row's order, are what the row asks for."""
+        extents: Extents = self._numbers.copy()
+        self._read(args, extents)
+        for at, name, multiples in self._divisors:
+            for multiple in multiples:
+                fits = args[at] >= 1 and extents[multiple] % args[at] == 0
+                require(fits, name, args[at], f"a divisor of {extents[multiple]}")
+        for extent, first, second in self._quotients:
+            extents[extent] = extents[first] // extents[second]
+        for at, ids in self._ids:
+            ids.admit(args, args[at], extents)
+        _fit(self._plain, args, extents)
+        if self._rules:
+            values = dict(zip(self._names, args, strict=True))
+            for rule in self._rules:
+                rule(values, extents)
+            _fit(self._derived, args, extents)
+
+    def _read(self, args: tuple[Any, ...], extents: Extents) -> None:
+        """Each argument by itself; learn the extents that it tells."""
+        dtypes: Dtypes = {}
+        for at, argument in self._scalars:
+            _scalar(argument, args[at], extents)
+        for at, array in self._arrays:
+            value = args[at]
+            if value is not None or not array.argument.is_optional:
+                array.admit(value, dtypes, extents)
 
 
-def require(holds: bool, name: str, value: object, expected: str) -> None:
-    """Raise ValueError unless `holds`."""
-    if not holds:
-        raise ValueError(f"{name}={value}; expected {expected}")
-
-
-def array(name: str, value: Array, dtype: np.dtype[Any] | type, shape: Sequence[Extent]) -> None:
-    """Require a C-contiguous array of this type and shape; an extent of None is free."""
-    expected = np.dtype(dtype)
-    if not isinstance(value, np.ndarray) or value.dtype != expected:
-        actual = getattr(value, "dtype", type(value).__name__)
-        raise ValueError(f"{name} has type {actual}; expected an array of {expected}")
-    if value.ndim != len(shape) or any(want not in (None, have) for have, want in zip(value.shape, shape, strict=True)):
-        wanted = ", ".join("any" if extent is None else str(extent) for extent in shape)
-        raise ValueError(f"{name} has shape {value.shape}; expected ({wanted})")
+def require_array(name: str, value: Array, dtype: np.dtype[Any] | type, dimensions: int) -> None:
+    """Require a C-contiguous array of this type and number of dimensions."""
+    if not isinstance(value, np.ndarray) or value.dtype != dtype:
+        found = getattr(value, "dtype", type(value).__name__)
+        raise ValueError(f"{name} has type {found}; expected an array of {np.dtype(dtype)}")
+    if value.ndim != dimensions:
+        raise ValueError(f"{name} has shape {value.shape}; expected {dimensions} dimensions")
     if not value.flags.c_contiguous:
         raise ValueError(f"{name} has strides {value.strides}; expected a C-contiguous array")
 
 
-def output(name: str, value: Array, dtype: np.dtype[Any] | type, shape: Sequence[Extent]) -> None:
-    """Like `array`, and writeable."""
-    array(name, value, dtype, shape)
-    if not value.flags.writeable:
-        raise ValueError(f"{name} is read-only; expected a writeable array")
+def _fit(arrays: Sequence[tuple[int, _Array]], args: tuple[Any, ...], extents: Extents) -> None:
+    for at, array in arrays:
+        if args[at] is not None:
+            array.fit(args[at], extents)
 
 
-def optional(name: str, value: Array | None, dtype: np.dtype[Any] | type, shape: Sequence[Extent]) -> None:
-    """Like `array`, where None is allowed."""
-    if value is not None:
-        array(name, value, dtype, shape)
+# ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
-def sized(name: str, value: Array | None, dtype: np.dtype[Any] | type, size: int, is_output: bool = False) -> None:
-    """Require an array of `size` values in any shape, or None."""
-    if value is None:
-        return
-    check = output if is_output else array
-    check(name, value, dtype, (None,) * getattr(value, "ndim", 1))
-    if value.size != size:
-        raise ValueError(f"{name} has shape {value.shape}; expected {size} values")
+class _Array:
+    """An array argument: its extents, those of them that it tells, and its tail: * or Z, any number of extents."""
+
+    def __init__(self, argument: Argument) -> None:
+        extents = argument.extents or ()
+        self.argument = argument
+        self._kind = argument.type
+        self._is_written = argument.is_written
+        self._is_flat = argument.is_flat
+        self.is_derived = not DERIVED.isdisjoint(extents)  # by a rule
+        self._tail = extents[-1] if extents[-1] in ("*", "Z") else None
+        self._extents = extents[:-1] if self._tail else extents
+        self._letters = [(axis, name) for axis, name in enumerate(self._extents) if _is_letter(name)]
+
+    def admit(self, value: Any, dtypes: Dtypes, extents: Extents) -> None:
+        """Require the type, layout and number of dimensions; learn the letters that no earlier array has told."""
+        name = self.argument.name
+        if not isinstance(value, np.ndarray):
+            raise ValueError(f"{name} has type {type(value).__name__}; expected an array")
+        if value.dtype is not dtypes.get(self._kind):
+            self._admit_type(value.dtype, dtypes)
+        flags = value.flags
+        if not flags.c_contiguous:
+            raise ValueError(f"{name} has strides {value.strides}; expected a C-contiguous array")
+        if self._is_written and not flags.writeable:
+            raise ValueError(f"{name} is read-only; expected a writeable array")
+        if self._is_flat:
+            if len(self._letters) == len(self._extents) == 1:
+                extents.setdefault(self._extents[0], value.size)
+        else:
+            self._learn(value.shape, extents)
+
+    def _learn(self, shape: tuple[int, ...], extents: Extents) -> None:
+        fixed = len(self._extents)
+        if len(shape) != fixed and (len(shape) < fixed or not self._tail):
+            more = " or more" if self._tail else ""
+            raise ValueError(f"{self.argument.name} has shape {shape}; expected {fixed}{more} dimensions")
+        for axis, letter in self._letters:
+            extents.setdefault(letter, shape[axis])
+        if self._tail == "*":
+            extents.setdefault("*", shape[fixed:])
+
+    def _admit_type(self, found: np.dtype[Any], dtypes: Dtypes) -> None:
+        """The call's floats have one type, and so have its words; the first array says which."""
+        kind = self._kind
+        if kind == "pixels":
+            if found == PIXELS:
+                return
+            kind = "float"
+        if kind in dtypes:
+            fits, expected = found == dtypes[kind], str(dtypes[kind])
+        elif kind == "float":
+            fits, expected = found in FLOATS, "float32 or float64"
+        elif kind == "word":
+            fits, expected = found.itemsize in WORD_BYTES, "4-byte values"
+        else:
+            fits, expected = kind == "any" or found == kind, kind
+        if not fits:
+            raise ValueError(f"{self.argument.name} has type {found}; expected an array of {expected}")
+        dtypes.setdefault(kind, found)
+
+    def fit(self, value: Array, extents: Extents) -> None:
+        """Require the shape, or the size, now that all extents are known."""
+        wanted = tuple([extents[name] for name in self._extents])
+        if self._tail:
+            wanted += extents[self._tail]
+        if self._is_flat:
+            if value.size != math.prod(wanted):
+                raise ValueError(f"{self.argument.name} has shape {value.shape}; expected {math.prod(wanted)} values")
+        elif value.shape != wanted:
+            expected = ", ".join(map(str, wanted))
+            raise ValueError(f"{self.argument.name} has shape {value.shape}; expected ({expected})")
 
 
-def floating(name: str, value: Array, least_dimensions: int) -> np.dtype[Any]:
-    """Require a C-contiguous floating array of at least so many dimensions; return its type."""
-    if not isinstance(value, np.ndarray) or value.dtype not in FLOATS:
-        actual = getattr(value, "dtype", type(value).__name__)
-        raise ValueError(f"{name} has type {actual}; expected an array of float32 or float64")
-    if value.ndim < least_dimensions:
-        raise ValueError(f"{name} has shape {value.shape}; expected at least {least_dimensions} dimensions")
-    array(name, value, value.dtype, (None,) * value.ndim)
-    return value.dtype
+def _is_letter(extent: str) -> bool:
+    return len(extent) == 1 and extent.isupper() and extent not in DERIVED
 
 
-def ids(name: str, value: Ids, size: int) -> int:
-    """Require sorted unique int32 ids in [0, size), or None for all; return how many they select."""
-    if value is None:
-        return size
-    array(name, value, np.int32, (None,))
+# ---- single values --------------------------------------------------------------------------------------------------
+
+
+def _scalar(argument: Argument, value: Any, extents: Extents) -> None:
+    name, kind = argument.name, argument.type
+    if kind == "pair":
+        is_pair = isinstance(value, tuple | list) and len(value) == 2 and all(_is_integer(part) for part in value)
+        require(is_pair, name, value, "two integers")
+    elif kind == "real":
+        require(isinstance(value, int | float | np.number), name, value, "a number")
+    else:
+        require(_is_integer(value) or isinstance(value, np.bool_), name, value, "an integer")
+        extents[name] = value
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int | np.integer)
+
+
+# ---- ids ------------------------------------------------------------------------------------------------------------
+
+
+class _Ids:
+    """Ids below an extent: an array of them in any order, or sorted ids, perhaps among those that others select."""
+
+    def __init__(self, row: Operation, argument: Argument) -> None:
+        below = argument.below or ""
+        outer = row.names.index(below) if below in row.names and row.arguments[row.names.index(below)].is_ids else None
+        self._name, self._type, self._is_sorted = argument.name, argument.type, argument.is_ids
+        self._outer = outer
+        self._extent, self._of = below if outer is None else row.arguments[outer].below or "", below
+
+    def admit(self, args: tuple[Any, ...], value: Any, extents: Extents) -> None:
+        """Require them in range and, if they have to be, sorted and unique; how many they select is an extent too."""
+        size = extents[self._extent]
+        if not self._is_sorted:
+            _unsorted(self._name, value, size)
+            return
+        if value is None and self._type == "int32":
+            extents[self._name] = size
+        else:
+            require_array(self._name, value, np.dtype(self._type), 1)
+            _sorted(self._name, value, size)
+            extents[self._name] = value.size
+        if self._outer is not None and args[self._outer] is not None:
+            missing = np.setdiff1d(np.arange(size) if value is None else value, args[self._outer])
+            require(not missing.size, self._name, missing.tolist(), f"a subset of {self._of}")
+
+
+def _sorted(name: str, value: Array, size: int) -> None:
     if value.size and (value[0] < 0 or value[-1] >= size):
         wrong = value[0] if value[0] < 0 else value[-1]
         raise ValueError(f"{name} contains {wrong}; expected ids in [0, {size})")
@@ -95,43 +225,9 @@ def ids(name: str, value: Ids, size: int) -> int:
     if falls.size:
         first, second = value[falls[0]], value[falls[0] + 1]
         raise ValueError(f"{name} has {second} after {first}; expected sorted unique ids")
-    return value.size
 
 
-def flat_ids(name: str, value: Array, size: int) -> None:
-    """Require sorted unique uint32 coordinates in [0, size)."""
-    array(name, value, np.uint32, (None,))
-    if value.size and value[-1] >= size:
-        raise ValueError(f"{name} contains {value[-1]}; expected coordinates in [0, {size})")
-    if (value[1:] <= value[:-1]).any():
-        raise ValueError(f"{name} is not increasing; expected sorted unique coordinates")
-
-
-def below(name: str, value: Array, size: int, length: int | None) -> None:
-    """Require int32 values in [0, size), in any order."""
-    array(name, value, np.int32, (length,))
+def _unsorted(name: str, value: Array, size: int) -> None:
     wrong = value[(value < 0) | (value >= size)]
     if wrong.size:
         raise ValueError(f"{name} contains {wrong[0]}; expected values in [0, {size})")
-
-
-def among(name: str, value: Ids, other: Ids, of: str) -> None:
-    """Require every id of `value` (None: all) to be in `other` (None: all)."""
-    if other is None:
-        return
-    missing = None if value is None else np.setdiff1d(value, other)
-    if missing is None or missing.size:
-        raise ValueError(f"{name}={'all' if missing is None else missing.tolist()}; expected a subset of {of}")
-
-
-def window(kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, source: Pair) -> Window:
-    """The geometry of a convolution or pool; ValueError if a value is outside its domain or no output is left."""
-    domains = (("kernel", kernel, 1), ("stride", stride, 1), ("padding", padding, 0), ("dilation", dilation, 1))
-    for name, pair, least in domains:
-        require(len(pair) == 2 and min(pair) >= least, name, pair, f"two integers, at least {least}")
-    spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-    room = [n + 2 * p for n, p in zip(source, padding, strict=True)]
-    fits = min(source) > 0 and spans[0] <= room[0] and spans[1] <= room[1]
-    require(fits, "kernel", kernel, f"a window that fits the padded input {tuple(room)}")
-    height, width = ((n - s) // step + 1 for n, s, step in zip(room, spans, stride, strict=True))
-    return Window(kernel, stride, padding, dilation, source, (height, width))

@@ -1,12 +1,17 @@
-"""Making calls for the tests: arguments copied into guarded memory, and outputs compared with the float64 reference."""
+"""Making calls for the tests: arguments copied into guarded memory, and outputs compared with the float64 reference.
+
+And checking many cases in one test, which fails with the names of all that failed.
+"""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 
 from edgefl.kernels import ISAS, reference
 
@@ -14,6 +19,22 @@ from .bounds import bounds
 from .cases import Args, Array, Case
 
 GUARD = 64  # elements on each side
+SHOWN = 12  # failures of a test that are told
+
+
+def each(cases: Iterable[tuple[object, Callable[[], object]]]) -> None:
+    """Make every check; fail if one does, or if there is none, with the names of those that failed and why."""
+    failures, count = [], 0
+    for name, check in cases:
+        count += 1
+        try:
+            check()
+        except (Exception, pytest.fail.Exception) as error:
+            failures.append((f"{name}: {type(error).__name__}: {error}", error))
+    assert count, "no cases"
+    if failures:
+        told = "\n".join(message for message, _ in failures[:SHOWN])
+        raise AssertionError(f"{len(failures)} of {count} cases failed:\n{told}") from failures[0][1]
 
 
 class Guarded:
@@ -66,6 +87,11 @@ def run(module: ModuleType, op: str, args: Args) -> Args:
     """Call `op` with its arguments by position, as every caller does; return them."""
     getattr(module, op)(*args.values())
     return args
+
+
+def copied(args: Args) -> Args:
+    """The same call in memory of its own."""
+    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in args.items()}
 
 
 def check_case(module: ModuleType, case: Case) -> None:

@@ -21,7 +21,7 @@ ROWS = [(2, 3, 1, 7), (1, 2, 1, 1), (5, 4), (2, 6, 33), (3, 2, 40)]  # no window
 NEEDS = (("all", "all"), ("all", "odd"), ("but_one", "but_one"), ("odd", "none"), ("one", "one"))
 
 
-def norm_relu_cases() -> Iterator[Case]:
+def cases() -> Iterator[Case]:
     shapes = [(shape, is_halved) for shape in PLANES for is_halved in (True, False)] + [
         (shape, False) for shape in ROWS
     ]
@@ -43,6 +43,20 @@ def norm_relu_cases() -> Iterator[Case]:
             for kind in ("all", ("none", "one", "but_one")[number % 3]):
                 make = lambda rng, s=shape, h=is_halved, g=groups, k=kind: groupnorm_backward(rng, s, h, g, k)  # noqa: E731
                 yield Case("groupnorm_relu_backward", f"{tag}-{kind}", make)
+    yield from ordinary_and_large()
+
+
+def ordinary_and_large() -> Iterator[Case]:
+    image, big = (2, 6, 4, 5), (16, 24, 16, 18)
+    yield Case("batchnorm_relu_forward", "ordinary", lambda rng: batchnorm_forward(rng, image, True))
+    yield Case("batchnorm_relu_forward", "large", lambda rng: batchnorm_forward(rng, big, True))
+    yield Case("batchnorm_relu_backward", "ordinary", lambda rng: batchnorm_backward(rng, image, True, "every", "odd"))
+    needs = ("but_one", "but_one")
+    yield Case("batchnorm_relu_backward", "large", lambda rng: batchnorm_backward(rng, big, True, *needs))
+    yield Case("groupnorm_relu_forward", "ordinary", lambda rng: groupnorm_forward(rng, image, True, 3))
+    yield Case("groupnorm_relu_forward", "large", lambda rng: groupnorm_forward(rng, big, False, 2))
+    yield Case("groupnorm_relu_backward", "ordinary", lambda rng: groupnorm_backward(rng, image, True, 3, "but_one"))
+    yield Case("groupnorm_relu_backward", "large", lambda rng: groupnorm_backward(rng, big, True, 4, "but_one"))
 
 
 def result_shape(shape: tuple[int, ...], is_halved: bool) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Adversarial calls of the loss, the optimiser, and the gather and scatter of parameters. See cases.py for the form."""
+"""Adversarial steps of SGD, and of the norm that clips them; see cases.py for what a case is."""
 
 from __future__ import annotations
 
@@ -6,22 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .cases import SELECTIONS, WIDTHS, Args, Case, Rng, blank, count, normal, pick, shape_label
+from .cases import BLOCKS, WIDTHS, Args, Case, Rng, blank, count, normal, pick, shape_label
 
 SgdVariant = tuple[float, float, float, float, tuple[str, ...]]
-BLOCKS = [
-    (3, 4, 1),
-    (5, 3, 9),
-    (1, 1, 1),
-    (17, 8, 1),
-    (8, 17, 4),
-    (4, 1, 25),
-    (7, 1, 1),
-    (0, 3, 2),
-    (3, 0, 2),
-    (2, 33, 9),
-]
-
 
 # lr, momentum, weight decay, pull, and the optional arrays that are given
 SGD_VARIANTS: dict[str, SgdVariant] = {
@@ -35,26 +22,21 @@ SGD_VARIANTS: dict[str, SgdVariant] = {
 }
 
 
-def softmax_xent(rng: Rng, batch: int, classes: int, scale: float, has_gradient: bool) -> Args:
-    logits = normal(rng, batch, classes) * np.float32(scale)
-    labels = rng.integers(0, classes, batch).astype(np.int32)
-    dlogits = blank(batch, classes) if has_gradient else None
-    totals = {"loss": np.array([2.5]), "correct": np.array([3], np.int64)}
-    return {"logits": logits, "labels": labels, "dlogits": dlogits, **totals}
-
-
-def loss_cases() -> Iterator[Case]:
-    sizes = [(4, n) for n in WIDTHS] + [(n, 10) for n in (0, *WIDTHS)] + [(16, 62), (128, 100), (2, 1000)]
-    for number, (batch, classes) in enumerate(dict.fromkeys(sizes)):
-        scale, gradient = (1.0, 30.0, 0.0)[number % 3], number % 4 > 0
-        label = f"{batch}x{classes}-scale{scale:g}{'' if gradient else '-loss_only'}"
-        yield Case("softmax_xent", label, lambda rng, a=(batch, classes, scale, gradient): softmax_xent(rng, *a))
-
+def cases() -> Iterator[Case]:
+    yield from sgd_cases()
     for size in (0, *WIDTHS, 1000):
         yield Case("sum_squares", str(size), lambda rng, n=size: {"x": normal(rng, n), "total": np.array([0.5])})
     for total, norm in ((0.0, 1.0), (4.0, 1.0), (4.0, 100.0), (1e-12, 1e-3), (1e20, 5.0), (9.0, 0.0)):
         args = {"total": np.array([total]), "max_norm": norm}
         yield Case("clip_scale", f"{total:g}-{norm:g}", lambda rng, a=args: {**a, "scale": blank(1)})
+    big, everything, momentum = (64, 48, 25), SGD_VARIANTS["everything"], SGD_VARIANTS["momentum"]
+    yield Case("sum_squares", "ordinary", lambda rng: {"x": normal(rng, 9), "total": np.zeros(1)})
+    yield Case("sum_squares", "large", lambda rng: {"x": normal(rng, 200_001), "total": np.zeros(1)})
+    for label in ("ordinary", "large"):
+        yield Case("clip_scale", label, lambda rng: {"total": np.array([7.0]), "max_norm": 1.0, "scale": blank(1)})
+    yield Case("sgd", "ordinary", lambda rng: sgd(rng, (6, 4, 3), everything, ("odd", "but_one")))
+    yield Case("sgd", "large", lambda rng: sgd(rng, big, everything, ("all", "all")))
+    yield Case("sgd", "large-chosen", lambda rng: sgd(rng, big, momentum, ("odd", "but_one")))
 
 
 def sgd_cases() -> Iterator[Case]:
@@ -79,32 +61,3 @@ def sgd(
         extras[name] = np.array([0.25], np.float32) if name == "scale" else normal(rng, *block)
     read = {"w": normal(rng, *shape), "grad": normal(rng, *block), "hyper": np.array(variant[:4], np.float32)}
     return {**read, "rows": rows, "cols": cols, **extras}
-
-
-def parameter_cases() -> Iterator[Case]:
-    for number, shape in enumerate(BLOCKS):
-        for pair in (
-            ("all", "all"),
-            *((SELECTIONS[1 + (number + k) % 5], SELECTIONS[(number + 2 * k) % 6]) for k in (0, 1, 2)),
-        ):
-            label = f"{shape_label(*shape)}-{pair[0]}-{pair[1]}"
-            for op in ("take_axes", "put_axes"):
-                yield Case(op, label, lambda rng, s=shape, p=pair, o=op: axes(rng, s, p, o == "take_axes"))
-    for size in (1, 8, 17, 100):
-        for kind in SELECTIONS[1:]:
-            for op in ("take_flat", "put_flat"):
-                yield Case(op, f"{size}-{kind}", lambda rng, n=size, k=kind, o=op: flat(rng, n, k, o == "take_flat"))
-
-
-def axes(rng: Rng, shape: tuple[int, int, int], pair: tuple[str, str], takes: bool) -> Args:
-    rows, cols = pick(pair[0], shape[0]), pick(pair[1], shape[1])
-    block = (count(rows, shape[0]), count(cols, shape[1]), shape[2])
-    values = blank(*block) if takes else normal(rng, *block)
-    return {"w": normal(rng, *shape), "rows": rows, "cols": cols, "values": values}
-
-
-def flat(rng: Rng, size: int, kind: str, takes: bool) -> Args:
-    chosen = pick(kind, size)
-    assert chosen is not None
-    values = blank(len(chosen)) if takes else normal(rng, len(chosen))
-    return {"w": normal(rng, size), "ids": chosen.astype(np.uint32), "values": values}

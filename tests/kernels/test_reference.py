@@ -10,26 +10,11 @@ import pytest
 
 from edgefl.kernels import reference
 
-from .calls import as_float64, run
-from .cases import (
-    SENTINEL,
-    Args,
-    Array,
-    Case,
-    channel_sum_cases,
-    elementwise_cases,
-    linear_cases,
-    norm_cases,
-    pool_cases,
-)
-from .cases_conv import conv_cases
-from .cases_update import loss_cases
+from .calls import as_float64, each, run
+from .cases import SENTINEL, Args, Array, Case, adversarial
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
-
-FAMILIES = (conv_cases, linear_cases, channel_sum_cases, norm_cases, elementwise_cases, pool_cases, loss_cases)
-CASES = [case for family in FAMILIES for case in family()]
 
 
 @pytest.fixture(autouse=True)
@@ -41,11 +26,20 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def of(op: str) -> pytest.MarkDecorator:
-    """The cases of one operation whose batch is not empty (torch refuses some empty ones)."""
-    cases = [case for case in CASES if case.op == op]
-    full = [case for case in cases if all(value.size for value in case.args().values() if _is_float(value))]
-    return pytest.mark.parametrize("case", full, ids=str)
+def of(op: str) -> Callable[[Callable[[Case], None]], Callable[[], None]]:
+    """A test of all cases of one operation whose batch is not empty (torch refuses some empty ones)."""
+
+    def decorate(check: Callable[[Case], None]) -> Callable[[], None]:
+        def test() -> None:
+            each((case, lambda case=case: check(case)) for case in adversarial(op) if is_full(case.args()))
+
+        return test
+
+    return decorate
+
+
+def is_full(args: Args) -> bool:
+    return all(value.size for value in args.values() if _is_float(value))
 
 
 def _is_float(value: Any) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from edgefl.kernels.ops import OPS
+from edgefl.kernels.table import TABLE
 from edgefl.learners.plans.plan import Plan, Tensor
 
 LOSS_CALL = "softmax_xent"  # the backward pass begins after it
@@ -51,7 +51,7 @@ def _names(plan: Plan) -> dict[int, tuple[str, str, str]]:
     """Buffer -> node, operation and argument of the first call that names it."""
     names: dict[int, tuple[str, str, str]] = {}
     for call in plan.calls:
-        for arg, argument in zip(call.args, OPS[call.op].arguments, strict=True):
+        for arg, argument in zip(call.args, TABLE[call.op].names, strict=True):
             if isinstance(arg, Tensor):
                 names.setdefault(arg.buffer, (call.node, call.op, argument))
     return names

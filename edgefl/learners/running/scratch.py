@@ -11,11 +11,9 @@ from types import ModuleType
 
 import numpy as np
 
-from edgefl.kernels.ops import HYPER
+from edgefl.kernels.table import HYPER, TABLE
 from edgefl.learners.plans.plan import Param, Plan
 from edgefl.learners.running.binding import Memory, aligned_bytes
-
-PACKING = ("conv2d_", "linear_", "groupnorm_backward", "groupnorm_relu_backward")  # names of operations that take any
 
 
 def scratch_bytes(backend: ModuleType, plan: Plan) -> int:
@@ -26,7 +24,7 @@ def scratch_bytes(backend: ModuleType, plan: Plan) -> int:
     needed = getattr(backend, "scratch_needed", None)
     if needed is None:
         return 0
-    calls = [call for call in plan.calls if call.op.startswith(PACKING)]
+    calls = [call for call in plan.calls if TABLE[call.op].packs]
     args = [arg for call in calls for arg in call.args]
     params = {arg.name: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Param)}
     memory = Memory(

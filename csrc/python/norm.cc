@@ -170,11 +170,15 @@ Call groupnorm_relu_backward(Args& a) {
 }  // namespace
 
 const std::vector<Op> norm_ops = {
-    {"batchnorm_forward", batchnorm_forward},           {"batchnorm_eval", batchnorm_eval},
-    {"batchnorm_backward", batchnorm_backward},         {"groupnorm_forward", groupnorm_forward},
-    {"groupnorm_backward", groupnorm_backward},         {"batchnorm_relu_forward", batchnorm_relu_forward},
-    {"batchnorm_relu_backward", batchnorm_relu_backward}, {"groupnorm_relu_forward", groupnorm_relu_forward},
-    {"groupnorm_relu_backward", groupnorm_relu_backward},
+    {.name = "batchnorm_forward", .make = batchnorm_forward},
+    {.name = "batchnorm_eval", .make = batchnorm_eval},
+    {.name = "batchnorm_backward", .make = batchnorm_backward},
+    {.name = "groupnorm_forward", .make = groupnorm_forward},
+    {.name = "groupnorm_backward", .make = groupnorm_backward},
+    {.name = "batchnorm_relu_forward", .make = batchnorm_relu_forward},
+    {.name = "batchnorm_relu_backward", .make = batchnorm_relu_backward},
+    {.name = "groupnorm_relu_forward", .make = groupnorm_relu_forward},
+    {.name = "groupnorm_relu_backward", .make = groupnorm_relu_backward},
 };
 
 }  // namespace efl

@@ -121,7 +121,7 @@ PAIRS = [
 ]
 
 
-def conv_cases() -> Iterator[Case]:
+def cases() -> Iterator[Case]:
     for number, geometry in enumerate(GEOMETRIES):
         label = str(geometry)
         yield Case("conv2d_forward", label, lambda rng, g=geometry, b=number % 3 > 0: forward(rng, g, b))
@@ -138,6 +138,25 @@ def conv_cases() -> Iterator[Case]:
         yield Case(
             "conv2d_grad_weight", f"{geometry}-saved_{kind}", lambda rng, g=geometry, k=kind: saved_planes(rng, g, k)
         )
+    yield from ordinary_and_large()
+
+
+def ordinary_and_large() -> Iterator[Case]:
+    layer = Geometry(2, 6, 5, (5, 6))
+    yield Case("conv2d_forward", "ordinary", lambda rng: forward(rng, layer, True))
+    yield Case("conv2d_grad_input", "ordinary", lambda rng: grad_input(rng, layer, "odd", "but_one"))
+    yield Case("conv2d_grad_weight", "ordinary", lambda rng: grad_weight(rng, layer, "odd", "but_one"))
+    wide, deep = Geometry(16, 20, 24, (15, 17)), Geometry(2, 260, 259, (6, 7))
+    grouped = Geometry(16, 24, 48, (15, 17), groups=24)
+    for geometry, has_bias in ((wide, True), (deep, True), (grouped, False)):
+        yield Case("conv2d_forward", f"large-{geometry}", lambda rng, g=geometry, b=has_bias: forward(rng, g, b))
+    chosen = [(wide, "all", "all"), (wide, "odd", "but_one"), (deep, "all", "but_one")]
+    for geometry, *kinds in [*chosen, (grouped, "all", "odd")]:
+        label = f"large-{geometry}-{kinds[0]}-{kinds[1]}"
+        yield Case("conv2d_grad_input", label, lambda rng, g=geometry, k=kinds: grad_input(rng, g, *k))
+    for geometry, *kinds in [*chosen, (grouped, "but_one", "all")]:
+        label = f"large-{geometry}-{kinds[0]}-{kinds[1]}"
+        yield Case("conv2d_grad_weight", label, lambda rng, g=geometry, k=kinds: grad_weight(rng, g, *k))
 
 
 def grouped_weight_cases(geometry: Geometry) -> Iterator[Case]:

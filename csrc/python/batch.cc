@@ -1,0 +1,52 @@
+// Arguments of the operations that pick a batch.
+#include "call.h"
+
+namespace efl {
+namespace {
+
+Call gather_rows(Args& a) {
+    const py::array source = a.any("src", Access::in);
+    const bool bytes = py::isinstance<py::array_t<efl_uint8, 0>>(source);
+    if (!bytes && !py::isinstance<py::array_t<float, 0>>(source))
+        a.refuse("src", "dtype " + Args::dtype_of(source), "uint8 or float32");
+    const View src = a.view("src", source), ids = a.ids("index");
+    const float scale = a.real("scale"), shift = a.real("shift");
+    const View out = a.f32("out", Access::out);
+    a.expect_dims(src, 1, 8);
+    Shape shape = src.shape;
+    shape[0] = ids.size();
+    a.expect_shape(out, shape);
+    const efl_int64 rows = src.shape[0], width = product(src.shape, 1), count = ids.size();
+    const efl_int32* const index = ids.as<efl_int32>();
+    if (bytes) return [=] { return efl_gather_rows_u8(src.as<efl_uint8>(), rows, width, index, count, scale, shift, out.out()); };
+    return [=] { return efl_gather_rows_f32(src.in(), rows, width, index, count, scale, shift, out.out()); };
+}
+
+Call gather_labels(Args& a) {
+    const View src = a.typed<efl_int32>("src", Access::in, "int32"), ids = a.ids("index"),
+               out = a.typed<efl_int32>("out", Access::out, "int32");
+    a.expect_dims(src, 1, 1);
+    a.expect_shape(out, ids.shape);
+    return [=] { return efl_gather_labels(src.as<efl_int32>(), src.size(), ids.as<efl_int32>(), ids.size(), out.as<efl_int32>()); };
+}
+
+Call take_channels(Args& a) {
+    const View x = a.f32("x");
+    const efl_index channels = a.index("channels");
+    const View out = a.f32("out", Access::out);
+    a.expect_dims(x, 2, 8);
+    Shape shape = x.shape;
+    if (channels.ids) shape[1] = channels.count;
+    a.expect_shape(out, shape);
+    return [=] { return efl_take_channels_f32(x.in(), x.shape[0], x.shape[1], x.inner(), channels, out.out()); };
+}
+
+}  // namespace
+
+const std::vector<Op> batch_ops = {
+    {.name = "gather_rows", .make = gather_rows},
+    {.name = "gather_labels", .make = gather_labels},
+    {.name = "take_channels", .make = take_channels},
+};
+
+}  // namespace efl

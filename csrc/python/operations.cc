@@ -1,0 +1,80 @@
+// The operations by name, and as Python functions. One call's arguments are read in call.h.
+#include <new>
+#include <stdexcept>
+#include <unordered_map>
+
+#include "call.h"
+
+namespace efl {
+namespace {
+
+using OpsByName = std::unordered_map<std::string, const Op*>;
+
+OpsByName by_name() {
+    OpsByName found;
+    for (const auto* ops : {&batch_ops, &convolution_ops, &linear_ops, &norm_ops, &pool_ops, &elementwise_ops, &loss_ops, &update_ops,
+                            &parameters_ops})
+        for (const Op& op : *ops) found[op.name] = &op;
+    return found;
+}
+
+void run(const Op& op, py::handle args, py::handle named) {
+    const Checked checked = make_call(op, args, named);
+    efl_status status;
+    {
+        py::gil_scoped_release released;
+        status = checked.call();
+    }
+    checked.raise_unless_ok(status);
+}
+
+// What Python calls: `self` is a capsule of the operation. No exception may leave it.
+PyObject* run_from_python(PyObject* self, PyObject* args, PyObject* named) {
+    try {
+        run(*static_cast<const Op*>(PyCapsule_GetPointer(self, nullptr)), args, named);
+        return py::none().release().ptr();
+    } catch (py::error_already_set& error) {
+        error.restore();
+    } catch (const py::builtin_exception& error) {
+        error.set_error();
+    } catch (const std::invalid_argument& error) {
+        PyErr_SetString(PyExc_ValueError, error.what());
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+    } catch (const std::exception& error) {
+        PyErr_SetString(PyExc_RuntimeError, error.what());
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+const Op& find(const std::string& name) {
+    static const OpsByName ops = by_name();
+    const auto found = ops.find(name);
+    if (found == ops.end()) throw py::value_error("operation '" + name + "'; expected one of edgefl.kernels.table.TABLE");
+    return *found->second;
+}
+
+Checked make_call(const Op& op, py::handle args, py::handle named) {
+    Args reader(op.name, args, named);
+    Call call = op.make(reader);
+    reader.end();
+    return {.op = op.name, .call = std::move(call), .ids = reader.ids_read()};
+}
+
+// pybind11's own functions take 0.2 us more a call. The method lives as long as the process: functions may outlive the module.
+py::object function(const std::string& name, const std::string& signature, const std::string& documentation) {
+    const Op& op = find(name);
+    const auto* const about = new std::string(name + signature + "\n--\n\n" + documentation);  // as inspect and help() read it
+    auto* const method = new PyMethodDef{
+        .ml_name = op.name,
+        .ml_meth = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&run_from_python)),
+        .ml_flags = METH_VARARGS | METH_KEYWORDS,
+        .ml_doc = about->c_str(),
+    };
+    const py::capsule self(&op, [](void*) {});
+    return py::reinterpret_steal<py::object>(PyCFunction_NewEx(method, self.ptr(), py::str("edgefl._core").ptr()));
+}
+
+}  // namespace efl

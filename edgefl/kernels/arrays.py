@@ -1,0 +1,28 @@
+"""Arrays and ids as the Python backends see them: their types, and ids and planes spelt out. Nothing is checked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Ids = NDArray[np.int32] | None
+Pair = tuple[int, int]
+
+
+def all_or(ids: Ids, size: int) -> Array:
+    """The ids, spelt out where None means all."""
+    return np.arange(size, dtype=np.int32) if ids is None else ids
+
+
+def split_planes(x: Array) -> Array:
+    """[B, C, ...] as [B, C, inner]."""
+    return x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
+
+
+def planes(x: Array) -> Array:
+    """[B, C, ...] as [B C, inner]."""
+    return x.reshape(x.shape[0] * x.shape[1], math.prod(x.shape[2:]))

@@ -1,0 +1,66 @@
+"""The functions of a Python backend: bodies of its families' modules, each behind the checks of its row. No arithmetic.
+
+A body has an operation's name and arguments. It computes; or, marked `prepares`, it returns a call that will, so that
+what follows from shapes is done once and a Program runs the rest. Array views are fixed by then, contents are not.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
+
+from .checks import Check
+from .operation import Operation, ordered
+from .table import TABLE
+
+Body = TypeVar("Body", bound=Callable[..., Any])
+Call = tuple[Callable[..., None], tuple[Any, ...]]
+
+
+class Function(NamedTuple):
+    """An operation of one backend.
+
+    call    checks the arguments, then computes
+    record  the call that a Program keeps; the arguments are checked now, or each time that it runs
+    """
+
+    call: Callable[..., None]
+    record: Callable[..., Call]
+
+
+def run(call: Call) -> None:
+    function, values = call
+    function(*values)
+
+
+def prepares(body: Body) -> Body:
+    """Marks a body that returns a Call."""
+    body.prepares = True  # type: ignore[attr-defined]
+    return body
+
+
+def functions(*families: ModuleType, checks_once: bool = False) -> dict[str, Function]:
+    """The operations whose bodies the modules hold, by name.
+
+    checks_once  a recorded call is checked when it is recorded, not when it runs
+    """
+    bodies = {name: body for family in families for name, body in vars(family).items() if name in TABLE}
+    return {name: _function(TABLE[name], body, checks_once) for name, body in bodies.items()}
+
+
+def _function(row: Operation, body: Callable[..., Any], checks_once: bool) -> Function:
+    check, is_prepared = Check(row), getattr(body, "prepares", False)
+
+    def checked(*args: Any, **named: Any) -> Call:
+        values = ordered(row, args, named)
+        check(values)
+        return body(*values) if is_prepared else (body, values)
+
+    @functools.wraps(body)
+    def call(*args: Any, **named: Any) -> None:
+        run(checked(*args, **named))
+
+    call.__doc__ = body.__doc__ or row.documentation
+    return Function(call, checked if checks_once else lambda *args, **named: (call, ordered(row, args, named)))

@@ -1,0 +1,15 @@
+"""How the numba backend compiles a loop, and how its loops are written. Nothing else imports numba.
+
+Compiled at first use and cached on disk; NUMBA_DISABLE_JIT=1 runs the loops as plain Python under a debugger. Arguments
+are checked before. Without fast-math LLVM vectorises only loops whose iterations are independent, so inner loops run
+along contiguous rows, with indices that cannot be negative (from 0, or unsigned): others cost a test each. Where an
+output may be the input, a row is read into `line` first: LLVM takes the vector loop only if what it writes is apart
+from what it reads. Sums over batch and pixels run in float64 in one lane per pixel and are added up at the end, which
+is vector code without reordering any sum.
+"""
+
+from __future__ import annotations
+
+import numba
+
+compiled = numba.njit(cache=True, nogil=True, fastmath=False)

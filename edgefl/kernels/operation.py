@@ -1,0 +1,137 @@
+"""What one row of the table says of an operation: its arguments, read from a line of text. The rows are in table.py.
+
+An argument is its name, its :type, its [extents], and what happens to it:
+
+    x[B,C,*]           an array that is read, of the call's floats: float32 (Python backends: or float64 throughout)
+    labels:int32[B]    an array of that type; pixels are uint8 or floats, words have 4 bytes, any is every type
+    grad{rows,cols,K}  so many values, in any shape
+    bias[O]?           None is allowed, and is meant where it is left out at the end
+    y[B,C,*]!          written; y[B,C,*]!x may be x itself, written over, where the two have one shape
+    w[R,C,K]+          read and written
+    outs<O             sorted unique int32 ids below O, or None for all; outs<channels: and among those of `channels`
+    ids:uint32<N       sorted unique ids, never None
+    index[B]<N         int32 values below N, in any order
+    groups|C,O         an integer that divides C and O
+    eps:real           one number; an int, a flag, or a pair of integers
+
+A letter is one number throughout the call, * any number of extents. An extent may also be a number, the name of ids
+(how many they select), the name of an integer, a quotient such as C/groups, or one of DERIVED, which a rule gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+DERIVED = {"P", "Q", "Z", "columns", "bytes"}
+"""Extents that a rule gives: of a window's output, a pooled plane, a compact gradient, the bits of a plane."""
+
+SCALARS = ("real", "int", "flag", "pair")
+_ARGUMENT = re.compile(
+    r"(?P<name>\w+)(:(?P<type>\w+))?(\[(?P<shape>[^]]*)]|{(?P<size>[^}]*)})?(?P<optional>\?)?"
+    r"((?P<access>[!+])(?P<aliases>[\w,]*))?(<(?P<below>\w+))?(\|(?P<divides>[\w,]+))?"
+)
+
+
+class Argument(NamedTuple):
+    """One argument; is_flat: the extents multiply to its size, in whatever shape."""
+
+    name: str
+    type: str
+    extents: tuple[str, ...] | None
+    is_flat: bool
+    is_optional: bool
+    access: str
+    aliases: tuple[str, ...]
+    below: str | None
+    divides: tuple[str, ...]
+
+    @property
+    def is_array(self) -> bool:
+        return self.extents is not None
+
+    @property
+    def is_ids(self) -> bool:
+        """Sorted unique ids."""
+        return self.extents is None and self.below is not None
+
+    @property
+    def is_written(self) -> bool:
+        return bool(self.access)
+
+
+class Operation(NamedTuple):
+    """One row: a name, the arguments in order, what it computes, and the rules that letters cannot say.
+
+    required  how many arguments have to be given: all but the optional ones at the end
+    packs     True if native kernels may take packing memory for it
+    """
+
+    name: str
+    arguments: tuple[Argument, ...]
+    names: tuple[str, ...]
+    required: int
+    meaning: str
+    rules: tuple[str, ...]
+    packs: bool
+    text: str
+
+    @property
+    def signature(self) -> str:
+        """As Python shows it: (x, y, bits=None)."""
+        given, optional = self.names[: self.required], self.names[self.required :]
+        return f"({', '.join([*given, *(f'{name}=None' for name in optional)])})"
+
+    @property
+    def documentation(self) -> str:
+        return f"{self.meaning}.\n\nArguments, as edgefl/kernels/operation.py writes them:\n{self.text}"
+
+
+def operation(name: str, text: str, meaning: str, rules: str = "", packs: bool = False) -> Operation:
+    """The row of an operation whose arguments are written in `text`."""
+    arguments = tuple(_argument(name, word) for word in text.split())
+    names, required = tuple(argument.name for argument in arguments), len(arguments)
+    while arguments[required - 1].is_optional:
+        required -= 1
+    return Operation(name, arguments, names, required, meaning, tuple(rules.split()), packs, text)
+
+
+def _argument(operation_name: str, word: str) -> Argument:
+    match = _ARGUMENT.fullmatch(word)
+    if match is None:
+        raise ValueError(f"{operation_name}: argument {word!r}; expected name:type[extents] as operation.py tells")
+    part = match.groupdict()
+    extents = part["shape"] if part["size"] is None else part["size"]
+    kind = part["type"] or ("int" if part["divides"] else "int32" if part["below"] else "float")
+    return Argument(
+        name=part["name"],
+        type=kind,
+        extents=None if extents is None else _words(extents),
+        is_flat=part["size"] is not None,
+        is_optional=bool(part["optional"]),
+        access=part["access"] or "",
+        aliases=_words(part["aliases"]),
+        below=part["below"],
+        divides=_words(part["divides"]),
+    )
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()
+
+
+def ordered(row: Operation, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The values of a call in the row's order. ValueError if one is missing, given twice or unknown."""
+    names = row.names
+    if len(args) == len(names) and not named:
+        return tuple(args)
+    if len(args) > len(names):
+        raise ValueError(f"{row.name}: {len(args)} arguments; expected {len(names)}")
+    unknown = [name for name in named if name not in names[len(args) :]]
+    if unknown:
+        raise ValueError(f"{row.name}: arguments {unknown}; expected names of its signature that no position gives")
+    for name in names[len(args) : row.required]:
+        if name not in named:
+            raise ValueError(f"{row.name}: {len(args) + len(named)} arguments; expected also {name}")
+    return (*args, *(named.get(name) for name in names[len(args) :]))

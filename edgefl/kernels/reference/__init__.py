@@ -1,0 +1,20 @@
+"""Every kernel operation in plain numpy: what each one means. Readable above fast; no compiler, no numba.
+
+One module per family. Arrays are C-contiguous, outputs are passed in and written, ids are sorted unique int32 arrays or
+None for all (table.py). Arrays may be float32, or float64 throughout: that is the reference that other backends are
+tested against.
+"""
+
+from ..functions import functions
+from ..program import Program as RecordedCalls
+from . import batch, convolution, elementwise, linear, loss, norm, parameters, pool, update
+
+FUNCTIONS = functions(batch, convolution, linear, norm, pool, elementwise, loss, update, parameters)
+globals().update({name: function.call for name, function in FUNCTIONS.items()})
+
+
+class Program(RecordedCalls):
+    """A recorded list of calls to the operations of this backend."""
+
+    def __init__(self) -> None:
+        super().__init__(FUNCTIONS)

@@ -1,0 +1,89 @@
+"""Convolution in plain numpy, as sums over the taps of a window. Not fast."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import Array, Ids, Pair
+from ..window import Window
+from .taps import inside, pad, taps
+
+
+def _grouped(x: Array, groups: int) -> Array:
+    """[B, C, h, w] as [B, groups, C / groups, h w]."""
+    batch, channels, height, width = x.shape
+    return x.reshape(batch, groups, channels // groups, height * width)
+
+
+def conv2d_forward(
+    x: Array, weight: Array, bias: Array | None, y: Array, stride: Pair, padding: Pair, dilation: Pair, groups: int
+) -> None:
+    """y[b, o] = bias[o] + sum of weight[o, i, tap] x[b, i] at the tap, over the inputs i of o's group and the taps."""
+    window = Window.of(weight.shape[2:], stride, padding, dilation, x.shape[2:])
+    taps_of = weight.reshape(groups, -1, *weight.shape[1:])
+    total = np.zeros_like(_grouped(y, groups))
+    for i, j, seen in taps(pad(x, window), window):
+        total += taps_of[..., i, j] @ _grouped(seen, groups)
+    y[:] = total.reshape(y.shape)
+    if bias is not None:
+        y += bias[:, None, None]
+
+
+def conv2d_grad_input(
+    dy: Array, weight: Array, dx: Array, stride: Pair, padding: Pair, dilation: Pair, groups: int, outs: Ids, ins: Ids
+) -> None:
+    """dx[:, ins] = transposed convolution of dy[:, outs] with weight[outs]; other channels of dx are left alone."""
+    window = Window.of(weight.shape[2:], stride, padding, dilation, dx.shape[2:])
+    sent, taps_of = _only(dy, 1, outs), _only(weight, 0, outs).reshape(groups, -1, *weight.shape[1:])
+    padded = pad(np.zeros_like(dx), window)
+    for i, j, target in taps(padded, window):
+        target += (taps_of[..., i, j].swapaxes(1, 2) @ _grouped(sent, groups)).reshape(target.shape)
+    chosen = slice(None) if ins is None else ins
+    dx[:, chosen] = inside(padded, window)[:, chosen]
+
+
+def _only(array: Array, axis: int, ids: Ids) -> Array:
+    """A copy where everything outside `ids` on the axis is 0."""
+    if ids is None:
+        return array
+    kept = np.zeros_like(array)
+    where = (slice(None),) * axis + (ids,)
+    kept[where] = array[where]
+    return kept
+
+
+def conv2d_grad_weight(
+    x: Array,
+    dy: Array,
+    dw: Array,
+    stride: Pair,
+    padding: Pair,
+    dilation: Pair,
+    groups: int,
+    outs: Ids,
+    ins: Ids,
+    in_channels: int,
+) -> None:
+    """dw[j, i, tap] = sum over batch and pixels of dy[:, outs[j]] and x[:, ins[i]] at the tap; dw is compact.
+
+    x holds the layer's in_channels planes, or fewer when the caller saved only some; `ins` counts among those it holds.
+    """
+    window = Window.of(dw.shape[2:], stride, padding, dilation, x.shape[2:])
+    rows = np.arange(dy.shape[1]) if outs is None else outs
+    sent = _grouped(dy[:, rows], 1)[:, 0]
+    if groups == 1:
+        x = x if ins is None else x[:, ins]
+        for i, j, seen in taps(pad(x, window), window):
+            dw[:, :, i, j] = np.tensordot(sent, _grouped(seen, 1)[:, 0], axes=((0, 2), (0, 2)))
+        return
+    planes = planes_read(rows, dy.shape[1] // groups, in_channels // groups, x.shape[1] == in_channels)
+    for i, j, seen in taps(pad(x, window), window):
+        read = seen[:, planes].reshape(len(x), *planes.shape, sent.shape[2])
+        dw[:, :, i, j] = np.einsum("bjp,bjip->ji", sent, read)
+
+
+def planes_read(rows: Array, outs_per_group: int, ins_per_group: int, holds_all: bool) -> Array:
+    """[|rows|, ins_per_group]: the planes of x that each output channel reads."""
+    group = rows // outs_per_group
+    first = group if holds_all else np.searchsorted(np.unique(group), group)
+    return first[:, None] * ins_per_group + np.arange(ins_per_group)

@@ -1,0 +1,37 @@
+"""ReLU, addition and zeroing in plain numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import Array, Ids, all_or
+
+
+def relu_forward(x: Array, y: Array, bits: Array | None = None) -> None:
+    """y = x where x > 0, else 0; NaN stays NaN. y may alias x.
+
+    Bit j % 8 of byte j // 8 of a plane is set where x > 0.
+    """
+    if bits is not None:
+        planes = (x > 0).reshape(*x.shape[:2], int(np.prod(x.shape[2:])))
+        bits[...] = np.packbits(planes, axis=2, bitorder="little").reshape(bits.shape)
+    y[:] = np.where(x <= 0, 0, x)
+
+
+def relu_backward(dy: Array, bits: Array, dx: Array, channels: Ids) -> None:
+    """dx[:, channels] = dy where the bit is set, else 0; other channels are left alone. dx may alias dy."""
+    inner = int(np.prod(dy.shape[2:]))
+    packed = bits.reshape(*dy.shape[:2], (inner + 7) // 8)
+    is_on = np.unpackbits(packed, axis=2, count=inner, bitorder="little").reshape(dy.shape)
+    chosen = all_or(channels, dy.shape[1])
+    dx[:, chosen] = np.where(is_on, dy, 0)[:, chosen]
+
+
+def add(a: Array, b: Array, y: Array) -> None:
+    """y = a + b. y may alias a or b."""
+    np.add(a, b, out=y)
+
+
+def fill_zero(x: Array) -> None:
+    """x = 0."""
+    x[...] = 0

@@ -1,0 +1,221 @@
+"""Batch and group normalisation, alone and with ReLU and pooling, in plain numpy. Not fast.
+
+Batch normalisation is over batch and pixels per channel, group normalisation over the channels and pixels of a group
+per sample. Biased variance; the running statistics move with the unbiased one (PyTorch). With ReLU, y has the shape of
+x or that of its 2 x 2 max pool of stride 2; the backward pass is given x and the statistics, and finds again from them
+where the ReLU was on and which cell of a window won: the first with the largest sign(weight) * x.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import Array, Ids, split_planes
+
+
+def _members(shape: tuple[int, ...], groups: int) -> tuple[int, int, int]:
+    """The shape [B, groups, values per group]."""
+    return shape[0], groups, shape[1] // groups * int(np.prod(shape[2:]))
+
+
+def _affine(x: Array, weight: Array, bias: Array) -> Array:
+    return weight[:, None] * split_planes(x) + bias[:, None]
+
+
+def batchnorm_forward(
+    x: Array,
+    weight: Array,
+    bias: Array,
+    running_mean: Array,
+    running_var: Array,
+    y: Array,
+    xhat: Array,
+    inv_std: Array,
+    eps: float,
+    momentum: float,
+) -> None:
+    """xhat = (x - mean) / sqrt(var + eps) per channel, y = weight xhat + bias; running statistics move by `momentum`.
+
+    y or xhat may alias x, not each other.
+    """
+    planes = split_planes(x)
+    count = planes.shape[0] * planes.shape[2]
+    mean = planes.mean(axis=(0, 2))
+    centred = planes - mean[:, None]
+    var = (centred * centred).mean(axis=(0, 2))
+    inv_std[:] = 1 / np.sqrt(var + eps)
+    xhat[:] = (centred * inv_std[:, None]).reshape(x.shape)
+    y[:] = _affine(xhat, weight, bias).reshape(x.shape)
+    running_mean += momentum * (mean - running_mean)
+    running_var += momentum * (var * (count / (count - 1)) - running_var)
+
+
+def batchnorm_eval(
+    x: Array, weight: Array, bias: Array, running_mean: Array, running_var: Array, y: Array, eps: float
+) -> None:
+    """y = weight (x - running_mean) / sqrt(running_var + eps) + bias per channel. y may alias x."""
+    gain = weight / np.sqrt(running_var + eps)
+    y[:] = _affine(x, gain, bias - running_mean * gain).reshape(x.shape)
+
+
+def batchnorm_backward(
+    dy: Array,
+    xhat: Array,
+    weight: Array,
+    inv_std: Array,
+    dx: Array,
+    dweight: Array,
+    dbias: Array,
+    channels: Ids,
+    outs: Ids,
+) -> None:
+    """dx for `channels` (dx may alias dy); dweight and dbias compact for `outs`, which are among `channels`."""
+    chosen = slice(None) if channels is None else channels
+    sent, seen = split_planes(dy)[:, chosen], split_planes(xhat)[:, chosen]
+    bias_sum, weight_sum = sent.sum(axis=(0, 2)), (sent * seen).sum(axis=(0, 2))
+    count = max(sent.shape[0] * sent.shape[2], 1)
+    pulled = sent - (bias_sum[:, None] + seen * weight_sum[:, None]) / count
+    split_planes(dx)[:, chosen] = pulled * (weight * inv_std)[chosen, None]
+    rows = slice(None) if outs is None else outs if channels is None else np.searchsorted(channels, outs)
+    dweight[:], dbias[:] = weight_sum[rows], bias_sum[rows]
+
+
+def groupnorm_forward(
+    x: Array, weight: Array, bias: Array, y: Array, xhat: Array | None, inv_std: Array, groups: int, eps: float
+) -> None:
+    """The same per sample and group of channels; inv_std [B, groups]. xhat may be None (evaluation)."""
+    members = x.reshape(_members(x.shape, groups))
+    centred = members - members.mean(axis=2, keepdims=True)
+    inv_std[:] = 1 / np.sqrt((centred * centred).mean(axis=2) + eps)
+    normal = (centred * inv_std[:, :, None]).reshape(x.shape)
+    y[:] = _affine(normal, weight, bias).reshape(x.shape)
+    if xhat is not None:
+        xhat[:] = normal
+
+
+def groupnorm_backward(
+    dy: Array,
+    xhat: Array,
+    weight: Array,
+    inv_std: Array,
+    dx: Array,
+    dweight: Array,
+    dbias: Array,
+    groups: int,
+    groups_needed: Ids,
+    outs: Ids,
+) -> None:
+    """dx for every channel of `groups_needed` (dx may alias dy); dweight, dbias compact for `outs`, in those groups."""
+    rows = slice(None) if outs is None else outs
+    trained = split_planes(dy)[:, rows]
+    weight_sum, bias_sum = (trained * split_planes(xhat)[:, rows]).sum(axis=(0, 2)), trained.sum(axis=(0, 2))
+    by_group = _members(dy.shape, groups)
+    chosen = slice(None) if groups_needed is None else groups_needed
+    gain = np.broadcast_to(weight[:, None], split_planes(dy).shape).reshape(by_group)[:, chosen]
+    sent, seen = dy.reshape(by_group)[:, chosen] * gain, xhat.reshape(by_group)[:, chosen]
+    pulled = sent - sent.mean(axis=2, keepdims=True) - seen * (sent * seen).mean(axis=2, keepdims=True)
+    dx.reshape(by_group)[:, chosen] = pulled * inv_std[:, chosen, None]
+    dweight[:], dbias[:] = weight_sum, bias_sum
+
+
+# ---- with ReLU and pooling ------------------------------------------------------------------------------------------
+
+
+def batchnorm_relu_forward(
+    x: Array,
+    weight: Array,
+    bias: Array,
+    running_mean: Array,
+    running_var: Array,
+    y: Array,
+    mean: Array,
+    inv_std: Array,
+    eps: float,
+    momentum: float,
+) -> None:
+    """y = max(z, 0), z = batchnorm_forward's y, or the largest in each window; mean and inv_std of the batch [C]."""
+    z, xhat = np.empty_like(x), np.empty_like(x)
+    batchnorm_forward(x, weight, bias, running_mean, running_var, z, xhat, inv_std, eps, momentum)
+    mean[:] = x.mean(axis=(0, *range(2, x.ndim)))
+    _rectify(z, y)
+
+
+def batchnorm_relu_backward(
+    dy: Array,
+    x: Array,
+    weight: Array,
+    bias: Array,
+    mean: Array,
+    inv_std: Array,
+    dx: Array,
+    dweight: Array,
+    dbias: Array,
+    channels: Ids,
+    outs: Ids,
+) -> None:
+    """dx for `channels` (dx may alias x); dweight and dbias compact for `outs`, which are among `channels`."""
+    xhat = ((x.reshape(*x.shape[:2], -1) - mean[:, None]) * inv_std[:, None]).reshape(x.shape)
+    dz = _signal(dy, x, xhat, weight, bias)
+    batchnorm_backward(dz, xhat, weight, inv_std, dx, dweight, dbias, channels, outs)
+
+
+def groupnorm_relu_forward(
+    x: Array, weight: Array, bias: Array, y: Array, mean: Array, inv_std: Array, groups: int, eps: float
+) -> None:
+    """The same per sample and group of channels; mean and inv_std [B, groups]."""
+    z = np.empty_like(x)
+    groupnorm_forward(x, weight, bias, z, None, inv_std, groups, eps)
+    mean[:] = x.reshape(len(x), groups, int(np.prod(x.shape[1:])) // groups).mean(axis=2)
+    _rectify(z, y)
+
+
+def groupnorm_relu_backward(
+    dy: Array,
+    x: Array,
+    weight: Array,
+    bias: Array,
+    mean: Array,
+    inv_std: Array,
+    dx: Array,
+    dweight: Array,
+    dbias: Array,
+    groups: int,
+    groups_needed: Ids,
+    outs: Ids,
+) -> None:
+    """dx for every channel of `groups_needed` (dx may alias x); dweight, dbias compact for `outs`, in those groups."""
+    members = x.reshape(len(x), groups, int(np.prod(x.shape[1:])) // groups)
+    xhat = ((members - mean[:, :, None]) * inv_std[:, :, None]).reshape(x.shape)
+    dz = _signal(dy, x, xhat, weight, bias)
+    groupnorm_backward(dz, xhat, weight, inv_std, dx, dweight, dbias, groups, groups_needed, outs)
+
+
+def _per_channel(values: Array, x: Array) -> Array:
+    return values.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def _windows(x: Array) -> Array:
+    """A copy of the windows of x [B, C, H, W]: [B, C, H // 2, W // 2, 4]."""
+    batch, channels, height, width = (*x.shape[:2], x.shape[2] // 2, x.shape[3] // 2)
+    cells = x[:, :, : 2 * height, : 2 * width].reshape(batch, channels, height, 2, width, 2)
+    return cells.transpose(0, 1, 2, 4, 3, 5).reshape(batch, channels, height, width, 4)
+
+
+def _rectify(z: Array, y: Array) -> None:
+    np.maximum(z if y.shape == z.shape else _windows(z).max(axis=-1), 0, out=y)
+
+
+def _signal(dy: Array, x: Array, xhat: Array, weight: Array, bias: Array) -> Array:
+    """dy where the ReLU was on, else 0, in the shape of x: in a window at the winning cell."""
+    z = _per_channel(weight, x) * xhat + _per_channel(bias, x)
+    if dy.shape == x.shape:
+        return np.where(z > 0, dy, 0)
+    winner = _windows(_per_channel(np.sign(weight), x) * x).argmax(axis=-1)[..., None]
+    is_on = np.take_along_axis(_windows(z), winner, axis=-1) > 0
+    sent = np.zeros((*dy.shape, 4), dy.dtype)
+    np.put_along_axis(sent, winner, np.where(is_on, dy[..., None], 0), axis=-1)
+    batch, channels, height, width = dy.shape
+    dz = np.zeros_like(x)
+    rows = sent.reshape(batch, channels, height, width, 2, 2).transpose(0, 1, 2, 4, 3, 5)
+    dz[:, :, : 2 * height, : 2 * width] = rows.reshape(batch, channels, 2 * height, 2 * width)
+    return dz

@@ -1,0 +1,28 @@
+"""Gather and scatter of parameters in plain numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import Array, Ids, all_or
+
+
+def take_axes(w: Array, rows: Ids, cols: Ids, values: Array) -> None:
+    """values = w[rows, cols, :], compact."""
+    values[...] = w[np.ix_(all_or(rows, w.shape[0]), all_or(cols, w.shape[1]))].reshape(values.shape)
+
+
+def put_axes(w: Array, rows: Ids, cols: Ids, values: Array) -> None:
+    """w[rows, cols, :] = values; the rest of w is untouched."""
+    block = np.ix_(all_or(rows, w.shape[0]), all_or(cols, w.shape[1]))
+    w[block] = values.reshape(w[block].shape)
+
+
+def take_flat(w: Array, ids: Array, values: Array) -> None:
+    """values = w.flat[ids]; ids uint32."""
+    values[...] = w.reshape(-1)[ids].reshape(values.shape)
+
+
+def put_flat(w: Array, ids: Array, values: Array) -> None:
+    """w.flat[ids] = values; the rest of w is untouched."""
+    w.reshape(-1)[ids] = values.reshape(-1)

@@ -1,0 +1,69 @@
+"""Pooling in plain numpy, as sums or maxima over the taps of a window. Not fast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, Ids, Pair
+from ..window import Window
+from .taps import inside, pad, taps
+
+
+def maxpool_forward(x: Array, y: Array, codes: Array | None, kernel: Pair, stride: Pair, padding: Pair) -> None:
+    """y = the largest cell of each window; codes = its i * kernel_w + j. The first of equals wins, a NaN always wins.
+
+    Padding is never a winner: a window of -inf yields its first real cell (PyTorch).
+    """
+    window = Window.of(kernel, stride, padding, (1, 1), x.shape[2:])
+    best, winner = np.full(y.shape, -np.inf, y.dtype), np.zeros(y.shape, np.uint8)
+    real, unseen = pad(np.ones_like(x, bool), window, False), np.ones(y.shape, bool)
+    for (i, j, seen), (_, _, exists) in zip(taps(pad(x, window), window), taps(real, window), strict=True):
+        better = exists & (unseen | (seen > best) | np.isnan(seen))
+        best, winner = np.where(better, seen, best), np.where(better, np.uint8(i * kernel[1] + j), winner)
+        unseen &= ~exists
+    y[:] = best
+    if codes is not None:
+        codes[...] = winner.reshape(codes.shape)
+
+
+def maxpool_backward(
+    dy: Array, codes: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, channels: Ids
+) -> None:
+    """dx[:, channels] = dy scattered to the winning cells, summed where windows overlap; the rest is left alone."""
+    window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:])
+    chosen = slice(None) if channels is None else channels
+    sent, winner = dy[:, chosen], codes.reshape(dy.shape)[:, chosen]
+    padded = pad(np.zeros_like(dx[:, chosen]), window)
+    for i, j, target in taps(padded, window):
+        target += np.where(winner == i * kernel[1] + j, sent, 0)
+    dx[:, chosen] = inside(padded, window)
+
+
+def pool_cells(window: Window, count_include_pad: bool, dtype: np.dtype[Any]) -> Array:
+    """[1, 1, out_h, out_w]: the number of cells that each average is over."""
+    real = pad(np.ones((1, 1, *window.source), dtype), window, float(count_include_pad))
+    return np.sum([seen for _, _, seen in taps(real, window)], axis=0)
+
+
+def avgpool_forward(x: Array, y: Array, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool) -> None:
+    """y = the mean of each window, over all its cells or (count_include_pad false) over those inside the input."""
+    window = Window.of(kernel, stride, padding, (1, 1), x.shape[2:])
+    total = np.zeros_like(y)
+    for _, _, seen in taps(pad(x, window), window):
+        total += seen
+    y[:] = total / pool_cells(window, count_include_pad, y.dtype)
+
+
+def avgpool_backward(
+    dy: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, channels: Ids
+) -> None:
+    """dx[:, channels] = each dy spread evenly over its window; other channels of dx are left alone."""
+    window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:])
+    chosen = slice(None) if channels is None else channels
+    share = dy[:, chosen] / pool_cells(window, count_include_pad, dy.dtype)
+    padded = pad(np.zeros_like(dx[:, chosen]), window)
+    for _, _, target in taps(padded, window):
+        target += share
+    dx[:, chosen] = inside(padded, window)

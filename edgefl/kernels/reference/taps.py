@@ -1,0 +1,34 @@
+"""What the taps of a window read, in plain numpy. Shared by convolution and pool.
+
+A tap (i, j) sees the padded input through one strided view of the output's extents, so that forward, input gradient and
+weight gradient are one line each: read, scatter, correlate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..arrays import Array
+from ..window import Window
+
+
+def pad(x: Array, window: Window, fill: float = 0.0) -> Array:
+    pad_h, pad_w = window.padding
+    return np.pad(x, ((0, 0), (0, 0), (pad_h, pad_h), (pad_w, pad_w)), constant_values=fill)
+
+
+def inside(padded: Array, window: Window) -> Array:
+    (pad_h, pad_w), (height, width) = window.padding, window.source
+    return padded[:, :, pad_h : pad_h + height, pad_w : pad_w + width]
+
+
+def taps(padded: Array, window: Window) -> Iterator[tuple[int, int, Array]]:
+    """(i, j, view [B, C, out_h, out_w]) for each cell of the window; writing to a view writes to `padded`."""
+    for i in range(window.kernel[0]):
+        for j in range(window.kernel[1]):
+            top, left = i * window.dilation[0], j * window.dilation[1]
+            bottom = top + window.stride[0] * (window.result[0] - 1) + 1
+            right = left + window.stride[1] * (window.result[1] - 1) + 1
+            yield i, j, padded[:, :, top : bottom : window.stride[0], left : right : window.stride[1]]

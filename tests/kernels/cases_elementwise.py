@@ -1,0 +1,49 @@
+"""Adversarial calls of ReLU, addition and zeroing; see cases.py for what a case is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .cases import EMPTY_PLANES, PLANES, SELECTIONS, Args, Case, Rng, blank, blank_bytes, normal, pick, shape_label
+
+IMAGE = (2, 6, 4, 5)
+LARGE = (16, 24, 16, 18)
+
+
+def cases() -> Iterator[Case]:
+    shapes = PLANES + EMPTY_PLANES + [(2, 3, 31), (2, 2, 32), (1, 2, 33), (2, 1, 65)]
+    for number, shape in enumerate(shapes):
+        label = shape_label(*shape)
+        yield Case("relu_forward", label, lambda rng, s=shape, k=number % 3 > 0: relu_forward(rng, s, k))
+        yield Case("add", label, lambda rng, s=shape: add(rng, s))
+        yield Case("fill_zero", label, lambda rng, s=shape: {"x": normal(rng, *s)})
+        for kind in ("all", SELECTIONS[1 + number % 5]):
+            yield Case("relu_backward", f"{label}-{kind}", lambda rng, s=shape, k=kind: relu_backward(rng, s, k))
+
+    yield Case("relu_forward", "ordinary", lambda rng: relu_forward(rng, IMAGE, True))
+    yield Case("relu_forward", "large", lambda rng: relu_forward(rng, LARGE, True))
+    yield Case("relu_backward", "ordinary", lambda rng: relu_backward(rng, IMAGE, "odd"))
+    yield Case("relu_backward", "large", lambda rng: relu_backward(rng, LARGE, "odd"))
+    yield Case("add", "ordinary", lambda rng: add(rng, (3, 4)))
+    yield Case("add", "large", lambda rng: add(rng, LARGE))
+    yield Case("fill_zero", "ordinary", lambda rng: {"x": normal(rng, 7)})
+    yield Case("fill_zero", "large", lambda rng: {"x": normal(rng, *LARGE)})
+
+
+def add(rng: Rng, shape: tuple[int, ...]) -> Args:
+    return {"a": normal(rng, *shape), "b": normal(rng, *shape), "y": blank(*shape)}
+
+
+def relu_forward(rng: Rng, shape: tuple[int, ...], keeps_bits: bool) -> Args:
+    x = normal(rng, *shape)
+    x[..., ::5] = 0
+    bits = blank_bytes(*shape[:2], (int(np.prod(shape[2:])) + 7) // 8) if keeps_bits else None
+    return {"x": x, "y": blank(*shape), "bits": bits}
+
+
+def relu_backward(rng: Rng, shape: tuple[int, ...], kind: str) -> Args:
+    is_on = rng.random((*shape[:2], int(np.prod(shape[2:])))) < 0.5
+    bits = np.packbits(is_on, axis=2, bitorder="little")
+    return {"dy": normal(rng, *shape), "bits": bits, "dx": blank(*shape), "channels": pick(kind, shape[1])}

@@ -1,0 +1,92 @@
+"""Adversarial pools; see cases.py for what a case is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from edgefl.kernels import reference
+
+from .cases import SELECTIONS, Args, Case, Rng, blank, blank_bytes, normal, pick, shape_label
+
+IMAGE = (2, 6, 4, 5)
+LARGE = (16, 24, 16, 18)
+
+POOLS: list[tuple[tuple[int, int, int, int], tuple[int, int], tuple[int, int], tuple[int, int]]] = [
+    *(((2, 3, 4, width), (2, 2), (2, 2), (0, 0)) for width in (2, 3, 6, 7, 8, 9, 14, 16, 18, 30, 32, 34, 35)),
+    *(((1, 2, 5, width), (3, 3), (2, 2), (1, 1)) for width in (1, 3, 8, 15, 17)),
+    ((2, 3, 1, 1), (1, 1), (1, 1), (0, 0)),
+    ((2, 3, 9, 9), (3, 3), (1, 1), (1, 1)),
+    ((1, 5, 7, 8), (2, 3), (3, 1), (1, 0)),
+    ((1, 5, 8, 7), (1, 2), (2, 5), (0, 1)),
+    ((3, 1, 4, 4), (4, 4), (4, 4), (0, 0)),
+    ((2, 2, 17, 15), (17, 15), (1, 1), (0, 0)),
+    ((0, 3, 4, 4), (2, 2), (2, 2), (0, 0)),
+    ((2, 7, 6, 10), (3, 2), (1, 2), (1, 1)),
+]
+
+
+def cases() -> Iterator[Case]:
+    for number, (shape, kernel, stride, padding) in enumerate(POOLS):
+        window = {"kernel": kernel, "stride": stride, "padding": padding}
+        label = f"{shape_label(*shape)}-k{shape_label(*kernel)}-s{shape_label(*stride)}-p{shape_label(*padding)}"
+        yield Case(
+            "maxpool_forward", label, lambda rng, s=shape, w=window, n=number: maxpool_forward(rng, s, w, n % 4 > 0)
+        )
+        for include in (True, False) if any(padding) else (True,):
+            tag = f"{label}-{'all' if include else 'inside'}"
+            yield Case("avgpool_forward", tag, lambda rng, s=shape, w=window, i=include: avgpool_forward(rng, s, w, i))
+        for kind in ("all", SELECTIONS[1 + number % 5]):
+            tag, include = f"{label}-{kind}", bool(number % 2)
+            yield Case("maxpool_backward", tag, lambda rng, s=shape, w=window, k=kind: maxpool_backward(rng, s, w, k))
+            make = lambda rng, s=shape, w=window, i=include, k=kind: avgpool_backward(rng, s, w, i, k)  # noqa: E731
+            yield Case("avgpool_backward", tag, make)
+    yield from large_window_cases()
+
+    yield from ordinary_and_large()
+
+
+def large_window_cases() -> Iterator[Case]:
+    """Global average pooling of maps whose cells one byte cannot number."""
+    shape, window = (2, 3, 17, 16), {"kernel": (17, 16), "stride": (1, 1), "padding": (0, 0)}
+    yield Case("avgpool_forward", "global", lambda rng: avgpool_forward(rng, shape, window, True))
+    yield Case("avgpool_backward", "global", lambda rng: avgpool_backward(rng, shape, window, True, "odd"))
+
+
+def ordinary_and_large() -> Iterator[Case]:
+    window: Args = {"kernel": (2, 2), "stride": (2, 2), "padding": (1, 1)}
+    wide: Args = {**window, "padding": (0, 0)}
+    for label, shape, settings in (("ordinary", IMAGE, window), ("large", LARGE, wide)):
+        yield Case("maxpool_forward", label, lambda rng, s=shape, w=settings: maxpool_forward(rng, s, w, True))
+        yield Case("maxpool_backward", label, lambda rng, s=shape, w=settings: maxpool_backward(rng, s, w, "odd"))
+        yield Case("avgpool_forward", label, lambda rng, s=shape, w=settings: avgpool_forward(rng, s, w, True))
+        yield Case("avgpool_backward", label, lambda rng, s=shape, w=settings: avgpool_backward(rng, s, w, True, "odd"))
+
+
+def pooled(shape: tuple[int, ...], window: Args) -> tuple[int, ...]:
+    """The shape of the pool's output."""
+    axes = zip(shape[2:], window["kernel"], window["stride"], window["padding"], strict=True)
+    return *shape[:2], *((n + 2 * p - k) // s + 1 for n, k, s, p in axes)
+
+
+def maxpool_forward(rng: Rng, shape: tuple[int, ...], window: Args, keeps_codes: bool) -> Args:
+    x = np.round(normal(rng, *shape) * 2)  # many equal cells: the first must win
+    result = pooled(shape, window)
+    return {"x": x, "y": blank(*result), "codes": blank_bytes(*result) if keeps_codes else None, **window}
+
+
+def maxpool_backward(rng: Rng, shape: tuple[int, ...], window: Args, kind: str) -> Args:
+    forward = maxpool_forward(rng, shape, window, True)
+    reference.maxpool_forward(**forward)
+    dy = normal(rng, *pooled(shape, window))
+    return {"dy": dy, "codes": forward["codes"], "dx": blank(*shape), **window, "channels": pick(kind, shape[1])}
+
+
+def avgpool_forward(rng: Rng, shape: tuple[int, ...], window: Args, include: bool) -> Args:
+    return {"x": normal(rng, *shape), "y": blank(*pooled(shape, window)), **window, "count_include_pad": include}
+
+
+def avgpool_backward(rng: Rng, shape: tuple[int, ...], window: Args, include: bool, kind: str) -> Args:
+    gradients = {"dy": normal(rng, *pooled(shape, window)), "dx": blank(*shape)}
+    return {**gradients, **window, "count_include_pad": include, "channels": pick(kind, shape[1])}

@@ -1,0 +1,52 @@
+"""Every operation, adversarial case and backend against the float64 reference, within the bounds of bounds.py."""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+
+import pytest
+
+from edgefl.kernels.table import TABLE
+
+from .calls import check_case, each
+from .cases import adversarial, by_operation
+
+
+@pytest.mark.parametrize("op", TABLE)
+def test_operation_matches_reference(backend: ModuleType, op: str) -> None:
+    each((case, lambda case=case: check_case(backend, case)) for case in adversarial(op))
+
+
+@pytest.mark.parametrize("op", TABLE)
+def test_arguments_of_the_cases_are_in_the_order_of_the_table(op: str) -> None:
+    assert all(tuple(case.args()) == TABLE[op].names for case in by_operation()[op])
+
+
+def test_every_backend_has_every_operation_with_the_signature_of_the_table(backend: ModuleType) -> None:
+    for op, row in TABLE.items():
+        parameters = inspect.signature(getattr(backend, op)).parameters.values()
+        plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+        assert str(inspect.Signature(plain)) == row.signature, op
+        assert getattr(backend, op).__doc__, op
+
+
+def test_arguments_are_given_by_position_or_by_name(backend: ModuleType) -> None:
+    for op in TABLE:
+        args = adversarial(op)[0].args()
+        names = list(args)
+        some = {name: args[name] for name in reversed(names[1:])}
+        getattr(backend, op)(args[names[0]], **some)
+
+
+def test_a_failing_case_is_named() -> None:
+    def fail() -> None:
+        raise ValueError("y=3")
+
+    with pytest.raises(AssertionError, match=r"1 of 2 cases failed:\nadd-4: ValueError: y=3"):
+        each([("add-3", lambda: None), ("add-4", fail)])
+
+
+def test_a_test_without_cases_fails() -> None:
+    with pytest.raises(AssertionError, match="no cases"):
+        each([])
