@@ -56,7 +56,7 @@ APART = {  # not below each other in spirit, though the order alone would allow 
 PACKAGES = {  # third-party package -> the modules that may import it
     "numpy": ["edgefl"],
     "torch": ["edgefl.nn"],
-    "numba": ["edgefl.kernels.loops_conv"],
+    "numba": ["edgefl.kernels.numba.compiled"],
     "cryptography": ["edgefl.trust.certificates"],
     "safetensors": [
         "edgefl.device.state",
@@ -255,7 +255,7 @@ def test_violations_are_found(module, source, problem) -> None:
     [
         ("edgefl.nn.trace", "import torch\nfrom torch import fx"),
         ("edgefl.nn.module", "import torch"),
-        ("edgefl.kernels.loops_conv", "import numba\nfrom . import native\nfrom .native import conv2d_forward"),
+        ("edgefl.kernels.numba.compiled", "import numba\nfrom .. import native\nfrom ..native import conv2d_forward"),
         ("edgefl.graph.files", "import os, json\nfrom edgefl.graph import Graph\nopen('x')"),
         ("edgefl.neurons.update", "from edgefl import kernels\nfrom edgefl.neurons.spec import ModelSpec"),
         ("edgefl.simulation.loop", "import time\nfrom edgefl import __version__, codec, rng"),
@@ -266,12 +266,12 @@ def test_what_the_table_allows_passes(module, source) -> None:
 
 
 def test_relative_imports_are_resolved() -> None:
-    assert list(imports("edgefl.kernels", "from .ops import f\nfrom . import g", is_package=True)) == [
-        "edgefl.kernels.ops.f",
+    assert list(imports("edgefl.kernels", "from .table import f\nfrom . import g", is_package=True)) == [
+        "edgefl.kernels.table.f",
         "edgefl.kernels.g",
     ]
-    assert list(imports("edgefl.kernels.native", "from .ops import f\nfrom .. import g")) == [
-        "edgefl.kernels.ops.f",
+    assert list(imports("edgefl.kernels.native", "from .table import f\nfrom .. import g")) == [
+        "edgefl.kernels.table.f",
         "edgefl.g",
     ]
 

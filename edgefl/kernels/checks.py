@@ -14,11 +14,13 @@ import numpy as np
 
 from .arrays import Array
 from .operation import DERIVED, Argument, Operation
-from .rules import RULES, Extents, require
+from .rules import RULES, Extents, wrong
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 WORD_BYTES = (4, 8)  # 8 for the float64 reference
 PIXELS = np.dtype(np.uint8)
+INTEGERS = (int, np.integer, np.bool_)
+NUMBERS = (int, float, np.number)
 
 Dtypes = dict[str, "np.dtype[Any]"]  # of the call's floats, and of its words
 
@@ -46,8 +48,8 @@ class Check:
         self._read(args, extents)
         for at, name, multiples in self._divisors:
             for multiple in multiples:
-                fits = args[at] >= 1 and extents[multiple] % args[at] == 0
-                require(fits, name, args[at], f"a divisor of {extents[multiple]}")
+                if args[at] < 1 or extents[multiple] % args[at]:
+                    raise wrong(name, args[at], f"a divisor of {extents[multiple]}")
         for extent, first, second in self._quotients:
             extents[extent] = extents[first] // extents[second]
         for at, ids in self._ids:
@@ -174,17 +176,17 @@ def _is_letter(extent: str) -> bool:
 def _scalar(argument: Argument, value: Any, extents: Extents) -> None:
     name, kind = argument.name, argument.type
     if kind == "pair":
-        is_pair = isinstance(value, tuple | list) and len(value) == 2 and all(_is_integer(part) for part in value)
-        require(is_pair, name, value, "two integers")
+        if not (
+            isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(part, INTEGERS) for part in value)
+        ):
+            raise wrong(name, value, "two integers")
     elif kind == "real":
-        require(isinstance(value, int | float | np.number), name, value, "a number")
-    else:
-        require(_is_integer(value) or isinstance(value, np.bool_), name, value, "an integer")
+        if not isinstance(value, NUMBERS):
+            raise wrong(name, repr(value), "a number")
+    elif isinstance(value, INTEGERS):
         extents[name] = value
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int | np.integer)
+    else:
+        raise wrong(name, repr(value), "an integer")
 
 
 # ---- ids ------------------------------------------------------------------------------------------------------------
@@ -214,7 +216,8 @@ class _Ids:
             extents[self._name] = value.size
         if self._outer is not None and args[self._outer] is not None:
             missing = np.setdiff1d(np.arange(size) if value is None else value, args[self._outer])
-            require(not missing.size, self._name, missing.tolist(), f"a subset of {self._of}")
+            if missing.size:
+                raise wrong(self._name, missing.tolist(), f"a subset of {self._of}")
 
 
 def _sorted(name: str, value: Array, size: int) -> None:

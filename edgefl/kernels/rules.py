@@ -18,24 +18,25 @@ Values = dict[str, Any]
 Extents = dict[str, Any]
 
 CODE_CELLS = 255  # a max-pooling code is one byte
+LEAST = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1}
 
 
-def require(holds: bool, name: str, value: object, expected: str) -> None:
-    """Raise ValueError unless `holds`."""
-    if not holds:
-        raise ValueError(f"{name}={value}; expected {expected}")
+def wrong(name: str, value: object, expected: str) -> ValueError:
+    return ValueError(f"{name}={value}; expected {expected}")
 
 
 def window(values: Values, extents: Extents) -> None:
     """P, Q: the output's height and width. The settings are in their domains and the window fits the padded input."""
     kernel = values["kernel"] if "kernel" in values else (extents["Y"], extents["X"])
     settings = (kernel, values["stride"], values["padding"], values.get("dilation", (1, 1)))
-    for name, pair, least in zip(("kernel", "stride", "padding", "dilation"), settings, (1, 1, 0, 1), strict=True):
-        require(min(pair) >= least, name, pair, f"two integers, at least {least}")
+    for (name, least), pair in zip(LEAST.items(), settings, strict=True):
+        if min(pair) < least:
+            raise wrong(name, pair, f"two integers, at least {least}")
     source = (extents["H"], extents["W"])
     found = Window.of(*settings, source)
-    room = tuple(n + 2 * p for n, p in zip(source, found.padding, strict=True))
-    require(min(*source, *found.result) > 0, "kernel", kernel, f"a window that fits the padded input {room}")
+    if min(*source, *found.result) < 1:
+        room = tuple(n + 2 * p for n, p in zip(source, found.padding, strict=True))
+        raise wrong("kernel", kernel, f"a window that fits the padded input {room}")
     extents["P"], extents["Q"] = found.result
 
 
@@ -44,25 +45,29 @@ def planes(values: Values, extents: Extents) -> None:
     groups, total, held = values["groups"], values["in_channels"], extents["S"]
     extents["columns"] = extents["ins"] if groups == 1 else total // groups
     if groups == 1:
-        require(held <= total, "x", values["x"].shape, f"at most {total} planes")
+        if held > total:
+            raise wrong("x", values["x"].shape, f"at most {total} planes")
         return
-    require(values["ins"] is None, "ins", values["ins"], f"None, because groups={groups}")
+    if values["ins"] is not None:
+        raise wrong("ins", values["ins"], f"None, because groups={groups}")
     outs, is_depthwise = values["outs"], total == groups
     active = len(np.unique(outs // (extents["O"] // groups))) if is_depthwise and outs is not None else total
-    expected = f"{total} planes, or the {active} of the groups of outs"
-    require(held in (total, active), "x", values["x"].shape, expected if is_depthwise else f"{total} planes")
+    if held not in (total, active):
+        expected = f"{total} planes, or the {active} of the groups of outs" if is_depthwise else f"{total} planes"
+        raise wrong("x", values["x"].shape, expected)
 
 
 def small_padding(values: Values, extents: Extents) -> None:
     """A pool's padding is at most half its kernel (PyTorch)."""
     kernel, padding = values["kernel"], values["padding"]
-    is_small = all(2 * p <= k for p, k in zip(padding, kernel, strict=True))
-    require(is_small, "padding", padding, f"at most half the kernel {kernel}")
+    if any(2 * p > k for p, k in zip(padding, kernel, strict=True)):
+        raise wrong("padding", padding, f"at most half the kernel {kernel}")
 
 
 def code_cells(values: Values, extents: Extents) -> None:
     kernel = values["kernel"]
-    require(math.prod(kernel) <= CODE_CELLS, "kernel", kernel, f"at most {CODE_CELLS} cells")
+    if math.prod(kernel) > CODE_CELLS:
+        raise wrong("kernel", kernel, f"at most {CODE_CELLS} cells")
 
 
 def bits(values: Values, extents: Extents) -> None:
@@ -74,46 +79,50 @@ def halved(values: Values, extents: Extents) -> None:
     """Z: the extents of a plane, or what a 2 x 2 pool of stride 2 leaves of them, whichever y (or dy) has."""
     plane = extents["*"]
     pooled = tuple(n // 2 for n in plane)
-    name = "y" if "y" in values else "dy"
+    found = values["y" if "y" in values else "dy"].shape[2:]
     has_windows = len(plane) == 2 and min(pooled) > 0
-    extents["Z"] = pooled if has_windows and values[name].shape[2:] == pooled else plane
+    extents["Z"] = pooled if has_windows and found == pooled else plane
 
 
 def two_values(values: Values, extents: Extents) -> None:
     """The unbiased variance of one value is not a number."""
-    shape = values["x"].shape
-    require(extents["B"] * math.prod(extents["*"]) >= 2, "x", shape, "at least 2 values per channel")
+    if extents["B"] * math.prod(extents["*"]) < 2:
+        raise wrong("x", values["x"].shape, "at least 2 values per channel")
 
 
 def outs_in_groups(values: Values, extents: Extents) -> None:
-    needed, outs, groups = values["groups_needed"], values["outs"], values["groups"]
-    if needed is None:
+    groups_needed, outs, groups = values["groups_needed"], values["outs"], values["groups"]
+    if groups_needed is None:
         return
     channels = np.arange(extents["C"]) if outs is None else outs
-    missing = np.setdiff1d(channels // (extents["C"] // groups), needed)
-    require(not missing.size, "outs", "all" if outs is None else outs.tolist(), "the channels of groups_needed only")
+    if np.setdiff1d(channels // (extents["C"] // groups), groups_needed).size:
+        raise wrong("outs", "all" if outs is None else outs.tolist(), "channels of groups_needed only")
 
 
 def columns(values: Values, extents: Extents) -> None:
     width = extents["ins"]
-    require(extents["cols"] == width, "cols", values["cols"], f"{width} columns, as many as ins")
+    if extents["cols"] != width:
+        raise wrong("cols", values["cols"], f"{width} columns, as many as ins")
 
 
 def plain(values: Values, extents: Extents) -> None:
     _, momentum, _, pull = values["hyper"]
-    require(momentum == 0 and pull == 0, "hyper", values["hyper"], "momentum and pull 0")
+    if momentum != 0 or pull != 0:
+        raise wrong("hyper", values["hyper"], "momentum and pull 0")
 
 
 def needed(values: Values, extents: Extents) -> None:
     """SGD reads an array only where its coefficient is not 0, and then it has to be there."""
     _, momentum, _, pull = values["hyper"]
     for name, coefficient, array in (("momentum", momentum, "velocity"), ("pull", pull, "centre")):
-        is_given = values[array] is not None or coefficient == 0
-        require(is_given, array, values[array], f"an array, because {name}={coefficient}")
+        if values[array] is None and coefficient != 0:
+            raise wrong(array, None, f"an array, because {name}={coefficient}")
 
 
 def not_negative(values: Values, extents: Extents) -> None:
-    require(values["max_norm"] >= 0, "max_norm", values["max_norm"], "a norm that is not negative")
+    max_norm = values["max_norm"]
+    if not max_norm >= 0:
+        raise wrong("max_norm", max_norm, "a norm that is not negative")
 
 
 RULES: dict[str, Callable[[Values, Extents], None]] = {
