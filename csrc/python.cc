@@ -1,5 +1,5 @@
-// edgefl._core: the kernels as Python functions, and Program, a recorded list of calls. Checks are in python/; no maths here.
-// What the functions are called and say of themselves comes from edgefl/kernels/table.py.
+// edgefl._core: the kernels as Python functions, and Program, a recorded list of calls. Checks are in python/; no maths
+// here. What the functions are called and say of themselves comes from edgefl/kernels/table.py.
 #include <atomic>
 #include <cstring>
 
@@ -26,7 +26,8 @@ public:
     void replace(size_t position, const std::string& name, const py::args& args, const py::kwargs& named) {
         if (running_.load()) throw std::runtime_error("replace in a program that is running; expected an idle one");
         if (position >= steps_.size())
-            throw py::value_error("position=" + std::to_string(position) + "; expected 0 to " + std::to_string(py::ssize_t(steps_.size()) - 1));
+            throw py::value_error("position=" + std::to_string(position) + "; expected 0 to " +
+                                  std::to_string(py::ssize_t(steps_.size()) - 1));
         steps_[position] = make_call(find(name), args, named);
         kept_[position] = all_of(args, named);
     }
@@ -55,7 +56,8 @@ public:
             const Running running(running_);
             py::gil_scoped_release released;
             for (efl_int64 s = 0; s < batches.shape[0] && !failure.step; ++s) {
-                std::memcpy(index.data, batches.as<efl_int32>() + s * index.size(), size_t(index.size()) * sizeof(efl_int32));
+                std::memcpy(index.data, batches.as<efl_int32>() + s * index.size(),
+                            size_t(index.size()) * sizeof(efl_int32));
                 failure = run_steps();
             }
         }
@@ -104,7 +106,8 @@ PYBIND11_MODULE(_core, m) {
     m.def("has_isa", [](const std::string& name) { return efl_has_isa(name.c_str()) != 0; });
     m.def("cap_isa", [](const std::string& name) {
         if (efl_cap_isa(name.c_str()) != EFL_OK)
-            throw py::value_error("cap_isa: name has value '" + name + "'; expected an instruction set that this CPU and build have");
+            throw py::value_error("cap_isa: name has value '" + name +
+                                  "'; expected an instruction set that this CPU and build have");
     });
     m.def("threads", [] { return efl_threads(); });
     m.def("set_threads", [](int threads) {

@@ -18,7 +18,9 @@ Call gather_rows(Args& a) {
     a.expect_shape(out, shape);
     const efl_int64 rows = src.shape[0], width = product(src.shape, 1), count = ids.size();
     const efl_int32* const index = ids.as<efl_int32>();
-    if (bytes) return [=] { return efl_gather_rows_u8(src.as<efl_uint8>(), rows, width, index, count, scale, shift, out.out()); };
+    if (bytes)
+        return
+            [=] { return efl_gather_rows_u8(src.as<efl_uint8>(), rows, width, index, count, scale, shift, out.out()); };
     return [=] { return efl_gather_rows_f32(src.in(), rows, width, index, count, scale, shift, out.out()); };
 }
 
@@ -27,7 +29,9 @@ Call gather_labels(Args& a) {
                out = a.typed<efl_int32>("out", Access::out, "int32");
     a.expect_dims(src, 1, 1);
     a.expect_shape(out, ids.shape);
-    return [=] { return efl_gather_labels(src.as<efl_int32>(), src.size(), ids.as<efl_int32>(), ids.size(), out.as<efl_int32>()); };
+    return [=] {
+        return efl_gather_labels(src.as<efl_int32>(), src.size(), ids.as<efl_int32>(), ids.size(), out.as<efl_int32>());
+    };
 }
 
 Call take_channels(Args& a) {

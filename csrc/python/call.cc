@@ -37,22 +37,27 @@ py::handle Args::next(const char* name) {
 
 void Args::end() const {
     if (at_ < positions_)
-        throw py::value_error(std::string(op_) + ": " + std::to_string(positions_) + " arguments; expected " + std::to_string(at_));
+        throw py::value_error(std::string(op_) + ": " + std::to_string(positions_) + " arguments; expected " +
+                              std::to_string(at_));
     if (named_read_ < names_)
         throw py::value_error(std::string(op_) + ": arguments " + std::string(py::repr(named_.attr("keys")())) +
                               "; expected names of its signature that no position gives");
 }
 
 py::array Args::array(const char* name, py::handle value, Access access) const {
-    if (!py::isinstance<py::array>(value)) refuse(name, "type " + std::string(Py_TYPE(value.ptr())->tp_name), "a numpy array");
+    if (!py::isinstance<py::array>(value))
+        refuse(name, "type " + std::string(Py_TYPE(value.ptr())->tp_name), "a numpy array");
     const py::array array = py::reinterpret_borrow<py::array>(value);
-    if (!(array.flags() & py::array::c_style)) refuse(name, "strides that are not C-contiguous", "a C-contiguous array");
+    if (!(array.flags() & py::array::c_style))
+        refuse(name, "strides that are not C-contiguous", "a C-contiguous array");
     if (access == Access::out && !array.writeable()) refuse(name, "the read-only flag", "a writeable array");
     return array;
 }
 
 View Args::view(const char* name, const py::array& array) const {
-    return {.name = name, .shape = Shape(array.shape(), array.shape() + array.ndim()), .data = const_cast<void*>(array.data())};
+    return {.name = name,
+            .shape = Shape(array.shape(), array.shape() + array.ndim()),
+            .data = const_cast<void*>(array.data())};
 }
 
 View Args::ids(const char* name, py::handle value) {
@@ -103,7 +108,8 @@ void Args::pair(const char* name, efl_int64* first, efl_int64* second) {
 void Args::expect_dims(const View& view, size_t least, size_t most) const {
     const size_t dims = view.shape.size();
     if (dims >= least && dims <= most) return;
-    refuse(view.name, "shape " + text(view.shape), std::to_string(least) + (least == most ? "" : " or more") + " dimensions");
+    refuse(view.name, "shape " + text(view.shape),
+           std::to_string(least) + (least == most ? "" : " or more") + " dimensions");
 }
 
 void Args::expect_shape(const View& view, const Shape& shape) const {
@@ -112,7 +118,8 @@ void Args::expect_shape(const View& view, const Shape& shape) const {
 
 void Args::expect_size(const View& view, efl_int64 size) const {
     if (view.data && view.size() != size)
-        refuse(view.name, "shape " + text(view.shape) + " with " + std::to_string(view.size()) + " elements", std::to_string(size));
+        refuse(view.name, "shape " + text(view.shape) + " with " + std::to_string(view.size()) + " elements",
+               std::to_string(size));
 }
 
 void Args::expect_status(efl_status status, const std::string& what) const {
@@ -125,7 +132,8 @@ void Checked::raise_unless_ok(efl_status status) const {
     if (status == EFL_BAD_INDEX)
         for (const Ids& one : ids) {
             const efl_int64 shown = one.count < 8 ? one.count : 8;
-            message += "; " + one.name + " = " + text(Shape(one.first, one.first + shown)) + (shown < one.count ? "..." : "");
+            message +=
+                "; " + one.name + " = " + text(Shape(one.first, one.first + shown)) + (shown < one.count ? "..." : "");
         }
     throw py::value_error(message);
 }

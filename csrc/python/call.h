@@ -1,5 +1,6 @@
-// Reading a kernel's arguments from Python: dtype, layout and shape are checked once, and what remains is a Call that holds
-// raw pointers only and runs without the interpreter. Every refusal is a ValueError: operation, argument, value, expectation.
+// Reading a kernel's arguments from Python: dtype, layout and shape are checked once, and what remains is a Call that
+// holds raw pointers only and runs without the interpreter. Every refusal is a ValueError: operation, argument, value,
+// expectation.
 #pragma once
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -31,7 +32,9 @@ struct View {
     const float* in() const { return static_cast<const float*>(data); }
     float* out() const { return static_cast<float*>(data); }
     template <class T>
-    T* as() const { return static_cast<T*>(data); }
+    T* as() const {
+        return static_cast<T*>(data);
+    }
 };
 
 // Ids that a call reads when it runs, kept to be shown if it refuses them.
@@ -53,11 +56,16 @@ class Args {
 public:
     // args: a tuple; named: a dictionary or null
     Args(const char* op, py::handle args, py::handle named)
-        : op_(op), args_(args), named_(named), positions_(size_t(PyTuple_GET_SIZE(args.ptr()))),
+        : op_(op),
+          args_(args),
+          named_(named),
+          positions_(size_t(PyTuple_GET_SIZE(args.ptr()))),
           names_(named ? size_t(PyDict_GET_SIZE(named.ptr())) : 0) {}
 
     View f32(const char* name, Access access = Access::in) { return typed<float>(name, access, "float32"); }
-    View f32_or_none(const char* name, Access access = Access::in) { return typed_or_none<float>(name, access, "float32"); }
+    View f32_or_none(const char* name, Access access = Access::in) {
+        return typed_or_none<float>(name, access, "float32");
+    }
     template <class T>
     View typed(const char* name, Access access, const char* dtype) {
         return checked<T>(name, next(name), access, dtype);
@@ -109,7 +117,8 @@ private:
     std::vector<Ids> ids_;
 };
 
-// A call that has been checked, and what to say if it still fails: the operation, and the ids where those are the reason.
+// A call that has been checked, and what to say if it still fails: the operation, and the ids where those are the
+// reason.
 struct Checked {
     const char* op;
     Call call;
@@ -128,7 +137,7 @@ Checked make_call(const Op& op, py::handle args, py::handle named);
 py::object function(const std::string& name, const std::string& signature, const std::string& documentation);
 
 // The operations by family, as in edgefl/kernels/table.py.
-extern const std::vector<Op> batch_ops, convolution_ops, linear_ops, norm_ops, pool_ops, elementwise_ops, loss_ops, update_ops,
-    parameters_ops;
+extern const std::vector<Op> batch_ops, convolution_ops, linear_ops, norm_ops, pool_ops, elementwise_ops, loss_ops,
+    update_ops, parameters_ops;
 
 }  // namespace efl

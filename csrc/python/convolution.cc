@@ -10,17 +10,22 @@ void four(const Args& a, std::initializer_list<const View*> views) {
     for (const View* view : views) a.expect_dims(*view, 4, 4);
 }
 
-// The extents that the arrays of a convolution give: x (or dx), the kernel (weight or dw).
+// The extents that the arrays of a convolution give: x (or dx), the kernel (weight or dw). read_window gives the rest.
 efl_conv2d extents_of(const View& x, efl_int64 in_channels, const View& kernel, efl_int64 out_channels) {
-    efl_conv2d c{};
-    c.batch = x.shape[0];
-    c.in_channels = in_channels;
-    c.height = x.shape[2];
-    c.width = x.shape[3];
-    c.out_channels = out_channels;
-    c.kernel_h = kernel.shape[2];
-    c.kernel_w = kernel.shape[3];
-    return c;
+    return {.batch = x.shape[0],
+            .in_channels = in_channels,
+            .height = x.shape[2],
+            .width = x.shape[3],
+            .out_channels = out_channels,
+            .kernel_h = kernel.shape[2],
+            .kernel_w = kernel.shape[3],
+            .stride_h = 0,
+            .stride_w = 0,
+            .pad_h = 0,
+            .pad_w = 0,
+            .dil_h = 0,
+            .dil_w = 0,
+            .groups = 0};
 }
 
 void read_window(Args& a, efl_conv2d* c) {
@@ -30,7 +35,8 @@ void read_window(Args& a, efl_conv2d* c) {
     c->groups = a.integer("groups");
     const Shape numbers{c->height, c->width, c->kernel_h, c->kernel_w, c->stride_h, c->stride_w,
                         c->pad_h,  c->pad_w, c->dil_h,    c->dil_w,    c->groups};
-    a.expect_status(geometry(*c), "(height, width, kernel 2, stride 2, padding 2, dilation 2, groups) = " + text(numbers));
+    a.expect_status(geometry(*c),
+                    "(height, width, kernel 2, stride 2, padding 2, dilation 2, groups) = " + text(numbers));
 }
 
 Shape output_shape(const efl_conv2d& c) {
@@ -68,7 +74,8 @@ Call conv2d_grad_weight(Args& a) {
     const efl_index outs = a.index("outs"), ins = a.index("ins");
     c.in_channels = a.integer("in_channels");
     c.out_channels = dy.shape[1];
-    a.expect_status(geometry(c), "(in_channels, out_channels, groups) = " + text({c.in_channels, c.out_channels, c.groups}));
+    a.expect_status(geometry(c),
+                    "(in_channels, out_channels, groups) = " + text({c.in_channels, c.out_channels, c.groups}));
     a.expect_shape(dy, output_shape(c));
     if (c.groups > 1 && ins.ids) a.refuse("ins", "ids", "None, because groups is " + std::to_string(c.groups));
     const efl_int64 columns = c.groups == 1 ? count(ins, x.shape[1]) : c.in_channels / c.groups;

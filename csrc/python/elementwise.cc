@@ -7,7 +7,8 @@ namespace efl {
 namespace {
 
 Call relu_forward(Args& a) {
-    const View x = a.f32("x"), y = a.f32("y", Access::out), bits = a.typed_or_none<efl_uint8>("bits", Access::out, "uint8");
+    const View x = a.f32("x"), y = a.f32("y", Access::out),
+               bits = a.typed_or_none<efl_uint8>("bits", Access::out, "uint8");
     a.expect_dims(x, 2, 8);
     a.expect_shape(y, x.shape);
     const efl_int64 planes = x.shape[0] * x.shape[1], inner = x.inner();
@@ -21,7 +22,10 @@ Call relu_backward(Args& a) {
     a.expect_dims(dy, 2, 8);
     a.expect_shape(dx, dy.shape);
     a.expect_size(bits, dy.shape[0] * dy.shape[1] * ((dy.inner() + 7) / 8));
-    return [=] { return efl_relu_backward_f32(dy.in(), bits.as<efl_uint8>(), dy.shape[0], dy.shape[1], dy.inner(), channels, dx.out()); };
+    return [=] {
+        return efl_relu_backward_f32(dy.in(), bits.as<efl_uint8>(), dy.shape[0], dy.shape[1], dy.inner(), channels,
+                                     dx.out());
+    };
 }
 
 Call add(Args& a) {

@@ -49,13 +49,14 @@ Call linear_update(Args& a) {
     a.expect_shape(dy, {batch, out});
     a.expect_shape(hyper, {4});
     if (count(ins, x.shape[1]) != count(cols, in))
-        a.refuse("cols", std::to_string(count(cols, in)) + " columns", std::to_string(count(ins, x.shape[1])) + ", as many as ins");
+        a.refuse("cols", std::to_string(count(cols, in)) + " columns",
+                 std::to_string(count(ins, x.shape[1])) + ", as many as ins");
     return [=] {
         efl_sgd values;
         std::memcpy(&values, hyper.data, sizeof values);
         if (values.momentum != 0 || values.pull != 0)
-            throw std::invalid_argument("linear_update: hyper has momentum " + std::to_string(values.momentum) + " and pull " +
-                                        std::to_string(values.pull) + "; expected 0");
+            throw std::invalid_argument("linear_update: hyper has momentum " + std::to_string(values.momentum) +
+                                        " and pull " + std::to_string(values.pull) + "; expected 0");
         return efl_linear_update_f32(x.in(), dy.in(), batch, x.shape[1], in, out, outs, ins, cols, &values, w.out());
     };
 }

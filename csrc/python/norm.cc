@@ -6,7 +6,8 @@ namespace {
 
 efl_int64 read_groups(Args& a, efl_int64 channels) {
     const efl_int64 groups = a.integer("groups");
-    if (groups < 1 || channels % groups) a.refuse("groups", "value " + std::to_string(groups), "a divisor of " + std::to_string(channels));
+    if (groups < 1 || channels % groups)
+        a.refuse("groups", "value " + std::to_string(groups), "a divisor of " + std::to_string(channels));
     return groups;
 }
 
@@ -25,26 +26,27 @@ Call batchnorm_forward(Args& a) {
     a.expect_shape(y, x.shape);
     a.expect_shape(xhat, x.shape);
     return [=] {
-        return efl_batchnorm_forward_f32(x.in(), w.in(), bias.in(), x.shape[0], x.shape[1], x.inner(), eps, momentum, mean.out(), var.out(),
-                                         y.out(), xhat.out(), inv_std.out());
+        return efl_batchnorm_forward_f32(x.in(), w.in(), bias.in(), x.shape[0], x.shape[1], x.inner(), eps, momentum,
+                                         mean.out(), var.out(), y.out(), xhat.out(), inv_std.out());
     };
 }
 
 Call batchnorm_eval(Args& a) {
-    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"), mean = a.f32("running_mean"), var = a.f32("running_var"),
-               y = a.f32("y", Access::out);
+    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"), mean = a.f32("running_mean"),
+               var = a.f32("running_var"), y = a.f32("y", Access::out);
     const float eps = a.real("eps");
     a.expect_dims(x, 2, 8);
     per_channel(a, x.shape[1], {&w, &bias, &mean, &var});
     a.expect_shape(y, x.shape);
     return [=] {
-        return efl_batchnorm_eval_f32(x.in(), w.in(), bias.in(), mean.in(), var.in(), x.shape[0], x.shape[1], x.inner(), eps, y.out());
+        return efl_batchnorm_eval_f32(x.in(), w.in(), bias.in(), mean.in(), var.in(), x.shape[0], x.shape[1], x.inner(),
+                                      eps, y.out());
     };
 }
 
 Call batchnorm_backward(Args& a) {
-    const View dy = a.f32("dy"), xhat = a.f32("xhat"), w = a.f32("weight"), inv_std = a.f32("inv_std"), dx = a.f32("dx", Access::out),
-               dw = a.f32("dweight", Access::out), db = a.f32("dbias", Access::out);
+    const View dy = a.f32("dy"), xhat = a.f32("xhat"), w = a.f32("weight"), inv_std = a.f32("inv_std"),
+               dx = a.f32("dx", Access::out), dw = a.f32("dweight", Access::out), db = a.f32("dbias", Access::out);
     const efl_index channels = a.index("channels"), outs = a.index("outs");
     a.expect_dims(dy, 2, 8);
     per_channel(a, dy.shape[1], {&w, &inv_std});
@@ -52,8 +54,8 @@ Call batchnorm_backward(Args& a) {
     a.expect_shape(xhat, dy.shape);
     a.expect_shape(dx, dy.shape);
     return [=] {
-        return efl_batchnorm_backward_f32(dy.in(), xhat.in(), w.in(), inv_std.in(), dy.shape[0], dy.shape[1], dy.inner(), channels, outs,
-                                          dx.out(), dw.out(), db.out());
+        return efl_batchnorm_backward_f32(dy.in(), xhat.in(), w.in(), inv_std.in(), dy.shape[0], dy.shape[1],
+                                          dy.inner(), channels, outs, dx.out(), dw.out(), db.out());
     };
 }
 
@@ -68,14 +70,14 @@ Call groupnorm_forward(Args& a) {
     a.expect_shape(xhat, x.shape);
     a.expect_shape(inv_std, {x.shape[0], groups});
     return [=] {
-        return efl_groupnorm_forward_f32(x.in(), w.in(), bias.in(), x.shape[0], x.shape[1], x.inner(), groups, eps, y.out(), xhat.out(),
-                                         inv_std.out());
+        return efl_groupnorm_forward_f32(x.in(), w.in(), bias.in(), x.shape[0], x.shape[1], x.inner(), groups, eps,
+                                         y.out(), xhat.out(), inv_std.out());
     };
 }
 
 Call groupnorm_backward(Args& a) {
-    const View dy = a.f32("dy"), xhat = a.f32("xhat"), w = a.f32("weight"), inv_std = a.f32("inv_std"), dx = a.f32("dx", Access::out),
-               dw = a.f32("dweight", Access::out), db = a.f32("dbias", Access::out);
+    const View dy = a.f32("dy"), xhat = a.f32("xhat"), w = a.f32("weight"), inv_std = a.f32("inv_std"),
+               dx = a.f32("dx", Access::out), dw = a.f32("dweight", Access::out), db = a.f32("dbias", Access::out);
     a.expect_dims(dy, 2, 8);
     const efl_int64 groups = read_groups(a, dy.shape[1]);
     const efl_index needed = a.index("groups_needed"), outs = a.index("outs");
@@ -85,8 +87,8 @@ Call groupnorm_backward(Args& a) {
     a.expect_shape(xhat, dy.shape);
     a.expect_shape(dx, dy.shape);
     return [=] {
-        return efl_groupnorm_backward_f32(dy.in(), xhat.in(), w.in(), inv_std.in(), dy.shape[0], dy.shape[1], dy.inner(), groups, needed,
-                                          outs, dx.out(), dw.out(), db.out());
+        return efl_groupnorm_backward_f32(dy.in(), xhat.in(), w.in(), inv_std.in(), dy.shape[0], dy.shape[1],
+                                          dy.inner(), groups, needed, outs, dx.out(), dw.out(), db.out());
     };
 }
 
@@ -103,21 +105,23 @@ struct ReluShape {
         width = x.shape.size() == 4 ? x.shape[3] : x.inner();
         const Shape small{batch, channels, height / 2, width / 2};
         halved = x.shape.size() == 4 && height > 1 && width > 1 && y.shape == small;
-        if (!halved && y.shape != x.shape) a.refuse(y.name, "shape " + text(y.shape), text(x.shape) + " or " + text(small));
+        if (!halved && y.shape != x.shape)
+            a.refuse(y.name, "shape " + text(y.shape), text(x.shape) + " or " + text(small));
     }
 };
 
 Call batchnorm_relu_forward(Args& a) {
-    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"), running_mean = a.f32("running_mean", Access::out),
-               running_var = a.f32("running_var", Access::out), y = a.f32("y", Access::out), mean = a.f32("mean", Access::out),
-               inv_std = a.f32("inv_std", Access::out);
+    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"),
+               running_mean = a.f32("running_mean", Access::out), running_var = a.f32("running_var", Access::out),
+               y = a.f32("y", Access::out), mean = a.f32("mean", Access::out), inv_std = a.f32("inv_std", Access::out);
     const float eps = a.real("eps"), momentum = a.real("momentum");
     const ReluShape s(a, x, y);
     if (x.shape[0] * x.inner() < 2) a.refuse("x", "shape " + text(x.shape), "at least 2 values per channel");
     per_channel(a, s.channels, {&w, &bias, &running_mean, &running_var, &mean, &inv_std});
     return [=] {
-        return efl_batchnorm_relu_forward_f32(x.in(), w.in(), bias.in(), s.batch, s.channels, s.height, s.width, s.halved, eps, momentum,
-                                              running_mean.out(), running_var.out(), y.out(), mean.out(), inv_std.out());
+        return efl_batchnorm_relu_forward_f32(x.in(), w.in(), bias.in(), s.batch, s.channels, s.height, s.width,
+                                              s.halved, eps, momentum, running_mean.out(), running_var.out(), y.out(),
+                                              mean.out(), inv_std.out());
     };
 }
 
@@ -131,22 +135,23 @@ Call batchnorm_relu_backward(Args& a) {
     per_channel(a, s.channels, {&w, &bias, &mean, &inv_std});
     per_channel(a, count(outs, s.channels), {&dw, &db});
     return [=] {
-        return efl_batchnorm_relu_backward_f32(dy.in(), x.in(), w.in(), bias.in(), mean.in(), inv_std.in(), s.batch, s.channels, s.height,
-                                               s.width, s.halved, channels, outs, dx.out(), dw.out(), db.out());
+        return efl_batchnorm_relu_backward_f32(dy.in(), x.in(), w.in(), bias.in(), mean.in(), inv_std.in(), s.batch,
+                                               s.channels, s.height, s.width, s.halved, channels, outs, dx.out(),
+                                               dw.out(), db.out());
     };
 }
 
 Call groupnorm_relu_forward(Args& a) {
-    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"), y = a.f32("y", Access::out), mean = a.f32("mean", Access::out),
-               inv_std = a.f32("inv_std", Access::out);
+    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"), y = a.f32("y", Access::out),
+               mean = a.f32("mean", Access::out), inv_std = a.f32("inv_std", Access::out);
     const ReluShape s(a, x, y);
     const efl_int64 groups = read_groups(a, s.channels);
     const float eps = a.real("eps");
     per_channel(a, s.channels, {&w, &bias});
     for (const View* view : {&mean, &inv_std}) a.expect_shape(*view, {s.batch, groups});
     return [=] {
-        return efl_groupnorm_relu_forward_f32(x.in(), w.in(), bias.in(), s.batch, s.channels, s.height, s.width, s.halved, groups, eps,
-                                              y.out(), mean.out(), inv_std.out());
+        return efl_groupnorm_relu_forward_f32(x.in(), w.in(), bias.in(), s.batch, s.channels, s.height, s.width,
+                                              s.halved, groups, eps, y.out(), mean.out(), inv_std.out());
     };
 }
 
@@ -162,8 +167,9 @@ Call groupnorm_relu_backward(Args& a) {
     for (const View* view : {&mean, &inv_std}) a.expect_shape(*view, {s.batch, groups});
     per_channel(a, count(outs, s.channels), {&dw, &db});
     return [=] {
-        return efl_groupnorm_relu_backward_f32(dy.in(), x.in(), w.in(), bias.in(), mean.in(), inv_std.in(), s.batch, s.channels, s.height,
-                                               s.width, s.halved, groups, needed, outs, dx.out(), dw.out(), db.out());
+        return efl_groupnorm_relu_backward_f32(dy.in(), x.in(), w.in(), bias.in(), mean.in(), inv_std.in(), s.batch,
+                                               s.channels, s.height, s.width, s.halved, groups, needed, outs, dx.out(),
+                                               dw.out(), db.out());
     };
 }
 

@@ -12,8 +12,8 @@ using OpsByName = std::unordered_map<std::string, const Op*>;
 
 OpsByName by_name() {
     OpsByName found;
-    for (const auto* ops : {&batch_ops, &convolution_ops, &linear_ops, &norm_ops, &pool_ops, &elementwise_ops, &loss_ops, &update_ops,
-                            &parameters_ops})
+    for (const auto* ops : {&batch_ops, &convolution_ops, &linear_ops, &norm_ops, &pool_ops, &elementwise_ops,
+                            &loss_ops, &update_ops, &parameters_ops})
         for (const Op& op : *ops) found[op.name] = &op;
     return found;
 }
@@ -52,7 +52,8 @@ PyObject* run_from_python(PyObject* self, PyObject* args, PyObject* named) {
 const Op& find(const std::string& name) {
     static const OpsByName ops = by_name();
     const auto found = ops.find(name);
-    if (found == ops.end()) throw py::value_error("operation '" + name + "'; expected one of edgefl.kernels.table.TABLE");
+    if (found == ops.end())
+        throw py::value_error("operation '" + name + "'; expected one of edgefl.kernels.table.TABLE");
     return *found->second;
 }
 
@@ -63,10 +64,12 @@ Checked make_call(const Op& op, py::handle args, py::handle named) {
     return {.op = op.name, .call = std::move(call), .ids = reader.ids_read()};
 }
 
-// pybind11's own functions take 0.2 us more a call. The method lives as long as the process: functions may outlive the module.
+// pybind11's own functions take 0.2 us more a call. The method lives as long as the process: functions may outlive the
+// module.
 py::object function(const std::string& name, const std::string& signature, const std::string& documentation) {
     const Op& op = find(name);
-    const auto* const about = new std::string(name + signature + "\n--\n\n" + documentation);  // as inspect and help() read it
+    const auto* const about =
+        new std::string(name + signature + "\n--\n\n" + documentation);  // as inspect and help() read it
     auto* const method = new PyMethodDef{
         .ml_name = op.name,
         .ml_meth = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&run_from_python)),

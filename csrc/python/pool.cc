@@ -27,7 +27,8 @@ void countable(const Args& a, const efl_pool2d& p) {
 }
 
 Call maxpool_forward(Args& a) {
-    const View x = a.f32("x"), y = a.f32("y", Access::out), codes = a.typed_or_none<efl_uint8>("codes", Access::out, "uint8");
+    const View x = a.f32("x"), y = a.f32("y", Access::out),
+               codes = a.typed_or_none<efl_uint8>("codes", Access::out, "uint8");
     const efl_pool2d p = read_pool(a, x, y);
     countable(a, p);
     a.expect_size(codes, y.size());
@@ -35,12 +36,14 @@ Call maxpool_forward(Args& a) {
 }
 
 Call maxpool_backward(Args& a) {
-    const View dy = a.f32("dy"), codes = a.typed<efl_uint8>("codes", Access::in, "uint8"), dx = a.f32("dx", Access::out);
+    const View dy = a.f32("dy"), codes = a.typed<efl_uint8>("codes", Access::in, "uint8"),
+               dx = a.f32("dx", Access::out);
     const efl_pool2d p = read_pool(a, dx, dy);
     countable(a, p);
     const efl_index channels = a.index("channels");
     a.expect_size(codes, dy.size());
-    return [=] { return efl_maxpool_backward_f32(&p, dy.in(), codes.as<efl_uint8>(), dx.shape[1], channels, dx.out()); };
+    return
+        [=] { return efl_maxpool_backward_f32(&p, dy.in(), codes.as<efl_uint8>(), dx.shape[1], channels, dx.out()); };
 }
 
 Call avgpool_forward(Args& a) {

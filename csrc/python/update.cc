@@ -26,16 +26,16 @@ Call clip_scale(Args& a) {
 // An array that a coefficient in hyper multiplies; hyper may change between runs.
 void need(const View& view, float coefficient, const char* name) {
     if (coefficient != 0 && !view.data)
-        throw std::invalid_argument("sgd: " + view.name + " has value None; expected an array, because " + name + " is " +
-                                    std::to_string(coefficient));
+        throw std::invalid_argument("sgd: " + view.name + " has value None; expected an array, because " + name +
+                                    " is " + std::to_string(coefficient));
 }
 
 // hyper is read at every run, so that a recorded program follows a learning-rate schedule.
 Call sgd(Args& a) {
     const View w = a.f32("w", Access::out), grad = a.f32("grad"), hyper = a.f32("hyper");
     const efl_index rows = a.index("rows"), cols = a.index("cols");
-    const View scale = a.f32_or_none("scale"), velocity = a.f32_or_none("velocity", Access::out), centre = a.f32_or_none("centre"),
-               linear = a.f32_or_none("linear");
+    const View scale = a.f32_or_none("scale"), velocity = a.f32_or_none("velocity", Access::out),
+               centre = a.f32_or_none("centre"), linear = a.f32_or_none("linear");
     a.expect_dims(w, 3, 3);
     a.expect_shape(hyper, {4});
     a.expect_shape(scale, {1});
@@ -46,8 +46,8 @@ Call sgd(Args& a) {
         std::memcpy(&values, hyper.data, sizeof values);
         need(velocity, values.momentum, "momentum");
         need(centre, values.pull, "pull");
-        return efl_sgd_f32(w.out(), w.shape[0], w.shape[1], w.shape[2], rows, cols, grad.in(), &values, scale.in(), velocity.out(),
-                           centre.in(), linear.in());
+        return efl_sgd_f32(w.out(), w.shape[0], w.shape[1], w.shape[2], rows, cols, grad.in(), &values, scale.in(),
+                           velocity.out(), centre.in(), linear.in());
     };
 }
 

@@ -15,7 +15,7 @@ Pair = tuple[int, int]
 
 def all_or(ids: Ids, size: int) -> Array:
     """The ids, spelt out where None means all."""
-    return np.arange(size, dtype=np.int32) if ids is None else ids
+    return np.arange(size) if ids is None else ids
 
 
 def split_planes(x: Array) -> Array:

@@ -27,7 +27,8 @@ from typing import Any, NamedTuple
 DERIVED = {"P", "Q", "Z", "columns", "bytes"}
 """Extents that a rule gives: of a window's output, a pooled plane, a compact gradient, the bits of a plane."""
 
-SCALARS = ("real", "int", "flag", "pair")
+ARRAYS = {"float", "pixels", "word", "any", "uint8", "int32", "uint32", "int64", "float64"}
+SCALARS = {"real", "int", "flag", "pair"}
 _ARGUMENT = re.compile(
     r"(?P<name>\w+)(:(?P<type>\w+))?(\[(?P<shape>[^]]*)]|{(?P<size>[^}]*)})?(?P<optional>\?)?"
     r"((?P<access>[!+])(?P<aliases>[\w,]*))?(<(?P<below>\w+))?(\|(?P<divides>[\w,]+))?"
@@ -99,11 +100,12 @@ def operation(name: str, text: str, meaning: str, rules: str = "", packs: bool =
 
 def _argument(operation_name: str, word: str) -> Argument:
     match = _ARGUMENT.fullmatch(word)
-    if match is None:
+    part = match.groupdict() if match else {}
+    extents = part.get("size") or part.get("shape")
+    is_array = extents is not None or part.get("below") is not None
+    kind = part.get("type") or ("int" if part.get("divides") else "int32" if part.get("below") else "float")
+    if kind not in (ARRAYS if is_array else SCALARS) or (part["access"] and not is_array):
         raise ValueError(f"{operation_name}: argument {word!r}; expected name:type[extents] as operation.py tells")
-    part = match.groupdict()
-    extents = part["shape"] if part["size"] is None else part["size"]
-    kind = part["type"] or ("int" if part["divides"] else "int32" if part["below"] else "float")
     return Argument(
         name=part["name"],
         type=kind,

@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
-from ..arrays import Array, Ids, Pair, all_or
+from ..arrays import Array, Ids, Pair
 from ..functions import Call, prepares
 from ..reference.convolution import planes_read
 from ..window import Window
-from .compiled import compiled
+from .compiled import compiled, spelt_out
 from .taps import ROW, gather_taps, scatter_taps, walk
 
 
@@ -55,7 +55,7 @@ def conv2d_grad_input(
 ) -> Call:
     window = Window.of(weight.shape[2:], stride, padding, dilation, dx.shape[2:])
     taps_of = weight.reshape(*weight.shape[:2], math.prod(window.kernel))
-    chosen = all_or(outs, len(weight)), all_or(ins, dx.shape[1])
+    chosen = spelt_out(outs, len(weight)), spelt_out(ins, dx.shape[1])
     return _conv2d_grad_input, (dy, taps_of, dx, *walk(window), *chosen)
 
 
@@ -109,7 +109,7 @@ def conv2d_grad_weight(
     in_channels: int,
 ) -> Call:
     window = Window.of(dw.shape[2:], stride, padding, dilation, x.shape[2:])
-    rows, columns = all_or(outs, dy.shape[1]), all_or(ins, x.shape[1])
+    rows, columns = spelt_out(outs, dy.shape[1]), spelt_out(ins, x.shape[1])
     taps_of = dw.reshape(len(dw), math.prod(dw.shape[1:]))
     return _conv2d_grad_weight, (x, dy, taps_of, *walk(window), rows, columns, in_channels, groups)
 

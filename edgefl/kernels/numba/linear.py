@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, all_or, split_planes
+from ..arrays import Array, Ids, split_planes
 from ..functions import Call, prepares, run
-from .compiled import compiled
+from .compiled import compiled, spelt_out
 from .update import sgd
 
 
@@ -41,7 +41,7 @@ def linear_update(x: Array, dy: Array, w: Array, hyper: Array, outs: Ids, ins: I
 
 @prepares
 def channel_sum(dy: Array, out: Array, outs: Ids) -> Call:
-    return _channel_sum, (split_planes(dy), out, all_or(outs, dy.shape[1]))
+    return _channel_sum, (split_planes(dy), out, spelt_out(outs, dy.shape[1]))
 
 
 @compiled

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, all_or, split_planes
+from ..arrays import Array, Ids, split_planes
 from ..functions import Call, prepares
-from .compiled import compiled
+from .compiled import compiled, spelt_out
 
 
 @prepares
@@ -82,7 +82,7 @@ def batchnorm_backward(
     channels: Ids,
     outs: Ids,
 ) -> Call:
-    chosen = all_or(channels, dy.shape[1]), all_or(outs, dy.shape[1])
+    chosen = spelt_out(channels, dy.shape[1]), spelt_out(outs, dy.shape[1])
     blocks = split_planes(dy), split_planes(xhat), weight, inv_std, split_planes(dx)
     return _batchnorm_backward, (*blocks, dweight, dbias, *chosen)
 

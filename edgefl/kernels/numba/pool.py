@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, Pair, all_or, planes
+from ..arrays import Array, Ids, Pair, planes
 from ..functions import Call, prepares
 from ..reference.pool import pool_cells
 from ..window import Window
-from .compiled import compiled
+from .compiled import compiled, spelt_out
 from .taps import ROW, gather_taps, scatter_taps, walk
 
 
@@ -63,7 +63,7 @@ def maxpool_backward(
     dy: Array, codes: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, channels: Ids
 ) -> Call:
     window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:])
-    chosen, geometry = all_or(channels, dx.shape[1]), walk(window)[2]
+    chosen, geometry = spelt_out(channels, dx.shape[1]), walk(window)[2]
     return _maxpool_backward, (dy, codes.reshape(dy.shape), dx, kernel[1], geometry, chosen)
 
 
@@ -110,7 +110,7 @@ def avgpool_backward(
 ) -> Call:
     window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:])
     cells = pool_cells(window, count_include_pad, dy.dtype)[0, 0]
-    return _avgpool_backward, (dy, dx, *walk(window), cells, all_or(channels, dx.shape[1]))
+    return _avgpool_backward, (dy, dx, *walk(window), cells, spelt_out(channels, dx.shape[1]))
 
 
 @compiled

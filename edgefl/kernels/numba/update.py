@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, all_or
+from ..arrays import Array, Ids
 from ..functions import Call, prepares
-from .compiled import compiled
+from .compiled import compiled, spelt_out
 
 
 @prepares
@@ -21,7 +21,7 @@ def sgd(
     centre: Array | None = None,
     linear: Array | None = None,
 ) -> Call:
-    row_ids, col_ids = all_or(rows, w.shape[0]), all_or(cols, w.shape[1])
+    row_ids, col_ids = spelt_out(rows, w.shape[0]), spelt_out(cols, w.shape[1])
     if cols is None:  # whole rows are one run
         w, col_ids = w.reshape(len(w), 1, w.shape[1] * w.shape[2]), np.zeros(1, np.int32)
     block, none = (len(row_ids), len(col_ids) * w.shape[2]), np.empty((0, 0), w.dtype)

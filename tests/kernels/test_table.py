@@ -1,0 +1,89 @@
+"""The table itself: its notation by hand, that every row is whole, and that edgefl.h promises the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from edgefl.kernels.operation import DERIVED, Operation, operation
+from edgefl.kernels.rules import RULES
+from edgefl.kernels.table import FAMILIES, TABLE
+
+HEADER = Path(__file__).parents[2] / "csrc" / "edgefl.h"
+IN_BINDING = {"fill_zero"}  # memset: nothing for the C ABI
+
+
+def test_an_argument_as_it_is_written() -> None:
+    row = operation("op", "x[B,C,*] bits:uint8{B,bytes}?!x,w outs<C index[B]<N groups|C eps:real", "meaning", "bits")
+    x, bits, outs, index, groups, eps = row.arguments
+    assert (x.name, x.type, x.extents, x.is_flat, x.is_written) == ("x", "float", ("B", "C", "*"), False, False)
+    assert (bits.type, bits.extents, bits.is_flat, bits.is_optional) == ("uint8", ("B", "bytes"), True, True)
+    assert (bits.access, bits.aliases) == ("!", ("x", "w"))
+    assert (outs.is_ids, outs.type, outs.below) == (True, "int32", "C")
+    assert (index.is_ids, index.is_array, index.type, index.below) == (False, True, "int32", "N")
+    assert (groups.type, groups.divides) == ("int", ("C",))
+    assert (eps.type, eps.is_array) == ("real", False)
+    assert row.rules == ("bits",)
+
+
+def test_optional_arguments_at_the_end_may_be_left_out() -> None:
+    row = operation("op", "x[B] bias[B]? y[B]! scale[1]? bits:uint8[B]?", "meaning")
+    assert row.required == 3
+    assert row.signature == "(x, bias, y, scale=None, bits=None)"
+
+
+@pytest.mark.parametrize("word", ["x[B", "x]", "x[B]<", "[B]", "x:", "x:float16[B]", "x:real?!", "eps:number"])
+def test_an_argument_that_cannot_be_read_is_refused(word: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(repr(word))):
+        operation("op", word, "meaning")
+
+
+@pytest.mark.parametrize("op", TABLE)
+def test_every_name_in_a_row_means_something(op: str) -> None:
+    row = TABLE[op]
+    known = {*row.names, *DERIVED, *letters(row)}
+    assert set(row.rules) <= set(RULES)
+    for argument in row.arguments:
+        read = {part for extent in argument.extents or () for part in extent.split("/") if not part.isdecimal()}
+        assert read <= known, argument
+        assert {argument.below or op, *argument.divides} <= known | {op}, argument
+        assert set(argument.aliases) <= set(row.names) - {argument.name}, argument
+    assert any(argument.is_written for argument in row.arguments)
+
+
+def letters(row: Operation) -> set[str]:
+    return {extent for argument in row.arguments for extent in argument.extents or () if len(extent) == 1}
+
+
+def test_names_are_given_once() -> None:
+    assert len(TABLE) == sum(len(rows) for rows in FAMILIES.values())
+    for row in TABLE.values():
+        assert len(set(row.names)) == len(row.names), row.name
+
+
+def declared() -> dict[str, list[str]]:
+    """The kernels of edgefl.h: name without prefix and type, and the parameters."""
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text("utf-8"), flags=re.DOTALL)
+    found = re.findall(r"efl_status\s+efl_(\w+?)(?:_f32|_u8|_32)?\(([^)]*)\);", text)
+    return {name: parameters.split(",") for name, parameters in found}
+
+
+@pytest.mark.parametrize("op", sorted(set(TABLE) - IN_BINDING))
+def test_the_header_writes_as_many_arrays_as_the_table_says(op: str) -> None:
+    """A pointer that is not const is written."""
+    written = [parameter for parameter in declared()[op] if "*" in parameter and "const" not in parameter]
+    assert len(written) == sum(argument.is_written for argument in TABLE[op].arguments), written
+
+
+@pytest.mark.parametrize("op", sorted(set(TABLE) - IN_BINDING))
+def test_the_header_takes_as_many_ids_as_the_table_says(op: str) -> None:
+    ids = [parameter for parameter in declared()[op] if "efl_index" in parameter]
+    chosen = [argument for argument in TABLE[op].arguments if argument.is_ids and argument.type == "int32"]
+    assert len(ids) == len(chosen)
+
+
+def test_the_header_has_no_kernel_that_the_table_lacks() -> None:
+    settings = {"cap_isa", "set_threads"}
+    assert set(declared()) - settings == set(TABLE) - IN_BINDING
