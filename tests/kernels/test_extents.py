@@ -1,7 +1,7 @@
 """Extents that no memory holds are refused by the C ABI, and nothing is read or written.
 
-A product that wraps around 64 bits would pass for a small one. Every function of edgefl.h that takes extents is tried; what
-the functions do with sound ones is in test_abi.py.
+A product that wraps around 64 bits would pass for a small one. Every function of edgefl.h that takes extents is tried;
+what the functions do with sound ones is in test_abi.py.
 """
 
 from __future__ import annotations
