@@ -18,7 +18,7 @@ Pair = tuple[int, int]
 Kind = Literal["learn", "stat"]
 
 LARGEST_SETTING = 2**31 - 1  # ids, extents and strides travel as int32
-LARGEST_WINDOW = 255  # cells of a pooling window: a position in it is stored in one byte
+LARGEST_WINDOW = 255  # cells of a max pool's window: the position that won is stored in one byte
 ZERO_ALLOWED = ("padding", "momentum")
 
 
@@ -177,8 +177,6 @@ class Pool(Op):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if math.prod(self.kernel_size) > LARGEST_WINDOW:
-            self.refuse(f"kernel_size={self.kernel_size}", f"a window of at most {LARGEST_WINDOW} cells")
         if any(2 * pad > kernel for pad, kernel in zip(self.padding, self.kernel_size, strict=True)):
             self.refuse(f"padding={self.padding}", f"at most half of kernel_size={self.kernel_size}")
 
@@ -190,6 +188,11 @@ class Pool(Op):
 @dataclass(frozen=True)
 class MaxPool2d(Pool):
     """Largest value of each window; padding never wins."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if math.prod(self.kernel_size) > LARGEST_WINDOW:
+            self.refuse(f"kernel_size={self.kernel_size}", f"a window of at most {LARGEST_WINDOW} cells")
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,12 @@ from edgefl.graph.operations import (
     ReLU,
 )
 from edgefl.learners import SGD, Samples
+from edgefl.learners.base import Pull
 
 torch.set_num_threads(1)  # the models are tiny
 
 Tensors = dict[str, torch.Tensor]
+Blocks = Mapping[str, tuple[np.ndarray | None, np.ndarray | None]]
 
 
 def to_torch(params: Mapping[str, np.ndarray]) -> Tensors:
@@ -95,11 +97,15 @@ def train(
     samples: Samples,
     batches: Sequence[np.ndarray],
     sgd: SGD,
-    blocks: Mapping[str, tuple[np.ndarray | None, np.ndarray | None]] | None = None,
+    blocks: Blocks | None = None,
+    pull: Pull | None = None,
+    linear: Mapping[str, np.ndarray] | None = None,
+    at_neurons: Callable | None = None,
 ) -> tuple[Params, float]:
     """Parameters after one torch.optim.SGD step per batch, and the sum of the examples' losses.
 
     With `blocks`, dense gradients are masked before the norm is clipped and frozen coordinates are put back afterwards.
+    The gradients of `pull` and `linear` are added after the clip, like weight decay.
     """
     tensors = to_torch(params)
     learned = {name: value for name, value in tensors.items() if value.requires_grad}
@@ -110,19 +116,43 @@ def train(
     for batch in batches:
         before = {name: value.detach().clone() for name, value in learned.items()}
         x = torch.tensor(samples.x[batch].astype(np.float64) * samples.scale + samples.shift)
-        loss = F.cross_entropy(logits(graph, tensors, x, True), torch.tensor(samples.y[batch], dtype=torch.int64))
+        outputs = logits(graph, tensors, x, True, at_neurons)
+        loss = F.cross_entropy(outputs, torch.tensor(samples.y[batch], dtype=torch.int64))
         optimiser.zero_grad()
         loss.backward()
         for name, value in learned.items():
             value.grad *= masks[name]
         if sgd.clip is not None:
             torch.nn.utils.clip_grad_norm_(learned.values(), sgd.clip)
+        _add_terms(learned, pull, linear)
         optimiser.step()
         with torch.no_grad():
             for name, value in learned.items():
                 value.copy_(torch.where(masks[name], value, before[name]))
         total += loss.item() * len(batch)
     return {name: value.detach().numpy() for name, value in tensors.items()}, total
+
+
+def _add_terms(learned: Tensors, pull: Pull | None, linear: Mapping[str, np.ndarray] | None) -> None:
+    """The gradients of mu/2 |w - centre|^2 and of <linear, w>."""
+    for name, value in learned.items():
+        if pull is not None:
+            value.grad += pull[0] * (value.detach() - torch.tensor(pull[1][name], dtype=torch.float64))
+        if linear is not None:
+            value.grad += torch.tensor(linear[name], dtype=torch.float64)
+
+
+def cut(blocks: Blocks) -> Callable:
+    """For `at_neurons`: the signal stops at the outputs of layers that are not in their weight's block."""
+
+    def at_neurons(layer: str, y: torch.Tensor) -> torch.Tensor:
+        active = torch.zeros(y.shape[1], dtype=y.dtype)
+        rows = blocks[f"{layer}.weight"][0]
+        active[slice(None) if rows is None else torch.tensor(rows, dtype=torch.int64)] = 1
+        active = active.view(1, -1, *[1] * (y.ndim - 2))
+        return y * active + (y * (1 - active)).detach()
+
+    return at_neurons
 
 
 def mask(shape: tuple[int, ...], rows: np.ndarray | None, cols: np.ndarray | None) -> np.ndarray:

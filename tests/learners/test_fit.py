@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from edgefl import rng
+from edgefl.graph.operations import Conv2d, Flatten, GlobalAvgPool, Linear
 from edgefl.learners import SGD, GraphLearner
 from edgefl.neurons.selection import NeuronSet
 
 from . import oracle
-from .graphs import GRAPHS, model, samples
+from .graphs import GRAPHS, chain, model, samples
 
 BACKENDS = ("native", "reference")
 TERMS = {
@@ -128,6 +129,48 @@ def test_pull_and_linear_add_their_gradients(backend: str) -> None:
     for name, axes in neurons.blocks(plain.spec, kinds=("learn",)).items():
         shift = np.where(oracle.mask(start[name].shape, *axes), lr * (mu * (start[name] - centre[name]) + 0.25), 0)
         np.testing.assert_allclose(pulled.params[name], plain.params[name] - shift, atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["plain", "groupnorm", "residual", "fan_out"])
+def test_layers_above_the_trained_ones_keep_their_bits(backend: str, name: str) -> None:
+    """The signal passes through norms and convolutions that are not trained themselves."""
+    graph, sgd = GRAPHS[name], SGD(0.1)
+    learner = GraphLearner(model(graph), backend)
+    before = {parameter: value.copy() for parameter, value in learner.params.items()}
+    first = graph.nodes[0].name
+    nothing = np.zeros(0, np.int32)
+    blocks = {p: (None if p.startswith(f"{first}.") else nothing, None) for p in before if "running" not in p}
+    data, batches = samples(graph, 6), batches_of(6, 6)
+    expected, _ = oracle.train(graph, before, data, batches, sgd, blocks)
+    learner.fit(data, batches, sgd, frozenset({first}))
+    for parameter, (rows, _) in blocks.items():
+        if rows is not None:
+            np.testing.assert_array_equal(learner.params[parameter], before[parameter], err_msg=parameter)
+        bound = 1e-6 * np.abs(expected[parameter]).max()
+        np.testing.assert_allclose(learner.params[parameter], expected[parameter], 0, bound, err_msg=parameter)
+
+
+def test_with_names_of_layers_the_statistics_of_the_others_stay_where_they_are_frozen() -> None:
+    graph = GRAPHS["plain"]
+    learner = GraphLearner(model(graph))
+    before = {parameter: value.copy() for parameter, value in learner.params.items()}
+    learner.fit(samples(graph, 8), batches_of(8, 8), SGD(0.1), frozenset({"conv1", "bn1"}), bn_frozen="freeze")
+    moved = {name for name, value in learner.params.items() if "running" in name and (value != before[name]).any()}
+    assert moved == {"bn1.running_mean", "bn1.running_var"}
+
+
+def test_a_global_average_of_a_large_map_trains() -> None:
+    """Of more cells than a max pool's window may have: no position is kept of an average."""
+    shape = (2, 17, 16)
+    nodes = ("conv", Conv2d(2, 4, (1, 1))), ("mean", GlobalAvgPool()), ("flatten", Flatten()), ("fc", Linear(4, 5))
+    graph = chain(shape, *nodes)
+    learner = GraphLearner(model(graph))
+    data, batches = samples(graph, 4), batches_of(4, 4)
+    expected, _ = oracle.train(graph, learner.params, data, batches, SGD(0.1))
+    learner.fit(data, batches, SGD(0.1))
+    for name, value in expected.items():
+        np.testing.assert_allclose(learner.params[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_velocities_start_at_zero_in_every_fit() -> None:

@@ -25,7 +25,7 @@ from edgefl.graph.operations import (
     Op,
     ReLU,
 )
-from edgefl.learners.plans.channels import count, is_empty
+from edgefl.learners.plans.channels import NONE, count, is_empty
 from edgefl.learners.plans.forward import average_window, planes_view
 from edgefl.learners.plans.fusion import NormReLU
 from edgefl.learners.plans.needs import own_rows
@@ -158,7 +158,7 @@ def _is_centred(recorder: Recorder, node: Node) -> bool:
 def _block(recorder: Recorder, node: Node, name: str) -> Block:
     """The trained block of a parameter, with a new buffer for its gradient."""
     param = recorder.param(node, name)
-    rows, cols = recorder.scope.active.blocks[param.name]
+    rows, cols = recorder.scope.active.blocks.get(param.name, (NONE, NONE))  # a norm above what is trained
     shape = (count(rows, param.shape[0]), *param.shape[1:])
     if len(shape) > 1:
         shape = (shape[0], count(cols, shape[1]), *shape[2:])
