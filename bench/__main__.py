@@ -1,6 +1,7 @@
 """python -m bench WHAT: figures of this machine, beside those of PyTorch, and of Flower for rounds.
 
-`python -m bench papers` runs the tables of papers again, and `python -m bench faults` runs with faults; they have
+`python -m bench papers` runs the tables of papers again, `python -m bench faults` runs with faults. `python -m bench
+mutants` puts mistakes into the sources, and `python -m bench fuzz` compares random models with PyTorch. These four have
 options of their own.
 """
 
@@ -12,8 +13,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench import codec, federation, figures, flower, heads, history, kernels, machine, memory, peak, rounds, step
+from bench import codec, federation, figures, flower, fuzz, heads, history, kernels, machine, memory, peak, rounds, step
 from bench.faults import command as faults
+from bench.mutants import command as mutants
 from bench.papers import command as papers
 from bench.rows import print_json, print_table
 from bench.runner import PRODUCTS, QUICK, STEPS
@@ -24,10 +26,9 @@ BUSY = 0.5  # load per core before the measurement
 
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] == ["papers"]:
-        return papers.main(arguments[1:])
-    if arguments[:1] == ["faults"]:
-        return faults.main(arguments[1:])
+    apart = {"papers": papers.main, "faults": faults.main, "mutants": mutants.main, "fuzz": fuzz.main}
+    if arguments and arguments[0] in apart:
+        return apart[arguments[0]](arguments[1:])
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.record is not None and options.what != "step":

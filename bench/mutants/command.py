@@ -1,0 +1,123 @@
+"""`python -m bench mutants`: mistakes put into the sources one at a time; 1 if the tests let one live.
+
+First the tests named for the chosen mutants run without any, and must pass. Then those of each mutant run with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.mutants import kernels, learning, methods, payloads, rounds, tree, trial
+from bench.mutants.mutant import Mutant
+from bench.mutants.switch import VARIABLE
+from bench.mutants.trial import Trial
+
+ALL: tuple[Mutant, ...] = (
+    *kernels.MUTANTS,
+    *learning.MUTANTS,
+    *payloads.MUTANTS,
+    *methods.MUTANTS,
+    *rounds.MUTANTS,
+)
+LIMIT_S = 300.0  # of the tests without a mutant, and the least that those with one get
+SUITE = "tests"
+
+
+def main(arguments: list[str]) -> int:
+    """Runs what is asked for; 1 if a mutant lives, 2 if the tests fail without one."""
+    options = _parser().parse_args(arguments)
+    chosen = [mutant for mutant in ALL if options.only is None or any(part in mutant.name for part in options.only)]
+    if options.list or not chosen:
+        print(*(f"{mutant.name}: {mutant.wrong}" for mutant in chosen or ALL), sep="\n")
+        return int(not chosen)
+    with tempfile.TemporaryDirectory(prefix="edgefl-mutants-", dir=options.dir) as directory:
+        bed = _Bed(Path(directory), chosen, options.jobs)
+        broken = list(bed.broken())
+        if broken:
+            print(*broken, sep="\n", file=sys.stderr)
+            return 2
+        found = []
+        for mutant, result in zip(chosen, bed.trials(options.suite), strict=True):
+            print(f"{mutant.name}: {result.killer or 'LIVED'} ({result.seconds:.1f} s)", file=sys.stderr, flush=True)
+            found.append((mutant, result))
+    print_table(found)
+    return int(any(result.killer is None for _, result in found))
+
+
+class _Bed:
+    """Copies of the repository, one per job; all have the native core with the chosen mutants of C++."""
+
+    def __init__(self, place: Path, mutants: Sequence[Mutant], jobs: int) -> None:
+        self._mutants = mutants
+        self._numbers = {mutant.name: i for i, mutant in enumerate((m for m in mutants if m.is_native), 1)}
+        first = tree.copy(place / "0")
+        tree.build(first, [mutant for mutant in mutants if mutant.is_native])
+        self._trees: SimpleQueue[Path] = SimpleQueue()
+        self._trees.put(first)
+        for job in range(1, jobs):
+            self._trees.put(tree.copy_built(first, place / str(job)))
+        self._pool = ThreadPoolExecutor(jobs)
+
+    def broken(self) -> Iterator[str]:
+        """The tests that fail without a mutant."""
+        named = list(dict.fromkeys(mutant.tests for mutant in self._mutants))
+        for tests, result in zip(named, self._pool.map(lambda tests: self._run(tests, {}), named), strict=True):
+            if result.killer is not None:
+                yield f"without a mutant: {result.killer} (pytest {tests})"
+
+    def trials(self, whole: bool) -> Iterator[Trial]:
+        """Of every mutant, in order."""
+        return self._pool.map(lambda mutant: self._try(mutant, whole), self._mutants)
+
+    def _try(self, mutant: Mutant, whole: bool) -> Trial:
+        variables = {VARIABLE: str(self._numbers[mutant.name])} if mutant.is_native else {}
+        result = self._run(mutant.tests, variables, mutant)
+        return self._run(SUITE, variables, mutant) if whole and result.killer is None else result
+
+    def _run(self, tests: str, variables: dict[str, str], mutant: Mutant | None = None) -> Trial:
+        place = self._trees.get()
+        limit_s = LIMIT_S if tests != SUITE else 10 * LIMIT_S
+        try:
+            if mutant is None or mutant.is_native:
+                return trial.run(place, tests, variables, limit_s)
+            with tree.mutated(place, mutant):
+                return trial.run(place, tests, variables, limit_s)
+        finally:
+            self._trees.put(place)
+
+
+def print_table(found: Sequence[tuple[Mutant, Trial]]) -> None:
+    """A line per mutant, those that lived last, and how many there are of each."""
+    table = Table(title=f"{len(found)} mutants", title_justify="left")
+    for heading in ("mutant", "killed by", "s"):
+        table.add_column(heading, justify="right" if heading == "s" else "left", overflow="fold")
+    for mutant, result in sorted(found, key=lambda pair: pair[1].killer is None):
+        table.add_row(mutant.name, result.killer or f"LIVED: {mutant.wrong}", f"{result.seconds:.1f}")
+    console = Console()
+    console.width = max(console.width, 120)
+    console.print(table)
+    lived = sum(result.killer is None for _, result in found)
+    console.print(f"{len(found) - lived} killed, {lived} lived")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench mutants", description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "--only", action="append", metavar="NAME", help="those with this in their name; may be repeated"
+    )
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time")
+    parser.add_argument(
+        "--suite", action="store_true", help="run the whole suite on those that the named tests let live"
+    )
+    parser.add_argument("--list", action="store_true", help="their names, and run nothing")
+    parser.add_argument("--dir", type=Path, help="where the copies lie; default: where temporary files go")
+    return parser

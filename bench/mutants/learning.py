@@ -1,0 +1,193 @@
+"""Mutants of what a learner is made of: neurons, the axes of a model, its blocks, what needs a gradient, the steps."""
+
+from __future__ import annotations
+
+from bench.mutants.mutant import Mutant
+
+SELECTION, SPEC, UPDATE = "tests/test_selection.py", "tests/test_spec.py", "tests/test_update.py"
+FIT, LEARNER = "tests/learners/test_fit.py", "tests/learners/test_graph_learner.py"
+GRADIENTS = "tests/learners/test_gradients.py"
+
+MUTANTS = (
+    # Neurons.
+    Mutant(
+        "n-act-rounding",
+        "edgefl/selection.py",
+        "math.floor(n * keep + 1e-9)",
+        "math.floor(n * keep)",
+        "29 % of 100 neurons are 28",
+        SELECTION,
+    ),
+    Mutant(
+        "draw-full-keys",
+        "edgefl/selection.py",
+        "key if count < size else None",
+        "key",
+        "a whole group has a key too",
+        SELECTION,
+    ),
+    Mutant(
+        "hash-sizes",
+        "edgefl/selection.py",
+        'f"{group} {self.sizes[group]} {len(ids)}\\n"',
+        'f"{group} {len(ids)}\\n"',
+        "neurons of a smaller group have the hash of those of a larger one",
+        SELECTION,
+    ),
+    Mutant(
+        "ids-unsorted",
+        "edgefl/selection.py",
+        "(given[1:] <= given[:-1]).any()",
+        "(given[1:] < given[:-1]).any()",
+        "a neuron may stand in a set twice",
+        SELECTION,
+    ),
+    # Axes.
+    Mutant(
+        "join-freed",
+        "edgefl/spec.py",
+        "        if second in self._free:\n            self._free.add(first)\n",
+        "",
+        "a group that is summed with an unrestricted one stays restricted",
+        SPEC,
+    ),
+    Mutant(
+        "join-repeats",
+        "edgefl/spec.py",
+        "a is None or b is None or a.repeat != b.repeat",
+        "a is None or b is None",
+        "results whose channels belong to neurons differently share a group",
+        SPEC,
+    ),
+    Mutant(
+        "flatten-repeat",
+        "edgefl/spec.py",
+        "source.repeat * (shapes[node.name][0] // shape[0])",
+        "shapes[node.name][0] // shape[0]",
+        "Flatten forgets the multiplier of a depthwise convolution",
+        SPEC,
+    ),
+    # Updates.
+    Mutant(
+        "put-half",
+        "edgefl/update.py",
+        "        targets.append((target, block))",
+        "        _scatter(target, block, ops)",
+        "blocks before one that does not fit are written",
+        UPDATE,
+    ),
+    Mutant(
+        "same-bits",
+        "edgefl/update.py",
+        "np.array_equal(a.view(bits), b.view(bits))",
+        "np.array_equal(a, b)",
+        "NaN differs from itself, and 0.0 equals -0.0",
+        UPDATE,
+    ),
+    Mutant(
+        "ids-of-all",
+        "edgefl/update.py",
+        "0 < self.neurons.size < self.size",
+        "0 < self.neurons.size <= self.size",
+        "all neurons of a group have a second form",
+        UPDATE,
+    ),
+    # What needs a gradient.
+    Mutant(
+        "needs-union",
+        "edgefl/learners/channels.py",
+        "_simplest(np.union1d(a, b), size)",
+        "a",
+        "where two results meet, the channels that the second needs get no gradient",
+        GRADIENTS,
+    ),
+    Mutant(
+        "needs-grouped",
+        "edgefl/learners/needs.py",
+        "members(owners(below, op.in_channels // op.groups, op.groups), op.out_channels // op.groups)",
+        "members(below, op.out_channels // op.groups) if op.groups == op.in_channels else None",
+        "a grouped convolution passes the signal of every group on",
+        "tests/learners",
+    ),
+    Mutant(
+        "needs-whole-groups",
+        "edgefl/learners/needs.py",
+        "members(owners(channels, per_group, node.op.num_groups), per_group)",
+        "channels",
+        "a GroupNorm gets the signal of active channels alone",
+        GRADIENTS,
+    ),
+    Mutant(
+        "saved-channels",
+        "edgefl/learners/active.py",
+        "if is_empty(rows) or is_empty(cols):",
+        "if is_empty(rows):",
+        "a layer that is not trained saves all of its input",
+        "tests/learners tests/memory",
+    ),
+    # Steps.
+    Mutant(
+        "freeze-layers",
+        "edgefl/learners/graph_learner.py",
+        "None if trainable is None or layer_of(name) in trainable else NONE",
+        "None",
+        "with names of layers the running statistics of the others follow the batches, though frozen",
+        FIT,
+    ),
+    Mutant(
+        "velocity-zero",
+        "edgefl/learners/workspace.py",
+        "values[:] = 0",
+        "pass",
+        "a fit goes on with the velocities of the one before",
+        FIT,
+    ),
+    Mutant(
+        "clip-total",
+        "edgefl/learners/updates.py",
+        'recorder.call("fill_zero", Slot("total_bits"))',
+        "pass",
+        "the norm that is clipped grows from step to step",
+        FIT,
+    ),
+    Mutant(
+        "gradient-share",
+        "edgefl/learners/graph_learner.py",
+        "session.programs[len(part)], len(part) / examples",
+        "session.programs[len(part)], 1.0",
+        "the gradients of chunks are added without their weights",
+        "tests/learners tests/algorithms/test_pflego.py",
+    ),
+    Mutant(
+        "gradient-statistics",
+        "edgefl/learners/graph_learner.py",
+        "self.params[name][:] = value",
+        "pass",
+        "running statistics follow a gradient's batch",
+        GRADIENTS,
+    ),
+    Mutant(
+        "index-below-zero",
+        "edgefl/learners/graph_learner.py",
+        "index.min() < 0 or index.max() >= rows",
+        "index.max() >= rows",
+        "a negative index is read",
+        LEARNER,
+    ),
+    Mutant(
+        "label-beyond",
+        "edgefl/learners/graph_learner.py",
+        "samples.y.max() >= classes",
+        "samples.y.max() > classes",
+        "a label one beyond the classes is read",
+        LEARNER,
+    ),
+    Mutant(
+        "rebinding-data",
+        "edgefl/learners/workspace.py",
+        "        if bound.samples is session.samples:\n            return\n",
+        "        if bound.samples is not None:\n            return\n",
+        "a program that is there reads the data it was first made for",
+        "tests/learners/test_rebinding.py",
+    ),
+)

@@ -1,0 +1,79 @@
+"""Copies of the repository in which mutants are made, so that nobody's working tree is touched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+
+from bench.mutants.mutant import Mutant
+from bench.mutants.switch import HEADER, switched
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def copy(to: Path) -> Path:
+    """The files that git knows or would add, as they are now."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in filter(None, names.split("\0")):
+        if os.path.lexists(ROOT / name):
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, to / name, follow_symlinks=False)
+    return to
+
+
+def build(tree: Path, mutants: Sequence[Mutant]) -> None:
+    """Compiles the native core of a copy with these mutants of C++ in it; the first has number 1.
+
+    Raises  RuntimeError with the compiler's words if that fails.
+    """
+    numbered = sorted(enumerate(mutants, 1), key=lambda pair: pair[1].file)
+    for file, group in groupby(numbered, key=lambda pair: pair[1].file):
+        path = tree / file
+        path.write_text(switched(path.read_text(), dict(group)))
+    header = tree / "mutant.h"
+    header.write_text(HEADER)
+    shutil.rmtree(tree / "build", ignore_errors=True)
+    flags = {name: f"{os.environ.get(name, '')} -include {header}" for name in ("CFLAGS", "CXXFLAGS")}
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    done = subprocess.run(command, cwd=tree, env={**os.environ, **flags}, capture_output=True, text=True)
+    if done.returncode or not libraries(tree):
+        raise RuntimeError(f"the mutants of C++ do not compile:\n{done.stderr[-4000:]}")
+
+
+def libraries(tree: Path) -> list[Path]:
+    """What was built."""
+    return sorted((tree / "edgefl").glob("*.so"))
+
+
+def copy_built(tree: Path, to: Path) -> Path:
+    """A copy with the native core of another one."""
+    copy(to)
+    for library in libraries(tree):
+        shutil.copy2(library, to / "edgefl" / library.name)
+    return to
+
+
+@contextmanager
+def mutated(tree: Path, mutant: Mutant) -> Iterator[None]:
+    """A copy with a mistake in one of its Python files, for the length of the with block."""
+    path = tree / mutant.file
+    original = path.read_text()
+    try:
+        _write(path, mutant.applied(original))
+        yield
+    finally:
+        _write(path, original)
+
+
+def _write(path: Path, text: str) -> None:
+    """Without what Python has compiled of it: two versions may be of one second and of one size."""
+    path.write_text(text)
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+        compiled.unlink()

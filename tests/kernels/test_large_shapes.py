@@ -1,0 +1,113 @@
+"""Shapes beyond the sizes at which a kernel goes another way: tiles, chunks, several passes over the terms of a sum.
+
+cases.py has the edges of words; here a case is the smallest that reaches its path, which its name says. Each runs with
+one thread and with several, since some paths are taken only by one of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from edgefl.kernels import reference
+
+from . import cases as c
+from . import cases_conv as conv
+from . import cases_norm_relu as norm_relu
+from .bounds import bounds
+from .calls import Guarded, as_float64, compare, native_isas, run
+from .cases import Args, Case, Rng
+
+THREADS = (1, 3)
+WIDE = (41, 18, 29, 29)  # a channel's planes are more floats than are kept between two walks; 16 channels, and 2 more
+STRETCHES = (2, 4, 2051)  # two groups of 4102 values: a whole stretch and a piece
+PASSES = {  # operations on convolutions: the geometry that takes their way
+    "conv2d_forward": {
+        "small_map_in_two_passes": conv.Geometry(3, 120, 66, (4, 3), (2, 2), padding=(0, 0)),
+        "rows_in_two_passes": conv.Geometry(2, 60, 20, (9, 20), stride=(1, 2)),
+        "weights_in_groups_of_targets": conv.Geometry(2, 260, 259, (6, 7)),
+    },
+    "conv2d_grad_input": {
+        "small_map_in_two_passes": conv.Geometry(3, 66, 120, (4, 3), (2, 2), padding=(1, 1)),
+        "rows_in_two_passes": conv.Geometry(2, 20, 60, (9, 20), dilation=(1, 2)),
+    },
+    "conv2d_grad_weight": {
+        "lanes_over_channels_dilated": conv.Geometry(2, 17, 5, (9, 10), padding=(2, 3), dilation=(2, 3)),
+        "lanes_over_channels_strided": conv.Geometry(2, 17, 5, (9, 9), stride=(2, 2)),
+        "images_in_three_chunks": conv.Geometry(17, 3, 4, (6, 7), (3, 2)),
+        "tiles_in_two_chunks": conv.Geometry(3, 50, 50, (32, 32)),
+    },
+}
+CONVOLUTIONS: dict[str, Callable[[Rng, conv.Geometry], Args]] = {
+    "conv2d_forward": lambda rng, geometry: conv.forward(rng, geometry, True),
+    "conv2d_grad_input": lambda rng, geometry: conv.grad_input(rng, geometry, "but_one", "all"),
+    "conv2d_grad_weight": lambda rng, geometry: conv.grad_weight(rng, geometry, "all", "all"),
+}
+
+
+def gather_unscaled(rng: Rng) -> Args:
+    """Shifted and not scaled."""
+    index = rng.integers(0, 6, 5).astype("int32")
+    return {"src": c.normal(rng, 6, 9), "index": index, "scale": 1.0, "shift": -0.5, "out": c.blank(5, 9)}
+
+
+def channel_sum_of_many(rng: Rng) -> Args:
+    outs = c.pick("but_one", 40)
+    return {"dy": c.normal(rng, 3, 40), "out": c.blank(c.count(outs, 40)), "outs": outs}
+
+
+def dead_channel(rng: Rng, is_halved: bool) -> Args:
+    """A channel whose result is 0 everywhere, where the ReLU has no gradient."""
+    args = norm_relu.batchnorm_backward(rng, (2, 3, 4, 6), is_halved, "all", "all")
+    args["weight"][-1] = args["bias"][-1] = 0
+    return args
+
+
+def large_cases() -> Iterator[Case]:
+    yield Case("gather_rows", "unscaled", gather_unscaled)
+    yield Case("channel_sum", "more_than_a_block", channel_sum_of_many)
+    yield Case("linear_forward", "examples_in_chunks", lambda rng: c.linear_forward(rng, 20, 3000, 9, True))
+    yield Case("linear_grad_weight", "two_passes", lambda rng: c.linear_grad_weight(rng, 200, 20, 30, "all", "all"))
+    yield Case("batchnorm_forward", "abreast", lambda rng: c.batchnorm_forward(rng, WIDE, 1.0))
+    yield Case("batchnorm_backward", "abreast", lambda rng: c.batchnorm_backward(rng, WIDE, "but_one", "but_one"))
+    yield Case("batchnorm_relu_forward", "abreast", lambda rng: norm_relu.batchnorm_forward(rng, WIDE, True))
+    yield Case(
+        "batchnorm_relu_backward",
+        "abreast",
+        lambda rng: norm_relu.batchnorm_backward(rng, WIDE, False, "but_one", "but_one"),
+    )
+    for is_halved in (False, True):
+        yield Case("batchnorm_relu_backward", f"dead-{is_halved}", lambda rng, h=is_halved: dead_channel(rng, h))
+    yield Case("groupnorm_forward", "stretches", lambda rng: c.groupnorm_forward(rng, STRETCHES, 2, True))
+    for op, geometries in PASSES.items():
+        for name, geometry in geometries.items():
+            yield Case(op, name, lambda rng, make=CONVOLUTIONS[op], g=geometry: make(rng, g))
+
+
+@pytest.fixture
+def restored(native: ModuleType) -> Iterator[ModuleType]:
+    """Native, whose instruction set and threads are put back afterwards."""
+    isa, threads = native.isa(), native.threads()
+    yield native
+    native.set_threads(threads)
+    native.cap_isa(isa)
+
+
+@pytest.mark.parametrize("case", list(large_cases()), ids=str)
+def test_a_large_shape_matches_the_reference(restored: ModuleType, case: Case) -> None:
+    args = case.args()
+    before, wanted = as_float64(args), run(reference, case.op, as_float64(args))
+    allowed = bounds(case.op, before, wanted)
+    for isa, threads in product(native_isas(), THREADS):
+        restored.cap_isa(isa)
+        restored.set_threads(threads)
+        found = Guarded(args)
+        run(restored, case.op, found.args)
+        found.check()
+        for name, value in wanted.items():
+            if isinstance(value, np.ndarray):
+                compare(f"{isa}, {threads} threads: {name}", found.args[name], value, args[name], allowed.get(name))

@@ -1,0 +1,161 @@
+"""One random model, trained by every backend and by torch in float64: how far apart they end.
+
+Where a ReLU or a pool's winner hangs on the last bits, float32 may decide otherwise than float64, and a whole gradient
+goes another way. Such a thing happens with some parameters and data and not with others, while a mistake in a kernel
+does not care: a graph counts as wrong if it is with each of a few draws of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+
+from edgefl import kernels
+from edgefl.graph import Model, Params
+from edgefl.learners import GraphLearner, Samples
+from edgefl.learners.active import trained_blocks
+from edgefl.spec import ModelSpec
+
+from . import oracle
+from .graphs import model
+from .random_graphs import CLASSES, Trial, trial
+
+DRAWS = 4
+REFERENCE_EVERY, NUMBA_EVERY = 10, 60
+THREADS = (1, 3)
+OF_MOVE, OF_ALL, OF_VALUE = 2e-4, 5e-6, 3e-7  # allowed: of a parameter's largest move, of any's, of its largest value
+
+
+class Way(NamedTuple):
+    """A backend, and of the native one its instruction set and threads."""
+
+    backend: str
+    isa: str = ""
+    threads: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.backend} {self.isa} with {self.threads} threads" if self.isa else self.backend
+
+
+def ways(seed: int) -> Iterator[Way]:
+    """Every instruction set of this machine, with one thread or several; the slow backends now and then."""
+    native: ModuleType = kernels.backend("native")
+    for number, isa in enumerate(filter(native.has_isa, kernels.ISAS)):
+        yield Way("native", isa, THREADS[(seed + number) % len(THREADS)])
+    if seed % REFERENCE_EVERY == 0:
+        yield Way("reference")
+    if seed % NUMBA_EVERY == 0:
+        yield Way("numba")
+
+
+def check(seed: int) -> None:
+    """Raises AssertionError, with the command that repeats it, if a way ends elsewhere than torch."""
+    chosen = trial(seed)
+    left = dict.fromkeys(ways(seed), "")
+    for draw in range(DRAWS):
+        problem = Problem.of(chosen, seed, draw)
+        expected = problem.solved()
+        found = {way: problem.difference(way, expected) for way in left}
+        left = {way: difference for way, difference in found.items() if difference}
+        if not left:
+            return
+    way, difference = next(iter(left.items()))
+    again = f"python -m bench fuzz --graphs 1 --seed {seed}"
+    raise AssertionError(f"seed {seed}, {way}: {difference}\n{chosen}\n{again}")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A trial with parameters and data."""
+
+    trial: Trial
+    model: Model
+    data: Samples
+    batches: list[np.ndarray]
+    centre: Params
+    linear: Params
+
+    @staticmethod
+    def of(chosen: Trial, seed: int, number: int) -> Problem:
+        draw = np.random.default_rng([seed, 1, number])
+        start = model(chosen.graph, 1000 * seed + number)
+        count = max(chosen.sizes) + 2
+        x = draw.integers(0, 256, (count, *chosen.graph.input_shape)).astype(np.uint8)
+        if not chosen.are_bytes:
+            x = draw.standard_normal(x.shape).astype(np.float32)
+        labels = draw.integers(0, CLASSES, count).astype(np.int32)
+        batches = [draw.integers(0, count, size).astype(np.int32) for size in chosen.sizes]
+        beside = [
+            {
+                name: (value + 0.1 * draw.standard_normal(value.shape)).astype(np.float32)
+                for name, value in params.items()
+            }
+            for params in (start.params, {name: 0 * value for name, value in start.params.items()})
+        ]
+        return Problem(chosen, start, Samples(x, labels, chosen.scale, chosen.shift), batches, *beside)
+
+    @property
+    def pull(self) -> tuple[float, Params] | None:
+        return None if self.trial.mu is None else (self.trial.mu, self.centre)
+
+    def solved(self) -> Params:
+        """By torch."""
+        chosen, spec = self.trial, ModelSpec.of(self.trial.graph)
+        nothing = np.zeros(0, np.int32)
+        learned = [name for name, param in spec.params.items() if param.kind == "learn"]
+        blocks = dict.fromkeys(learned, (nothing, None)) | dict(trained_blocks(spec, chosen.trainable))
+        linear = self.linear if chosen.is_linear else None
+        at_neurons = oracle.cut(blocks) if chosen.delta == "cut" else None
+        given = (chosen.graph, self.model.params, self.data, self.batches, chosen.sgd)
+        found, _ = oracle.train(*given, blocks, self.pull, linear, at_neurons)
+        return found if chosen.bn_frozen == "track" else found | self._frozen(spec, found)
+
+    def _frozen(self, spec: ModelSpec, found: Params) -> Params:
+        """Running statistics, which only follow the batches where they are trained."""
+        statistics = {name: param for name, param in spec.params.items() if param.kind == "stat"}
+        trained = trained_blocks(spec, self.trial.trainable)
+        kept = {}
+        for name in statistics:
+            weight = f"{name.rpartition('.')[0]}.weight"
+            rows = trained[weight][0] if weight in trained else np.zeros(0, np.int32)
+            active = oracle.mask(found[name].shape, rows, None)
+            kept[name] = np.where(active, found[name], self.model.params[name])
+        return kept
+
+    def difference(self, way: Way, expected: Mapping[str, np.ndarray]) -> str:
+        """Where a backend ends elsewhere, in words; empty if nowhere."""
+        chosen, start = self.trial, self.model.params
+        with using(way), np.errstate(invalid="ignore"):  # of signals that nobody reads
+            learner = GraphLearner(self.model, way.backend)
+            linear = self.linear if chosen.is_linear else None
+            given = (self.data, self.batches, chosen.sgd, chosen.trainable, self.pull, linear)
+            learner.fit(*given, delta=chosen.delta, bn_frozen=chosen.bn_frozen)
+        moves = {name: float(np.abs(value - start[name]).max()) for name, value in expected.items()}
+        most = max(moves.values())
+        for name, value in expected.items():
+            allowed = OF_MOVE * moves[name] + OF_ALL * most + OF_VALUE * float(np.abs(value).max())
+            error = np.abs(learner.params[name] - value)
+            if not error.max() <= allowed:
+                at = tuple(map(int, np.unravel_index(int(np.argmax(error)), error.shape)))
+                ends = f"{learner.params[name][at]:.7g}, torch at {value[at]:.7g}"
+                return f"{name}{list(at)} ends at {ends}, from {start[name][at]:.7g}; allowed {allowed:.1g}"
+        return ""
+
+
+@contextmanager
+def using(way: Way) -> Iterator[None]:
+    """The native kernels' instruction set and threads for the length of the with block."""
+    native: ModuleType = kernels.backend("native")
+    isa, threads = native.isa(), native.threads()
+    try:
+        native.cap_isa(way.isa or isa)
+        native.set_threads(way.threads)
+        yield
+    finally:
+        native.cap_isa(isa)
+        native.set_threads(threads)
