@@ -1,4 +1,6 @@
-"""No test leaves the kernels' threads or instruction set otherwise than it found them: later tests depend on both."""
+"""What holds for every test. The kernels' threads and instruction set are left as they were found: later tests depend on
+both. An example of a property may take as long as it takes: a loaded machine is no mistake.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,10 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 NATIVE = "edgefl.kernels.native"
 

@@ -91,7 +91,7 @@ def test_uniform_is_the_upper_53_bits() -> None:
     assert rng.stream(4, rng.DATA).uniform(1000).tolist() == expected
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(bounds=st.lists(st.integers(1, 2**63 - 1), min_size=1, max_size=20), seed=st.integers(0, WORD))
 def test_below_is_the_exact_high_half_of_the_product(bounds: list[int], seed: int) -> None:
     words = rng.stream(seed, rng.CARVE).raw(len(bounds)).tolist()
@@ -111,7 +111,7 @@ def test_below_keeps_the_shape_of_its_bounds() -> None:
     assert rng.stream(0, rng.DATA).below([]).shape == (0,)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(n=st.integers(0, 300), seed=st.integers(0, WORD), fraction=st.floats(0, 1))
 def test_permutation_and_sample_are_what_they_say(n: int, seed: int, fraction: float) -> None:
     k = int(n * fraction)

@@ -58,7 +58,7 @@ def encode(update: Update, spec: ModelSpec, *, values: str = "float32", known: N
     if values not in WIDTHS:
         raise ValueError(f"values={values!r}; expected one of {', '.join(WIDTHS)}")
     blocks = _in_order(update, spec)
-    sets = Sets(known.active, known.keys) if known is not None else _collect_sets(blocks, spec)
+    sets = _known_sets(known, spec) if known is not None else _collect_sets(blocks, spec)
     for name, block in blocks.items():
         _check_axes(name, block, spec, sets)
     set_table, set_bytes = (b"", b"") if known is not None else write_sets(sets, spec)
@@ -105,6 +105,14 @@ def _collect_sets(blocks: Mapping[str, Block], spec: ModelSpec) -> Sets:
                     if keys.get(axis.group) is None:
                         keys[axis.group] = ids.key
     return Sets({group: active[group] for group in spec.groups if group in active}, keys)
+
+
+def _known_sets(known: NeuronSet, spec: ModelSpec) -> Sets:
+    try:
+        known.check(spec)
+    except SelectionError as error:
+        raise CodecError(str(error)) from None
+    return Sets(known.active, known.keys)
 
 
 def _check_axes(name: str, block: Block, spec: ModelSpec, sets: Sets) -> None:

@@ -78,6 +78,13 @@ class NeuronSet:
         ids = {group: _checked(group, active[group], size) for group, size in spec.groups.items()}
         return NeuronSet(ids, dict.fromkeys(ids), dict(spec.groups))
 
+    def check(self, spec: ModelSpec) -> None:
+        """Raises SelectionError naming a group, unless a model with this specification has these groups."""
+        for group in {**spec.groups, **self.sizes}:
+            ours, theirs = self.sizes.get(group, 0), spec.groups.get(group, 0)
+            if ours != theirs:
+                raise SelectionError(f"neurons of another model: {ours} in group {group!r}; expected {theirs}")
+
     @property
     def is_full(self) -> bool:
         """True if no neuron is frozen."""
@@ -101,7 +108,11 @@ class NeuronSet:
     def blocks(
         self, spec: ModelSpec, kinds: tuple[Kind, ...] = ("learn", "stat")
     ) -> dict[str, tuple[Ids | None, Ids | None]]:
-        """(rows, cols) of the active block of each parameter of these kinds; None is the whole axis."""
+        """(rows, cols) of the active block of each parameter of these kinds; None is the whole axis.
+
+        Raises  SelectionError if the set is of another model.
+        """
+        self.check(spec)
         return {
             name: (self.ids(param.rows, param.shape[0]), self.ids(param.cols, param.shape[1] if param.cols else 0))
             for name, param in spec.params.items()

@@ -168,9 +168,12 @@ def take(
     kinds   which parameters to take: "learn", "stat" or both
     names   of those the ones to take; None: all
     ops     kernel backend, default kernels.backend()
-    Raises  ValueError naming the parameter that is missing or does not fit the specification.
+    Raises  ValueError naming the parameter that is missing or does not fit the specification, SelectionError if
+            `neurons` are of another model.
     """
     ops = ops or kernels.backend()
+    if neurons is not None:
+        neurons.check(spec)
     blocks = {}
     made: dict[AxisSpec, Ids] = {}
     for name, param in spec.params.items():

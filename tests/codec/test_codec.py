@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgefl.codec import Sizes, decode, encode, sizes
+from edgefl.codec.ids import Coding, decode_ids, encode_ids, size_of
 from edgefl.errors import CodecError
 from edgefl.graph import models
 from edgefl.neurons.selection import NeuronSet
@@ -96,7 +97,7 @@ def updates() -> st.SearchStrategy[Update]:
     return build()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(updates())
 def test_decode_of_encode_is_the_update_bit_for_bit(update: Update) -> None:
     data = encode(update, SPEC)
@@ -112,7 +113,7 @@ def test_nan_and_infinity_survive_in_float32() -> None:
     assert decoded.blocks["a.bias"].values.view(np.uint32).tolist() == bits.tolist()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(-65504, 65504, width=32), min_size=6, max_size=6))
 def test_float16_rounds_to_nearest(values: list[float]) -> None:
     exact = np.array(values, np.float32)
@@ -201,6 +202,41 @@ def test_known_neurons_must_be_those_of_the_update() -> None:
         encode(active("a.bias"), SPEC, known=other)
     with pytest.raises(CodecError, match="its neuron group gives all neurons"):
         encode(active("a.bias"), SPEC, known=NeuronSet.full(SPEC))
+
+
+def test_known_neurons_of_another_model_are_refused() -> None:
+    other = ModelSpec({}, {**SPEC.groups, "wide": 301}, bytes(16))
+    with pytest.raises(CodecError, match="neurons of another model: 301 in group 'wide'; expected 300"):
+        encode(active("a.bias"), SPEC, known=NeuronSet.of(other, ACTIVE))
+
+
+IDS = np.array([3, 30], np.uint32)
+
+
+@pytest.mark.parametrize(
+    ("n", "coding", "size"),
+    [
+        (31, Coding.BITMAP, 4),
+        (32, Coding.BITMAP, 4),  # as large as the list
+        (33, Coding.LIST16, 4),
+        (65535, Coding.LIST16, 4),
+        (65536, Coding.LIST32, 8),
+    ],
+)
+def test_two_ids_take_the_smaller_coding(n: int, coding: Coding, size: int) -> None:
+    found, data = encode_ids("ids", IDS, n)
+    assert (found, len(data)) == (coding, size)
+    assert decode_ids("ids", coding, memoryview(data), n, 2)[0].tolist() == IDS.tolist()
+    for other in set(Coding) - {coding}:
+        with pytest.raises(CodecError, match=f"expected {coding.name}, {size} bytes"):
+            size_of("ids", other, n, 2, seed_allowed=True)
+
+
+@pytest.mark.parametrize(("k", "coding"), [(4, Coding.LIST16), (5, Coding.SEED)])
+def test_a_seed_is_written_where_it_is_smaller_than_the_ids(k: int, coding: Coding) -> None:
+    """Four ids are as long as the seed, and need no drawing."""
+    assert encode_ids("ids", sample_ids(KEY, 300, k), 300, KEY)[0] == coding
+    assert size_of("ids", coding, 300, k, seed_allowed=True) == 8
 
 
 def test_key_that_stands_for_other_ids_is_refused() -> None:

@@ -196,6 +196,12 @@ def test_axes_block_whose_groups_are_whole() -> None:
     assert found == "block 'a.bias' in coding axes; expected dense, its groups are whole"
 
 
+def test_id_set_that_no_block_reads_beside_one_that_is_read() -> None:
+    index = b"\1" + ids16(3, 9)
+    data = payload(sets=[(0, BITMAP, 1), (1, LIST16, 2)], blocks=[(A_BIAS, AXES, 1)], index=index, values=1)
+    assert refusal(data) == "ids of group 'wide', which no block reads; expected none"
+
+
 def test_id_set_that_no_block_reads() -> None:
     data = payload(sets=[(0, BITMAP, 1)], blocks=[(A_BIAS, DENSE, 6)], index=b"\1", values=6)
     assert refusal(data) == "ids of group 'a', which no block reads; expected none"
@@ -337,7 +343,7 @@ def only_codec_errors(data: bytes, known: NeuronSet | None = None) -> None:
     assert encode(update, SPEC, values=values, known=known) == data
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(name=st.sampled_from(list(EXAMPLES)), flips=st.lists(st.integers(0, 2**16), min_size=1, max_size=4))
 def test_bit_flips_raise_codec_errors_or_give_another_update(name: str, flips: list[int]) -> None:
     data = bytearray(golden(name))
@@ -356,7 +362,7 @@ def test_every_single_bit_flip_before_the_values() -> None:
             only_codec_errors(bytes(flipped), known)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(tail=st.binary(max_size=200), sets=st.integers(0, 3), blocks=st.integers(0, 5), flags=st.integers(0, 3))
 @example(tail=b"", sets=0, blocks=0, flags=0)
 def test_noise_after_a_good_header_raises_codec_errors(tail: bytes, sets: int, blocks: int, flags: int) -> None:
@@ -364,7 +370,7 @@ def test_noise_after_a_good_header_raises_codec_errors(tail: bytes, sets: int, b
     only_codec_errors(data, NEURON_SET if flags & 2 else None)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=200))
 def test_noise_raises_codec_errors(data: bytes) -> None:
     only_codec_errors(data)

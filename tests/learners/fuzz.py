@@ -18,8 +18,8 @@ import numpy as np
 from edgefl import kernels
 from edgefl.graph import Model, Params
 from edgefl.learners import GraphLearner, Samples
-from edgefl.learners.active import trained_blocks
-from edgefl.spec import ModelSpec
+from edgefl.learners.plans.active import trained_blocks
+from edgefl.neurons.spec import ModelSpec
 
 from . import oracle
 from .graphs import model

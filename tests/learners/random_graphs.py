@@ -16,10 +16,7 @@ import numpy as np
 from edgefl import rng as streams
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Node
-from edgefl.learners import SGD
-from edgefl.learners.active import layer_of
-from edgefl.learners.base import Delta, FrozenStats, Trainable
-from edgefl.ops import (
+from edgefl.graph.operations import (
     Add,
     AvgPool2d,
     BatchNorm2d,
@@ -33,8 +30,11 @@ from edgefl.ops import (
     ReLU,
     Shape,
 )
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
+from edgefl.learners import SGD
+from edgefl.learners.base import Delta, FrozenStats, Trainable
+from edgefl.learners.plans.active import layer_of
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
 
 Rng = np.random.Generator
 CLASSES = 5

@@ -50,7 +50,7 @@ def test_nothing_to_place() -> None:
     assert place([Buffer("float", 0, 0, 5)], 4) == ((0,), 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 12), st.integers(0, 6)), max_size=24))
 def test_live_buffers_never_overlap(drawn: list[tuple[int, int, int]]) -> None:
     buffers = tuple(Buffer("float", size, first, first + length) for size, first, length in drawn)

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from edgefl import rng
+from edgefl.errors import SelectionError
 from edgefl.graph.operations import Conv2d, Flatten, GlobalAvgPool, Linear
 from edgefl.learners import SGD, GraphLearner
 from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
 
 from . import oracle
 from .graphs import GRAPHS, chain, model, samples
@@ -171,6 +173,17 @@ def test_a_global_average_of_a_large_map_trains() -> None:
     learner.fit(data, batches, SGD(0.1))
     for name, value in expected.items():
         np.testing.assert_allclose(learner.params[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("keep", [1.0, 0.5])
+def test_neurons_of_another_model_are_refused(keep: float) -> None:
+    learner, other = GraphLearner(model(GRAPHS["plain"])), ModelSpec.of(GRAPHS["residual"])
+    neurons = NeuronSet.draw(other, keep, rng.stream(2, rng.NEURONS))
+    data = samples(GRAPHS["plain"], 4)
+    with pytest.raises(SelectionError, match="neurons of another model: 0 in group 'conv1'; expected 6"):
+        learner.fit(data, batches_of(4, 4), SGD(0.1), neurons)
+    with pytest.raises(SelectionError, match="neurons of another model"):
+        learner.gradient(data, batches_of(4, 4)[0], neurons)
 
 
 def test_velocities_start_at_zero_in_every_fit() -> None:

@@ -216,6 +216,28 @@ def test_ids_that_do_not_fit_are_refused(ids, message) -> None:
         NeuronSet.of(TINY, {"conv1": ids, "conv2": [0]})
 
 
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ({"conv1": 4, "conv2": 4}, "neurons of another model: 4 in group 'conv1'; expected 3"),
+        ({"conv1": 3}, "neurons of another model: 0 in group 'conv2'; expected 4"),
+        ({"conv1": 3, "conv2": 4, "fc": 9}, "neurons of another model: 9 in group 'fc'; expected 0"),
+    ],
+)
+def test_neurons_of_another_model_are_refused(groups, message) -> None:
+    """Also where all of them are active, which a model of any size could take for all of its own."""
+    other = NeuronSet.full(ModelSpec({}, groups, bytes(16)))
+    with pytest.raises(SelectionError) as error:
+        other.blocks(TINY)
+    assert str(error.value) == message
+    tiny([0], [0]).check(TINY)
+
+
+def test_neurons_of_a_smaller_group_have_another_hash() -> None:
+    hashes = {NeuronSet.of(ModelSpec({}, {"a": size}, bytes(16)), {"a": [0, 1]}).hash() for size in (3, 4)}
+    assert len(hashes) == 2
+
+
 def test_axis_of_another_model_is_refused() -> None:
     with pytest.raises(SelectionError, match="axis of 9 indices in group 'conv1' with repeat 2; 3 neurons"):
         tiny([0], [0]).ids(AxisSpec("conv1", 2), 9)

@@ -302,6 +302,14 @@ def test_take_names_a_missing_parameter() -> None:
         take_flat({}, {"z": np.array([0], np.uint32)}, ops=reference)
 
 
+def test_take_refuses_neurons_of_another_model() -> None:
+    other = ModelSpec.of(Graph((3,), (Node("a", Linear(3, 4), ("input",)), Node("b", Linear(4, 2), ("a",)))))
+    larger = ModelSpec.of(Graph((3,), (Node("a", Linear(3, 5), ("input",)), Node("b", Linear(5, 2), ("a",)))))
+    params = {name: np.zeros(param.shape, np.float32) for name, param in larger.params.items()}
+    with pytest.raises(SelectionError, match="neurons of another model: 4 in group 'a'; expected 5"):
+        take(params, larger, NeuronSet.of(other, {"a": [1, 3]}))
+
+
 def test_groups_that_are_not_listed_are_whole() -> None:
     spec = ModelSpec.of(TINY)
     assert active_axes(spec.params["b.weight"], spec, {}, {}) is None

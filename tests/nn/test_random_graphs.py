@@ -31,7 +31,7 @@ from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.submodel import sub_params
 from edgefl.nn import from_torch, to_torch
 
-SETTINGS = settings(max_examples=40, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=40, derandomize=True)
 CHANNELS = (4, 6, 8)
 
 

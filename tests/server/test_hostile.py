@@ -52,7 +52,7 @@ def replies(draw: st.DrawFn, genuine: Trained | None) -> Trained:
 METHODS = [METHOD, replace(METHOD, weight="batches"), FedAvg(per_round=3, epochs=1), LocalOnly(per_round=3, epochs=1)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_nothing_that_a_device_sends_stops_the_server(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

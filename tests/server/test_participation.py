@@ -125,7 +125,7 @@ def test_a_client_that_was_away_has_nothing_to_fuse(tmp_path: Path) -> None:
     check_replay(world, tmp_path / "replay")
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_run_with_any_faults_is_replayed_from_its_log(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -109,7 +109,7 @@ def test_a_server_killed_at_every_record_ends_the_same(
         expected["fedspu"].check(world)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(sorted(METHODS)), data=st.data())
 def test_faults_at_random_change_nothing(
     name: str, data: st.DataObject, expected: dict[str, Expected], tmp_path_factory: pytest.TempPathFactory

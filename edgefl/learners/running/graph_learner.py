@@ -100,7 +100,8 @@ class GraphLearner:
         pull       (mu, centre): adds mu/2 |w - centre|^2 to the loss; centre holds the model's parameters
         linear     adds the inner product of w with these parameters to the loss
         Velocities start at zero in every call. A non-finite loss does not stop the call: it is in the result.
-        Raises     DataError if an index, a label or a shape does not fit; TrainingError without batches.
+        Raises     DataError if an index, a label or a shape does not fit; TrainingError without batches; SelectionError
+                   if `trainable` are neurons of another model.
         """
         self._check(samples)
         if not batches:
@@ -134,7 +135,7 @@ class GraphLearner:
 
         chunk   examples per pass; the passes' gradients are summed in order in the learner's type, so the result
                 depends on it in the last bits only. None: one pass. Batch statistics are those of a pass
-        Running statistics are left alone. Raises DataError like `fit`.
+        Running statistics are left alone. Raises DataError and SelectionError like `fit`.
         """
         self._check(samples)
         _check_index(index, len(samples))

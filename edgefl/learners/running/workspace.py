@@ -107,7 +107,12 @@ class Workspace:
         delta: Delta = "exact",
         terms: Terms | None = None,
     ) -> Session:
-        """The session with these properties, from the kept ones if it is there."""
+        """The session with these properties, from the kept ones if it is there.
+
+        Raises  SelectionError if `trainable` are neurons of another model.
+        """
+        if isinstance(trainable, NeuronSet):
+            trainable.check(self._spec)
         chosen = None if isinstance(trainable, NeuronSet) and trainable.is_full else trainable
         terms = terms or Terms()
         active = Active.of(self._graph, self._spec, chosen, delta) if mode in TRAINING else Active()
