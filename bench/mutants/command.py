@@ -57,10 +57,11 @@ class _Bed:
     """Copies of the repository, one per job; all have the native core with the chosen mutants of C++."""
 
     def __init__(self, place: Path, mutants: Sequence[Mutant], jobs: int) -> None:
-        self._mutants = mutants
-        self._numbers = {mutant.name: i for i, mutant in enumerate((m for m in mutants if m.is_native), 1)}
-        first = tree.copy(place / "0")
-        tree.build(first, [mutant for mutant in mutants if mutant.is_native])
+        self._mutants, native = mutants, [mutant for mutant in mutants if mutant.is_native]
+        self._numbers = {mutant.name: number for number, mutant in enumerate(native, 1)}
+        first = tree.copy_built(tree.ROOT, place / "0")
+        if native or not tree.libraries(first):
+            tree.build(first, native)
         self._trees: SimpleQueue[Path] = SimpleQueue()
         self._trees.put(first)
         for job in range(1, jobs):

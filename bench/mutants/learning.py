@@ -105,9 +105,9 @@ MUTANTS = (
         "needs-grouped",
         "edgefl/learners/needs.py",
         "members(owners(below, op.in_channels // op.groups, op.groups), op.out_channels // op.groups)",
-        "members(below, op.out_channels // op.groups) if op.groups == op.in_channels else None",
-        "a grouped convolution passes the signal of every group on",
-        "tests/learners",
+        "members(owners(below, op.in_channels // op.groups, op.groups), op.in_channels // op.groups)",
+        "the channels of a group are counted by its inputs",
+        GRADIENTS,
     ),
     Mutant(
         "needs-whole-groups",
@@ -123,7 +123,7 @@ MUTANTS = (
         "if is_empty(rows) or is_empty(cols):",
         "if is_empty(rows):",
         "a layer that is not trained saves all of its input",
-        "tests/learners tests/memory",
+        "tests/memory/test_exact.py",
     ),
     # Steps.
     Mutant(
@@ -156,7 +156,7 @@ MUTANTS = (
         "session.programs[len(part)], len(part) / examples",
         "session.programs[len(part)], 1.0",
         "the gradients of chunks are added without their weights",
-        "tests/learners tests/algorithms/test_pflego.py",
+        f"{LEARNER} tests/algorithms/test_pflego.py",
     ),
     Mutant(
         "gradient-statistics",

@@ -172,7 +172,7 @@ MUTANTS = (
         "len(message.selection) if isinstance(message, Train) else 0",
         "0",
         "a selection counts as header",
-        "tests/wire",
+        "tests/wire/test_traffic.py",
     ),
     Mutant(
         "chunk-order",

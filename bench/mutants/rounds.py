@@ -6,7 +6,7 @@ from bench.mutants.mutant import Mutant
 
 COORDINATOR = "tests/server/test_coordinator.py tests/server/test_coordinator_ends.py"
 STORE, PARTICIPATION = "tests/server/test_store.py", "tests/server/test_participation.py"
-DEVICE = "tests/device"
+DEVICE, DOWNLOAD = "tests/device/test_device.py", "tests/device/test_device_download.py"
 EXCHANGE, METRICS = "tests/test_exchange.py", "tests/test_metrics.py"
 
 MUTANTS = (
@@ -172,7 +172,7 @@ MUTANTS = (
         "            file.truncate(offset)\n",
         "",
         "what lay beyond a repeated part of the model stays",
-        DEVICE,
+        DOWNLOAD,
     ),
     Mutant(
         "global-model-kept",
@@ -180,6 +180,6 @@ MUTANTS = (
         "        self._hold(Kept(current, {}, {}))\n        self._is_own = False\n",
         "        self._hold(Kept(current, {}, {}))\n",
         "after an evaluation a device trains the global model as its own",
-        DEVICE,
+        "tests/device/test_device_simulated.py",
     ),
 )

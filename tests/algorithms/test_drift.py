@@ -105,6 +105,18 @@ def test_feddc_by_hand() -> None:
     assert weight(state) == (-1.375 - 1) / 2 + (0.625 - 2) / 2
 
 
+def test_feddc_estimates_gradients_with_the_rate_of_round_one() -> None:
+    """Where the rate decays a move of round 2 is of half the rate, and still divided by the whole one."""
+    locals_, method = clients([4.0, -8.0]), replace(DC, lr_decay=0.5)
+    state = play(method, locals_, start(method, locals_), 1)
+    before, shared, w = scalar(locals_[0], GRADIENT), weight(state, GRADIENT), weight(state)
+    play(method, locals_, state, 2)
+    # From w = -1 as in the round by hand, gradient 1.5: x = -1 - 0.125 * 1.5.
+    moved = float(locals_[0].learner.params["fc.bias"][0]) - w
+    assert moved == -0.1875
+    assert scalar(locals_[0], GRADIENT) == before - shared - moved / 0.25
+
+
 def test_feddc_with_the_drifts_of_participants_averages_what_they_add() -> None:
     locals_, method = clients([4.0, -8.0]), replace(DC, drifts="participants")
     state = play(method, locals_, start(method, locals_), 1)

@@ -164,6 +164,15 @@ def test_fewer_than_c_running_clients_are_all_selected() -> None:
     assert state.values["round_lt_C"] is not None
 
 
+def test_as_many_running_clients_as_are_selected_are_enough() -> None:
+    """Three clients, two in a round: the first that stops leaves two, the second one too few."""
+    state, _ = play(ES, 3, {0: 1}, rounds=8)
+    assert (state.values["running"], state.values["round_lt_C"]) == ([1, 2], None)
+    state, took_part = play(ES, 3, {0: 1, 1: 5}, rounds=8)
+    first = next(round for round, clients in enumerate(took_part, 1) if round >= 5 and 1 in clients)
+    assert (state.values["running"], state.values["round_lt_C"]) == ([2], first)
+
+
 def test_running_clients_never_increase_and_participations_stay_below_c_t() -> None:
     _, took_part = play(ES, 5, {0: 1, 1: 3, 2: 4, 3: 2, 4: 6}, rounds=30)
     counts = [len(clients) for clients in took_part]

@@ -10,11 +10,12 @@ import pytest
 from small_models import GRAPHS, copied, device, plain, same_bits
 
 from edgefl import codec, rng
-from edgefl.algorithms.base import MODEL, Plan, Reply, State, Tally, Task, refuse
+from edgefl.algorithms.base import MODEL, Plan, Reply, State, Tally, Task, minibatches, refuse
 from edgefl.algorithms.fedavg import FedAvg
 from edgefl.algorithms.fedspu import FedSPU
 from edgefl.graph import Graph
 from edgefl.graph.models import build
+from edgefl.learners import SGD
 from edgefl.neurons.selection import NeuronSet, n_act
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.update import put, take
@@ -112,6 +113,21 @@ def test_exact_gradient_is_a_projection_and_cut_is_not(graph: Graph) -> None:
 
     assert gap("exact") < 1e-5
     assert gap("cut") > 1e-3
+
+
+@pytest.mark.parametrize("bn_frozen", ["track", "freeze"])
+@pytest.mark.parametrize("delta", ["exact", "cut"])
+def test_a_client_trains_as_its_settings_say(delta: str, bn_frozen: str) -> None:
+    algorithm = replace(HALF, delta=delta, bn_frozen=bn_frozen)
+    task, state = begin(plain(), algorithm)
+    plan = algorithm.plan(task, state, 1)[0]
+    trained, expected = device(plain(), plan.client), device(plain(), plan.client)
+    algorithm.train(trained, plan)
+    put(expected.learner.params, plan.payload[MODEL])
+    batches = minibatches(expected, 1, algorithm.epochs, algorithm.batch)
+    settings = {"delta": delta, "bn_frozen": bn_frozen}
+    expected.learner.fit(expected.data, batches, SGD(algorithm.lr), plan.selection, **settings)
+    assert same_bits(copied(trained.learner.params), copied(expected.learner.params))
 
 
 @graphs
@@ -261,6 +277,17 @@ def test_order_of_arrival_does_not_matter_to_the_draws() -> None:
     assert alone.selection == together.selection
 
 
+def test_a_clients_neurons_are_those_of_its_own_stream() -> None:
+    """So the clients of a round draw different ones, and a client others in the next round."""
+    task, state = begin(plain(), HALF)
+    for round in (1, 2):
+        for plan in HALF.plan(task, state, round):
+            stream = rng.stream(1, rng.NEURONS, client=plan.client, round=round)
+            assert plan.selection == NeuronSet.draw(task.spec, 0.5, stream), (plan.client, round)
+    drawn = {plan.selection for round in (1, 2) for plan in HALF.plan(task, state, round)}
+    assert len(drawn) >= 5  # of 120 possible ones
+
+
 def test_clients_form_equal_tiers_in_id_order() -> None:
     algorithm = FedSPU()
     tiers = [algorithm.tier(client, 100) for client in range(100)]
@@ -280,17 +307,20 @@ def test_first_state_current_global_sends_the_whole_model_once() -> None:
     assert algorithm.untrained(state, {}) is state.arrays[MODEL]
 
 
-def test_weight_batches_averages_by_steps() -> None:
+@pytest.mark.parametrize(("weight", "examples", "steps"), [("batches", (10, 10), (3, 1)), ("samples", (12, 4), (1, 1))])
+def test_replies_are_averaged_by_their_examples_or_by_their_steps(
+    weight: str, examples: tuple[int, int], steps: tuple[int, int]
+) -> None:
     graph = plain()
-    algorithm = replace(HALF, keep=(1.0,), weight="batches", per_round=2)
+    algorithm = replace(HALF, keep=(1.0,), weight=weight, per_round=2)
     task, state = begin(graph, algorithm, clients=2)
     plans = algorithm.plan(task, state, 1)
     ones = {name: np.ones_like(value) for name, value in state.arrays[MODEL].items()}
     fives = {name: 5 * value for name, value in ones.items()}
     payloads = [{MODEL: take(values, task.spec, None)} for values in (ones, fives)]
     replies = [
-        Reply(1, plan.client, payload, plan.selection.hash(), examples=10, steps=steps)
-        for plan, payload, steps in zip(plans, payloads, (3, 1), strict=True)
+        Reply(1, plan.client, payload, plan.selection.hash(), n, k)
+        for plan, payload, n, k in zip(plans, payloads, examples, steps, strict=True)
     ]
     after = close(algorithm, task, state, plans, replies).arrays[MODEL]
     assert all((value == 2).all() for value in after.values())

@@ -171,6 +171,22 @@ def test_group_freed_after_it_was_joined_is_free_everywhere() -> None:
     assert axes(spec, "b.weight") == (None, AxisSpec("a"))
 
 
+def test_group_freed_before_it_is_joined_frees_what_it_is_summed_with() -> None:
+    nodes = [
+        Node("a", conv(3, 4), ("input",)),
+        Node("b", conv(3, 4), ("input",)),
+        Node("g", conv(4, 6, groups=2), ("b",)),
+        Node("sum", Add(), ("a", "b")),
+        Node("c", conv(4, 6), ("sum",)),
+        Node("sum2", Add(), ("c", "g")),
+        Node("head", conv(6, 2), ("sum2",)),
+    ]
+    spec = spec_of((3, 4, 4), *nodes)
+    assert spec.groups == {"g": 6}
+    assert axes(spec, "a.weight") == (None, None)
+    assert axes(spec, "c.weight") == (AxisSpec("g"), None)
+
+
 def test_layers_summed_into_the_output_are_never_restricted() -> None:
     spec = spec_of((3, 4, 4), *residual())
     assert spec.groups == {"a": 5}

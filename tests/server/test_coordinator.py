@@ -121,6 +121,22 @@ def test_a_capacity_that_is_declared_in_the_middle_of_a_round_changes_the_plan()
     assert len(quarter.payload["model"]) < len(whole.payload["model"])
 
 
+def test_a_capacity_that_is_declared_between_two_rounds_changes_the_next_one() -> None:
+    """Client 2 enrols while round 1, which nobody answered, is being stored: its plan for round 2 was made before."""
+    rules = replace(RULES, wait_for=1, deadline_s=10.0)
+    under_test = coordinator(rules, FedSPU(keep=(1.0,), per_round=3))
+    under_test.start(0.0)
+    play(under_test, Joined(10, 0, 1.0, 0))
+    (closed,) = [action.record for action in under_test.handle(Tick(), 10.0) if isinstance(action, Save)]
+    assert isinstance(closed, Closed)
+    play(under_test, Joined(12, 2, 0.25, 0), now=10.0)
+    requests = [action for action in play(under_test, Saved(closed), now=10.0) if isinstance(action, Send)]
+    assert [(each.link, each.message.round, each.message.settings) for each in requests] == [
+        (10, 2, {"keep": 1.0}),
+        (12, 2, {"keep": 0.25}),
+    ]
+
+
 # Connections.
 
 
@@ -142,6 +158,12 @@ def test_a_device_that_comes_back_is_asked_again() -> None:
 
 def test_a_device_that_still_owes_its_reply_is_not_asked_again() -> None:
     assert play(begun(), Joined(20, 0, 1.0, 1))[1:] == [Admit(20, 0)]
+
+
+def test_a_device_that_owes_the_reply_of_an_earlier_round_is_asked() -> None:
+    under_test = begun(replace(RULES, quorum=1))
+    play(under_test, Received(11, trained(1)))
+    assert play(under_test, Joined(20, 0, 1.0, 1))[1:] == [Admit(20, 0), asks(20, train(2))]
 
 
 def test_a_device_that_was_judged_is_not_asked_again() -> None:
