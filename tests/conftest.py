@@ -1,5 +1,5 @@
-"""What holds for every test. The kernels' threads and instruction set are left as they were found: later tests depend on
-both. An example of a property may take as long as it takes: a loaded machine is no mistake.
+"""What holds for every test. The kernels' threads and instruction set are left as they were found: others depend on
+them. An example of a property may take as long as it takes: a loaded machine is no mistake.
 """
 
 from __future__ import annotations

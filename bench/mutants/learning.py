@@ -102,14 +102,6 @@ MUTANTS = (
         GRADIENTS,
     ),
     Mutant(
-        "needs-grouped",
-        "edgefl/learners/needs.py",
-        "members(owners(below, op.in_channels // op.groups, op.groups), op.out_channels // op.groups)",
-        "members(owners(below, op.in_channels // op.groups, op.groups), op.in_channels // op.groups)",
-        "the channels of a group are counted by its inputs",
-        GRADIENTS,
-    ),
-    Mutant(
         "needs-whole-groups",
         "edgefl/learners/needs.py",
         "members(owners(channels, per_group, node.op.num_groups), per_group)",
@@ -118,12 +110,20 @@ MUTANTS = (
         GRADIENTS,
     ),
     Mutant(
-        "saved-channels",
+        "needs-flatten",
+        "edgefl/learners/needs.py",
+        "members(below, graph.shapes[node.name][0] // graph.shapes[node.inputs[0]][0])",
+        "below",
+        "behind a Flatten the signal reaches the first features, not those of the active channels",
+        GRADIENTS,
+    ),
+    Mutant(
+        "adopt-neurons",
         "edgefl/learners/active.py",
-        "if is_empty(rows) or is_empty(cols):",
-        "if is_empty(rows):",
-        "a layer that is not trained saves all of its input",
-        "tests/memory/test_exact.py",
+        "                ours[:] = theirs\n",
+        "                pass\n",
+        "a program that is there trains the neurons it was first made for",
+        "tests/learners/test_rebinding.py",
     ),
     # Steps.
     Mutant(

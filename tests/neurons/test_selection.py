@@ -167,6 +167,10 @@ def test_keys_stand_for_the_ids_of_their_group() -> None:
         assert (neurons.active[group] == expected).all()
 
 
+def test_a_group_that_is_fully_active_has_no_key() -> None:
+    assert set(NeuronSet.draw(TINY, 1.0, rng.stream(5, rng.NEURONS)).keys.values()) == {None}
+
+
 def test_stream_position_after_a_draw_does_not_depend_on_keep() -> None:
     ends = []
     for keep in (0.2, 1.0):
