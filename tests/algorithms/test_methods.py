@@ -178,3 +178,9 @@ def test_settings_that_cannot_be_read_are_named(name: str, text: str, message: s
 def test_an_unknown_method_is_named() -> None:
     with pytest.raises(ValueError, match=r"method=fedfoo; expected one of fedspu, fedspu-es, fedavg, local"):
         build("fedfoo", {})
+
+
+def test_the_rate_decays_from_round_two_on() -> None:
+    method = replace(AVERAGE, lr=0.5, lr_decay=0.5)
+    assert [method.rate(round) for round in (1, 2, 3)] == [0.5, 0.25, 0.125]
+    assert [method.sgd(round).lr for round in (1, 2, 3)] == [0.5, 0.25, 0.125]

@@ -205,6 +205,8 @@ def test_batches_that_do_not_fit_are_refused() -> None:
         learner.fit(data, [], SGD(0.1))
     with pytest.raises(DataError, match="indices 2 to 4; expected 0 to 3"):
         learner.fit(data, [np.array([2, 4], np.int32)], SGD(0.1))
+    with pytest.raises(DataError, match="indices -1 to 3; expected 0 to 3"):
+        learner.fit(data, [np.array([3, -1], np.int32)], SGD(0.1))
     with pytest.raises(DataError, match="expected at least one int32 index"):
         learner.gradient(data, everything(0))
     with pytest.raises(DataError, match="batch of int64"):
