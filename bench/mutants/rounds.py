@@ -101,14 +101,6 @@ MUTANTS = (
         COORDINATOR,
     ),
     Mutant(
-        "capacity-twice",
-        "server/clients.py",
-        "self.capacities.setdefault(client, capacity)",
-        "self.capacities[client] = capacity",
-        "a second enrolment changes the capacity",
-        COORDINATOR,
-    ),
-    Mutant(
         "evaluation-due",
         "server/coordinator.py",
         "is_due and self._scored < self.round",

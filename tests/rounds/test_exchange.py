@@ -68,6 +68,14 @@ def test_ids_are_sent_once() -> None:
     assert [bool(message.selection) for message in sent] == [False, False, True, True]
 
 
+def test_neurons_beside_a_payload_of_other_neurons_arrive() -> None:
+    """No method sends such a plan yet; a message can say it."""
+    mine, other = (plan.selection for plan in plans(FedSPU(per_round=4, keep=(0.5,)))[:2])
+    plan = Plan("train", 1, 0, mine, {MODEL: take(PARAMS, SPEC, other)})
+    assert mine != other
+    assert plan_of(over_the_wire(train_message(plan, SPEC, "float32")), 0, SPEC) == plan
+
+
 def reply_to(plan: Plan, **changes: Any) -> Reply:
     assert plan.selection is not None
     neurons = None if plan.selection.is_full else plan.selection
