@@ -14,6 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from bench.mutants import kernels, learning, methods, payloads, rounds, tree, trial
@@ -102,7 +103,7 @@ def print_table(found: Sequence[tuple[Mutant, Trial]]) -> None:
     for heading in ("mutant", "killed by", "s"):
         table.add_column(heading, justify="right" if heading == "s" else "left", overflow="fold")
     for mutant, result in sorted(found, key=lambda pair: pair[1].killer is None):
-        table.add_row(mutant.name, result.killer or f"LIVED: {mutant.wrong}", f"{result.seconds:.1f}")
+        table.add_row(mutant.name, escape(result.killer or f"LIVED: {mutant.wrong}"), f"{result.seconds:.1f}")
     console = Console()
     console.width = max(console.width, 120)
     console.print(table)

@@ -104,8 +104,8 @@ def test_what_failed_first_is_the_killer() -> None:
 
 
 def test_a_mutant_that_lived_is_named_with_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table([(made("a", "b"), Trial(None, 1.5)), (made("c", "d"), Trial("tests/a.py::test_b", 2.0))])
+    print_table([(made("a", "b"), Trial(None, 1.5)), (made("c", "d"), Trial("tests/a.py::test_b[one]", 2.0))])
     shown = capsys.readouterr().out
     assert "LIVED: wrong" in shown
-    assert "tests/a.py::test_b" in shown
+    assert "tests/a.py::test_b[one]" in shown
     assert "1 killed, 1 lived" in shown

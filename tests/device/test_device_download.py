@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from device_cases import (
 from device_server import ScriptedServer, converse
 
 from edgefl.device.protocol import Device, Profile, SpoiltError
+from edgefl.device.state import DeviceState
 from edgefl.errors import RemoteProtocolError, RunError
 from edgefl.experiment.federation import Federation
 
@@ -51,6 +53,15 @@ def test_a_device_killed_between_the_last_byte_and_the_check_has_its_model(serve
     converse(again, server)
     assert enrol(server).model == server.welcome.model_digest
     assert again.finished is not None
+
+
+def test_a_part_of_the_model_replaces_what_lay_behind_its_beginning(tmp_path: Path) -> None:
+    """As where a write fails on a full disk after some of its bytes, and a shorter part is sent next."""
+    state = DeviceState(tmp_path)
+    for offset, data, received in ((0, b"abcdef", 6), (2, b"xy", 4), (4, b"z", 5), (0, b"a", 1)):
+        state.add(offset, data)
+        assert state.received() == received
+    state.close()
 
 
 def test_a_resumed_download_with_the_wrong_digest_is_made_again(server: ScriptedServer, make: Any) -> None:

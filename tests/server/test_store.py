@@ -19,7 +19,7 @@ from stored import DYING, POINTS, batches_of, reply, run, same, state, traffic
 from edgefl import durable
 from edgefl.errors import RunError
 from edgefl.server import history
-from edgefl.server.events import Judged, Opened
+from edgefl.server.events import Closed, Judged, Opened
 from edgefl.server.progress import Progress, Ruling
 from edgefl.server.store import Store
 
@@ -64,6 +64,13 @@ def test_an_open_round_comes_back_with_its_replies(tmp_path: Path) -> None:
     assert found.state is not None
     assert found.state.arrays["model"]["w"].tolist() == [1, 1, 1]
     assert found.state.values == {"running": [0, 1], "round": 1}
+
+
+def test_a_run_that_is_over_stays_over(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.save([*run(0)[0], Opened(1, (0,)), Closed(1, state(1), {"round": 1}, done=True)])
+    assert store.load().done
+    store.close()
 
 
 def test_replies_of_a_closed_round_are_not_kept(tmp_path: Path) -> None:
