@@ -73,6 +73,7 @@ class _Bed:
         """The tests that fail without a mutant."""
         named = list(dict.fromkeys(mutant.tests for mutant in self._mutants))
         for tests, result in zip(named, self._pool.map(lambda tests: self._run(tests, {}), named), strict=True):
+            print(f"without a mutant: {tests} ({result.seconds:.1f} s)", file=sys.stderr, flush=True)
             if result.killer is not None:
                 yield f"without a mutant: {result.killer} (pytest {tests})"
 
