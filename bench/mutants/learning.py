@@ -125,6 +125,14 @@ MUTANTS = (
         "a program that is there trains the neurons it was first made for",
         "tests/learners/test_rebinding.py",
     ),
+    Mutant(
+        "shared-signal",
+        "edgefl/learners/backward.py",
+        "        self._holders[signal.buffer] += 1\n        for name in names[:-1]:",
+        "        self._holders[signal.buffer] += 0\n        for name in names[:-1]:",
+        "a sum of signals is written over one that is still to be passed on",
+        GRADIENTS,
+    ),
     # Steps.
     Mutant(
         "freeze-layers",

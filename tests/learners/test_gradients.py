@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from edgefl import rng
+from edgefl.graph import INPUT, Graph, Node
+from edgefl.graph.operations import Add, Conv2d, Flatten, Linear, ReLU
 from edgefl.learners import GraphLearner
 from edgefl.learners.plans.lowering import lower
 from edgefl.neurons.selection import NeuronSet
@@ -77,6 +79,25 @@ def test_lemma_2_holds_exactly_and_fails_when_cut() -> None:
         inner = sum(float((oracle.block(dense[name], *blocks[name]) * part).sum()) for name, part in applied.items())
         square = sum(float((part**2).sum()) for part in applied.values())
         assert (abs(inner - square) <= 1e-12 * square) is holds, delta
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_signal_that_two_sums_pass_on_reaches_each_result_once(order: tuple[int, int]) -> None:
+    """(relu + conv) + relu: both sums hand one buffer down, and what relu gets may not be added up in it."""
+    inner, outer = ([names[i] for i in order] for names in (("relu", "conv"), ("sum1", "relu")))
+    nodes = (
+        Node("conv", Conv2d(2, 3, (2, 2)), (INPUT,)),
+        Node("relu", ReLU(), ("conv",)),
+        Node("sum1", Add(), tuple(inner)),
+        Node("sum2", Add(), tuple(outer)),
+        Node("flatten", Flatten(), ("sum2",)),
+        Node("fc", Linear(12, 5), ("flatten",)),
+    )
+    graph = Graph((2, 3, 3), nodes)
+    learner, data = GraphLearner(model(graph), "reference", np.float64), samples(graph, 4, dtype=np.float64)
+    dense = oracle.gradients(graph, dict(learner.params), data.x, data.y)
+    for parameter, found in learner.gradient(data, everything(4)).items():
+        assert_close(found, dense[parameter], parameter)
 
 
 def test_batch_norm_leaves_a_bias_before_it_no_gradient() -> None:

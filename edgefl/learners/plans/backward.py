@@ -65,6 +65,14 @@ class Signals:
         self._held[name] = signal
         self._holders[signal.buffer] += 1
 
+    def share(self, names: tuple[str, ...], signal: Tensor) -> None:
+        """Add `signal` to the gradient of each of these results; sums may be written over it with the last one only."""
+        self._holders[signal.buffer] += 1
+        for name in names[:-1]:
+            self.give(name, signal)
+        self._holders[signal.buffer] -= 1
+        self.give(names[-1], signal)
+
     def take(self, name: str) -> Tensor | None:
         """The gradient of a result, given up by it; None if nothing that is computed depends on the result."""
         signal = self._held.pop(name, None)
@@ -235,8 +243,7 @@ def _flatten(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gr
 
 
 def _add(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
-    for below in node.inputs:
-        signals.give(below, dy)
+    signals.share(node.inputs, dy)
     return {}
 
 
