@@ -34,24 +34,30 @@ SUITE = "tests"
 
 
 def main(arguments: list[str]) -> int:
-    """Runs what is asked for; 1 if a mutant lives, 2 if the tests fail without one."""
+    """Runs what is asked for; 1 if a mutant lives, 2 if the tests fail without one or cannot run."""
     options = _parser().parse_args(arguments)
     chosen = [mutant for mutant in ALL if options.only is None or any(part in mutant.name for part in options.only)]
     if options.list or not chosen:
         print(*(f"{mutant.name}: {mutant.wrong}" for mutant in chosen or ALL), sep="\n")
         return int(not chosen)
     with tempfile.TemporaryDirectory(prefix="edgefl-mutants-", dir=options.dir) as directory:
-        bed = _Bed(Path(directory), chosen, options.jobs)
-        broken = list(bed.broken())
-        if broken:
-            print(*broken, sep="\n", file=sys.stderr)
-            return 2
-        found = []
-        for mutant, result in zip(chosen, bed.trials(options.suite), strict=True):
-            print(f"{mutant.name}: {result.killer or 'LIVED'} ({result.seconds:.1f} s)", file=sys.stderr, flush=True)
-            found.append((mutant, result))
+        try:
+            bed = _Bed(Path(directory), chosen, options.jobs)
+            broken = list(bed.broken())
+            found = [] if broken else list(_found(chosen, bed.trials(options.suite)))
+        except RuntimeError as error:  # no build, or no such tests
+            broken = [str(error)]
+    if broken:
+        print(*broken, sep="\n", file=sys.stderr)
+        return 2
     print_table(found)
     return int(any(result.killer is None for _, result in found))
+
+
+def _found(mutants: Sequence[Mutant], trials: Iterator[Trial]) -> Iterator[tuple[Mutant, Trial]]:
+    for mutant, result in zip(mutants, trials, strict=True):
+        print(f"{mutant.name}: {result.killer or 'LIVED'} ({result.seconds:.1f} s)", file=sys.stderr, flush=True)
+        yield mutant, result
 
 
 class _Bed:
