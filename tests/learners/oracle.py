@@ -30,9 +30,9 @@ Tensors = dict[str, torch.Tensor]
 Blocks = Mapping[str, tuple[np.ndarray | None, np.ndarray | None]]
 
 
-def to_torch(params: Mapping[str, np.ndarray]) -> Tensors:
-    """Parameters as float64 tensors; the learnable ones ask for gradients."""
-    tensors = {name: torch.tensor(np.asarray(value, np.float64)) for name, value in params.items()}
+def to_torch(params: Mapping[str, np.ndarray], dtype: torch.dtype = torch.float64) -> Tensors:
+    """Parameters as tensors; the learnable ones ask for gradients."""
+    tensors = {name: torch.tensor(np.asarray(value), dtype=dtype) for name, value in params.items()}
     for name, value in tensors.items():
         value.requires_grad_("running_" not in name)
     return tensors
@@ -101,13 +101,14 @@ def train(
     pull: Pull | None = None,
     linear: Mapping[str, np.ndarray] | None = None,
     at_neurons: Callable | None = None,
+    dtype: torch.dtype = torch.float64,
 ) -> tuple[Params, float]:
     """Parameters after one torch.optim.SGD step per batch, and the sum of the examples' losses.
 
     With `blocks`, dense gradients are masked before the norm is clipped and frozen coordinates are put back afterwards.
     The gradients of `pull` and `linear` are added after the clip, like weight decay.
     """
-    tensors = to_torch(params)
+    tensors = to_torch(params, dtype)
     learned = {name: value for name, value in tensors.items() if value.requires_grad}
     chosen = blocks or dict.fromkeys(learned, (None, None))
     masks = {name: torch.tensor(mask(value.shape, *chosen[name])) for name, value in learned.items()}
@@ -115,7 +116,7 @@ def train(
     total = 0.0
     for batch in batches:
         before = {name: value.detach().clone() for name, value in learned.items()}
-        x = torch.tensor(samples.x[batch].astype(np.float64) * samples.scale + samples.shift)
+        x = torch.tensor(samples.x[batch].astype(np.float64) * samples.scale + samples.shift, dtype=dtype)
         outputs = logits(graph, tensors, x, True, at_neurons)
         loss = F.cross_entropy(outputs, torch.tensor(samples.y[batch], dtype=torch.int64))
         optimiser.zero_grad()
@@ -137,9 +138,9 @@ def _add_terms(learned: Tensors, pull: Pull | None, linear: Mapping[str, np.ndar
     """The gradients of mu/2 |w - centre|^2 and of <linear, w>."""
     for name, value in learned.items():
         if pull is not None:
-            value.grad += pull[0] * (value.detach() - torch.tensor(pull[1][name], dtype=torch.float64))
+            value.grad += pull[0] * (value.detach() - torch.tensor(pull[1][name], dtype=value.dtype))
         if linear is not None:
-            value.grad += torch.tensor(linear[name], dtype=torch.float64)
+            value.grad += torch.tensor(linear[name], dtype=value.dtype)
 
 
 def cut(blocks: Blocks) -> Callable:
