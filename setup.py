@@ -47,9 +47,8 @@ class BuildNative(build_ext):
         try:
             super().build_extension(ext)
         except Exception as error:
-            print(
-                f"edgefl: {ext.name} was not built ({error}); expected a C++20 compiler: g++ 8, clang 10 or later. numba or numpy will serve."
-            )
+            compilers = "a C++20 compiler: g++ 8, clang 10 or later"
+            print(f"edgefl: {ext.name} was not built ({error}); expected {compilers}. numba or numpy will serve.")
             raise
 
 
