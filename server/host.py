@@ -94,6 +94,5 @@ class CommonTest:
         self._data = data
 
     def __call__(self, params: Params) -> Evaluation:
-        for name, value in self._learner.params.items():
-            value[...] = params[name]
+        self._learner.write(params)
         return self._learner.evaluate(self._data)

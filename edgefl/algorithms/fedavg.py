@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, evaluate, sample_clients, tested
 from edgefl.algorithms.training import Training
 from edgefl.graph import Params
-from edgefl.neurons.update import put, take
+from edgefl.neurons.update import take
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class FedAvg(Training):
         return State({MODEL: tally.mean.over(state.arrays[MODEL])})
 
     def train(self, local: Local, plan: Plan) -> Reply:
-        put(local.learner.params, plan.payload[MODEL])
+        local.learner.write(plan.payload[MODEL])
         fit = local.learner.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round))
         reply = Reply(
             plan.round,
             plan.client,
-            payload={MODEL: take(local.learner.params, local.spec, None)},
+            payload={MODEL: local.learner.take()},
             examples=len(local.train),
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},

@@ -19,7 +19,7 @@ from edgefl.algorithms.training import Training, learnable, zeros
 from edgefl.graph import Params
 from edgefl.graph.operations import Kind
 from edgefl.learners.base import Array, FitResult
-from edgefl.neurons.update import Update, put, take, values
+from edgefl.neurons.update import Update, take, values
 
 LEARN: tuple[Kind, ...] = ("learn",)
 DRIFT = "drift"  # h_i of a client, the sum of its moves; of the server the mean of all h_i
@@ -86,7 +86,7 @@ class FedDC(Training):
     # The client.
 
     def train(self, local: Local, plan: Plan) -> Reply:
-        put(local.learner.params, plan.payload[MODEL])
+        local.learner.write(plan.payload[MODEL])
         return self.commit(local, plan, self.fit(local, plan))
 
     def fit(self, local: Local, plan: Plan) -> FitResult:
@@ -103,7 +103,7 @@ class FedDC(Training):
 
     def commit(self, local: Local, plan: Plan, fit: FitResult) -> Reply:
         """Adds the move d = x - w to h_i, estimates s_i anew, and answers. The rate in d / (K eta) does not decay."""
-        x, w = local.learner.params, values(plan.payload[MODEL])
+        x, w = local.learner.read(), values(plan.payload[MODEL])
         shared = values(plan.payload[GRADIENT])
         drift, before = own(local, shared)
         moved = {name: x[name] - w[name] for name in shared}

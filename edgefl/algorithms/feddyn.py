@@ -14,7 +14,7 @@ from typing import ClassVar
 from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, check, sample_clients
 from edgefl.algorithms.training import Training, learnable, zeros
 from edgefl.graph import Params
-from edgefl.neurons.update import put, take
+from edgefl.neurons.update import take
 
 GRADIENT = "gradient"  # g_i of a client; of the server h, the mean of all g_i
 
@@ -66,8 +66,8 @@ class FedDyn(Training):
 
     def train(self, local: Local, plan: Plan) -> Reply:
         """Minimises F_i(x) - <g_i, x> + alpha / 2 |x - w|^2, then g_i -= alpha (x - w)."""
-        put(local.learner.params, plan.payload[MODEL])
-        received = learnable(local.learner.params, local.spec)
+        local.learner.write(plan.payload[MODEL])
+        received = learnable(local.learner.read(), local.spec)
         gradient = local.arrays.get(GRADIENT) or zeros(received)
         fit = local.learner.fit(
             local.data,
@@ -76,12 +76,12 @@ class FedDyn(Training):
             pull=(self.alpha, received),
             linear={name: -g for name, g in gradient.items()},
         )
-        trained = local.learner.params
+        trained = local.learner.read()
         local.arrays = {GRADIENT: {n: g - self.alpha * (trained[n] - received[n]) for n, g in gradient.items()}}
         return Reply(
             plan.round,
             plan.client,
-            payload={MODEL: take(trained, local.spec, None)},
+            payload={MODEL: local.learner.take()},
             examples=len(local.train),
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},

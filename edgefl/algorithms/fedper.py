@@ -57,7 +57,7 @@ class FedPer(Training):
         reply = Reply(
             plan.round,
             plan.client,
-            payload={BODY: mine.body(mine.learner.params)},
+            payload={BODY: mine.learner.take(names=local.spec.body)},
             examples=len(local.train),
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},

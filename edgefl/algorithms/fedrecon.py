@@ -65,7 +65,7 @@ class FedRecon(HeadTraining):
         reply = Reply(
             plan.round,
             plan.client,
-            payload={BODY: mine.body(gradient)},
+            payload={BODY: take(gradient, local.spec, names=local.spec.body)},
             examples=len(local.train),
             steps=self.tau,
             metrics={"loss": gradient.loss_sum / len(local.train)},

@@ -33,7 +33,7 @@ from edgefl.errors import TrainingError
 from edgefl.graph import Params
 from edgefl.learners.base import SGD, FitResult
 from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.update import put, take
+from edgefl.neurons.update import take
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class FedSPU(Algorithm):
         if local.private.get("status") == "stopped":
             return Reply(plan.round, plan.client, selection_hash=selection_hash, status="stopped")
         neurons = None if plan.selection.is_full else plan.selection
-        put(local.learner.params, plan.payload[MODEL])  # merge: coordinates outside A_k keep the personal value
+        local.learner.write(plan.payload[MODEL])  # merge: coordinates outside A_k keep the personal value
         fit = local.learner.fit(
             local.data,
             minibatches(local, plan.round, self.epochs, self.batch),
@@ -147,7 +147,7 @@ class FedSPU(Algorithm):
         return Reply(
             plan.round,
             plan.client,
-            payload={MODEL: take(local.learner.params, local.spec, neurons)},
+            payload={MODEL: local.learner.take(neurons)},
             selection_hash=selection_hash,
             examples=len(local.train),
             steps=fit.steps,

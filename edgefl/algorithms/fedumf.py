@@ -20,7 +20,7 @@ from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task
 from edgefl.algorithms.training import Training, learnable
 from edgefl.graph import Params
 from edgefl.learners.base import Array
-from edgefl.neurons.update import Update, put, take
+from edgefl.neurons.update import Update, take
 
 DELTA = "delta"  # g: what the training of the last round changed
 
@@ -63,15 +63,15 @@ class FedUmf(Training):
     # The client.
 
     def train(self, local: Local, plan: Plan) -> Reply:
-        put(local.learner.params, plan.payload[MODEL])
+        local.learner.write(plan.payload[MODEL])
         fuse(local, plan, self.alpha, self.rate(plan.round))
-        start = learnable(local.learner.params, local.spec)  # after the fusion, so that it is not kept a second time
+        start = learnable(local.learner.read(), local.spec)  # after the fusion, so that it is not kept a second time
         fit = local.learner.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round))
         remember(local, plan, start, self.rate(plan.round))
         return Reply(
             plan.round,
             plan.client,
-            payload={MODEL: take(local.learner.params, local.spec, None)} if plan.authorised else {},
+            payload={MODEL: local.learner.take()} if plan.authorised else {},
             examples=len(local.train),
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},
@@ -91,8 +91,8 @@ def fuse(local: Local, plan: Plan, alpha: float, lr: float) -> None:
     """
     if plan.authorised and alpha > 0 and local.private.get("round") == plan.round - 1:
         share = alpha * (lr / local.private["lr"])  # exactly alpha while the rate stays the same
-        for name, change in local.arrays[DELTA].items():
-            local.learner.params[name][...] += share * change
+        for name, change in local.arrays[DELTA].items():  # one by one, so that the model is not there twice
+            local.learner.write({name: local.learner.read((name,))[name] + share * change})
 
 
 def remember(local: Local, plan: Plan, start: Mapping[str, Array], lr: float) -> None:
@@ -101,4 +101,5 @@ def remember(local: Local, plan: Plan, start: Mapping[str, Array], lr: float) ->
     local.private = {}
     if not plan.authorised:
         local.private = {"round": plan.round, "lr": lr}
-        local.arrays[DELTA] = {name: local.learner.params[name] - value for name, value in start.items()}
+        theta = local.learner.read()
+        local.arrays[DELTA] = {name: theta[name] - value for name, value in start.items()}

@@ -15,7 +15,6 @@ from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Task, check
 from edgefl.algorithms.feddc import FedDC
 from edgefl.algorithms.fedumf import fuse, remember, to_everyone
 from edgefl.algorithms.training import learnable
-from edgefl.neurons.update import put
 
 
 @dataclass(frozen=True)
@@ -34,9 +33,9 @@ class FedUmfDC(FedDC):
         return to_everyone(task, self.payload(task, state), self.per_round, round)
 
     def train(self, local: Local, plan: Plan) -> Reply:
-        put(local.learner.params, plan.payload[MODEL])
+        local.learner.write(plan.payload[MODEL])
         fuse(local, plan, self.fusion, self.rate(plan.round))
-        start = learnable(local.learner.params, local.spec)
+        start = learnable(local.learner.read(), local.spec)
         fit = self.fit(local, plan)
         remember(local, plan, start, self.rate(plan.round))
         if plan.authorised:

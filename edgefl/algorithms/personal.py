@@ -19,7 +19,6 @@ from edgefl.errors import DataError
 from edgefl.graph import Params
 from edgefl.learners.base import SGD, Array, Evaluation, Learner, Samples
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Update, take
 
 HEAD = "head"  # W_i and its bias, among the client's arrays
 CLASSES = "classes"  # the label map, among its private values: row r of the head is the r-th of these classes
@@ -53,8 +52,7 @@ class Personal:
             raise DataError(f"client {local.client} has examples of class {new[0]}; its head has classes {classes}")
         learner = local.learner.with_head(len(classes))
         head = local.arrays.get(HEAD) or _draw(local, learner, head_init, round)
-        for name, value in {**body, **head}.items():
-            learner.params[name][...] = value
+        learner.write({**body, **head})
         rows = np.zeros(max(int(local.data.y.max()), classes[-1]) + 1, np.int32)
         rows[classes] = np.arange(len(classes))
         samples = Samples(local.data.x, rows[local.data.y], local.data.scale, local.data.shift)
@@ -74,12 +72,8 @@ class Personal:
 
     def keep_head(self) -> None:
         """What the head is now is what the client keeps."""
-        head = {name: self.learner.params[name].copy() for name in self.local.spec.head}
+        head = {name: value.copy() for name, value in self.learner.read(self.local.spec.head).items()}
         self.local.arrays = {**self.local.arrays, HEAD: head}
-
-    def body(self, params: Mapping[str, Array]) -> Update:
-        """The body's part of such parameters, or of their gradients, as a payload."""
-        return take(params, self.local.spec, None, names=self.local.spec.body)
 
     def evaluate(self) -> Evaluation:
         """On the client's own test samples."""
@@ -96,7 +90,7 @@ def begin(initial: Params, spec: ModelSpec) -> State:
 def _draw(local: Local, learner: Learner, head_init: HeadInit, round: int) -> dict[str, NDArray[np.float64]]:
     """A new head, a function of the seed, the client and the round."""
     stream = rng.stream(local.seed, rng.HEAD, local.client, round)
-    shapes = {name: learner.params[name].shape for name in local.spec.head}
+    shapes = {name: value.shape for name, value in learner.read(local.spec.head).items()}
     drawn = {name: stream.uniform(int(np.prod(shape))).reshape(shape) for name, shape in shapes.items()}
     if head_init == "uniform":
         return drawn

@@ -73,13 +73,13 @@ class PFLEGO(HeadTraining):
         mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
         mine.head_steps(self.tau - 1, self.beta, self.chunk)
         gradient = mine.learner.gradient(mine.samples, local.train, chunk=self.chunk)
-        for name in local.spec.head:
-            mine.learner.params[name][...] -= self._head_rate(local, plan) * gradient[name]
+        head, rate = mine.learner.read(local.spec.head), self._head_rate(local, plan)
+        mine.learner.write({name: value - rate * gradient[name] for name, value in head.items()})
         mine.keep_head()
         reply = Reply(
             plan.round,
             plan.client,
-            payload={BODY: mine.body(gradient)},
+            payload={BODY: take(gradient, local.spec, names=local.spec.body)},
             examples=len(local.train),
             steps=self.tau,
             metrics={"loss": gradient.loss_sum / len(local.train)},

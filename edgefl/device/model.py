@@ -21,7 +21,7 @@ from edgefl.experiment.federation import split as split_by_seed
 from edgefl.graph import Model, Params
 from edgefl.graph.json import Limits
 from edgefl.learners import GraphLearner, Samples
-from edgefl.learners.base import Evaluation
+from edgefl.learners.base import Evaluation, MakeLearner
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rounds import exchange
 from edgefl.rounds.state_file import Kept
@@ -54,11 +54,13 @@ class DeviceModel:
     Raises  GraphError or CodecError if the initial model is none within the limits, DataError if the data do not fit.
     """
 
-    def __init__(self, state: DeviceState, welcome: Welcome, data: Data, limits: Limits) -> None:
+    def __init__(
+        self, state: DeviceState, welcome: Welcome, data: Data, limits: Limits, make: MakeLearner = GraphLearner
+    ) -> None:
         self._state, self._welcome, self._limits = state, welcome, limits
         self._algorithm = method_of(welcome)
         initial = self._initial()
-        spec, learner, parts = ModelSpec.of(initial.graph), GraphLearner(initial), data.parts(welcome)
+        spec, learner, parts = ModelSpec.of(initial.graph), make(initial), data.parts(welcome)
         self._local = Local(
             welcome.client, welcome.seed, spec, learner, data.samples, parts.train, parts.validation, parts.test
         )
@@ -73,7 +75,7 @@ class DeviceModel:
         seconds = clock() - started
         self._is_own = self._algorithm.keeps_model
         trained = exchange.trained_message(reply, plan.selection, local.spec, self._welcome.values, seconds)
-        return Result(trained, Kept(local.learner.params if self._is_own else {}, local.private, local.arrays))
+        return Result(trained, Kept(local.learner.read() if self._is_own else {}, local.private, local.arrays))
 
     def forget(self) -> None:
         """The last trained round does not count."""
@@ -124,8 +126,7 @@ class DeviceModel:
         return unpack(self._state.model(), self._limits)
 
     def _hold(self, kept: Kept) -> None:
-        for name, value in self._local.learner.params.items():
-            value[...] = kept.params[name]
+        self._local.learner.write({name: kept.params[name] for name in self._local.spec.params})
         self._local.private, self._local.arrays = kept.private, kept.arrays
 
 

@@ -19,6 +19,8 @@ from edgefl.device.model import Data, DeviceModel, method_of
 from edgefl.device.state import DeviceState, Enrolment
 from edgefl.errors import RemoteProtocolError, RequestError, RunError
 from edgefl.graph.json import Limits
+from edgefl.learners import GraphLearner
+from edgefl.learners.base import MakeLearner
 from edgefl.wire import handshake
 from edgefl.wire.messages import (
     PROTOCOL,
@@ -81,7 +83,11 @@ class Device:
     Raises    RequestError if the directory belongs to another client.
     """
 
-    def __init__(self, state: DeviceState, profile: Profile, data: Data, world: World) -> None:
+    def __init__(
+        self, state: DeviceState, profile: Profile, data: Data, world: World, make: MakeLearner = GraphLearner
+    ) -> None:
+        """`make` gives the learner that trains the run's model."""
+        self._make = make
         self._state, self._profile, self._data, self._world = state, profile, data, world
         self._model: DeviceModel | None = None
         self._deferred: list[Train | Evaluate] = []
@@ -221,7 +227,7 @@ class Device:
         if self._model is None:
             assert self._state.enrolment is not None  # the connection lets no round through before Welcome
             limits = Limits(parameters=self._profile.max_model // 4)
-            self._model = DeviceModel(self._state, self._state.enrolment.welcome, self._data, limits)
+            self._model = DeviceModel(self._state, self._state.enrolment.welcome, self._data, limits, self._make)
         return self._model
 
     def _durably(self, write: Callable[[], Written]) -> Written:

@@ -7,7 +7,7 @@ cross-entropy of softmax(logits), and the logits are the graph's output.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -15,7 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.errors import DataError
+from edgefl.graph import Model
+from edgefl.graph.operations import Kind
 from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.update import KINDS, Update
 
 Array = NDArray[Any]
 Batches = Sequence[NDArray[np.int32]]
@@ -98,11 +101,28 @@ class Samples:
 
 
 class Learner(Protocol):
-    """A model on a device. Index arrays are int32 row numbers of the samples; batches may differ in length."""
+    """A model on a device. Index arrays are int32 row numbers of the samples; batches may differ in length.
 
-    @property
-    def params(self) -> Mapping[str, Array]:
-        """Every parameter by torch's name: views that can be written in place."""
+    Its parameters may lie anywhere, on a GPU or in a torch module. They go by torch's names, and nobody holds them:
+    what is read is read-only, and what changes is written.
+    """
+
+    def read(self, names: Collection[str] | None = None) -> Mapping[str, Array]:
+        """Whole parameters (None: all), read-only, good until the learner is next written or trained: where they lie
+        in this process's memory it is not a copy. Raises ValueError for a name that is none of its parameters.
+        """
+
+    def take(
+        self, neurons: NeuronSet | None = None, *, kinds: Collection[Kind] = KINDS, names: Collection[str] | None = None
+    ) -> Update:
+        """A copy of the blocks that are active under `neurons`, as update.take makes it."""
+
+    def write(self, values: Update | Mapping[str, Array]) -> None:
+        """Sets an update's coordinates, or whole parameters; every other coordinate keeps its bits.
+
+        Whole parameters may be of any floating type, an update has the learner's. Everything is checked first.
+        Raises  ValueError naming what is not a parameter, or differs from it in shape or type; nothing is written then.
+        """
 
     def fit(
         self,
@@ -151,3 +171,6 @@ class Learner(Protocol):
 
     def memory(self) -> dict[str, int]:
         """Bytes held, by purpose."""
+
+
+MakeLearner = Callable[[Model], Learner]

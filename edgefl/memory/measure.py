@@ -12,6 +12,7 @@ only, except for `learner` and `torch`.
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from edgefl.graph.json import dumps, loads
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.memory import Footprint, Training
 from edgefl.memory.training import PLAIN
+from edgefl.neurons.update import Block, Flat, Update
 
 METERS = ("learner", "resident", "peak", "torch")
 NATIVE = METERS[:3]  # read off one process, without torch
@@ -131,11 +133,17 @@ def _pflego(training: Training, limit: int | None) -> tuple[dict[str, int], obje
 
 
 def _learner(graph: Graph, limit: int | None) -> GraphLearner:
-    """A learner whose parameters are drawn in place, row by row, so that no second copy of them shows in the meters."""
+    """A learner whose parameters are drawn row by row, so that no second copy of them shows in the meters."""
     learner, values = GraphLearner(_blank(graph), limit_bytes=limit), np.random.RandomState(SEED)
-    for value in learner.params.values():
-        for row in value.reshape(len(value), -1):
-            row[:] = values.uniform(-0.05, 0.05, row.size) if value.ndim > 1 else 1.0
+    for name, info in graph.parameters().items():
+        if len(info.shape) == 1:
+            learner.write({name: np.ones(info.shape, np.float32)})
+            continue
+        size, width = math.prod(info.shape), math.prod(info.shape[1:])
+        for start in range(0, size, width):
+            row = Flat(np.arange(start, start + width, dtype=np.uint32), size)
+            drawn = values.uniform(-0.05, 0.05, width).astype(np.float32)
+            learner.write(Update({name: Block(info.shape, row, drawn)}))
     return learner
 
 

@@ -60,7 +60,7 @@ class Ids:
             raise SelectionError(f"{self.neurons.size} of {self.size} neurons; expected some, or None for all")
         if self.key is not None and not 0 <= self.key < 2**64:
             raise SelectionError(f"key={self.key}; expected 0 <= key < 2^64")
-        object.__setattr__(self, "neurons", _read_only(self.neurons))
+        object.__setattr__(self, "neurons", read_only(self.neurons))
 
     @cached_property
     def expanded(self) -> npt.NDArray[np.int32]:
@@ -68,7 +68,7 @@ class Ids:
         if self.repeat == 1:
             return self.neurons
         first = self.neurons[:, None] * np.int32(self.repeat)
-        return _read_only((first + np.arange(self.repeat, dtype=np.int32)).reshape(-1))
+        return read_only((first + np.arange(self.repeat, dtype=np.int32)).reshape(-1))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ids):
@@ -98,7 +98,7 @@ class Flat:
 
     def __post_init__(self) -> None:
         _check_sorted("coordinates", self.ids, np.uint32, self.size)
-        object.__setattr__(self, "ids", _read_only(self.ids))
+        object.__setattr__(self, "ids", read_only(self.ids))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Flat):
@@ -128,7 +128,7 @@ class Block:
             raise ValueError(f"values of shape {self.values.shape}; expected {expected}")
         if not self.values.flags.c_contiguous:
             raise ValueError(f"values with strides {self.values.strides}; expected a C-contiguous array")
-        object.__setattr__(self, "values", _read_only(self.values))
+        object.__setattr__(self, "values", read_only(self.values))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Block):
@@ -297,10 +297,15 @@ def _expanded(ids: Ids | None) -> npt.NDArray[np.int32] | None:
     return None if ids is None else ids.expanded
 
 
-def _parameter(params: Mapping[str, Array], name: str, shape: Shape) -> Array:
+def parameter(params: Mapping[str, Array], name: str) -> Array:
+    """The parameter of that name. Raises ValueError if there is none."""
     if name not in params:
         raise ValueError(f"block {name!r} is not a parameter; expected one of {', '.join(params) or 'none'}")
-    value = params[name]
+    return params[name]
+
+
+def _parameter(params: Mapping[str, Array], name: str, shape: Shape) -> Array:
+    value = parameter(params, name)
     if value.shape != shape:
         raise ValueError(f"block {name!r} of a parameter of shape {shape}; expected {value.shape}")
     if not value.flags.c_contiguous:
@@ -320,7 +325,8 @@ def _check_sorted(what: str, ids: Array, dtype: type[np.generic], size: int) -> 
         raise SelectionError(f"{what} contain {wrong}; expected values in [0, {size})")
 
 
-def _read_only(array: Array) -> Array:
+def read_only(array: Array) -> Array:
+    """A view that cannot be written."""
     view = array.view()
     view.flags.writeable = False
     return view

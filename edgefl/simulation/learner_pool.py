@@ -16,30 +16,32 @@ from edgefl.algorithms.base import Local
 from edgefl.experiment.federation import Federation
 from edgefl.graph import Model, Params
 from edgefl.learners import GraphLearner, Learner
+from edgefl.learners.base import MakeLearner
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rounds.state_file import Kept
 from edgefl.simulation.journal import Journal
 
 
 class LearnerPool:
-    """`workers` learners that stand for all clients."""
+    """`workers` learners, made by `make`, that stand for all clients."""
 
-    def __init__(self, federation: Federation, initial: Params, journal: Journal, workers: int) -> None:
+    def __init__(
+        self, federation: Federation, initial: Params, journal: Journal, workers: int, make: MakeLearner = GraphLearner
+    ) -> None:
         self._federation = federation
         self._spec = ModelSpec.of(federation.graph)
         self._journal = journal
         self._idle: SimpleQueue[Learner] = SimpleQueue()
         for _ in range(workers):
             copy = {name: value.copy() for name, value in initial.items()}
-            self._idle.put(GraphLearner(Model(federation.graph, copy)))
+            self._idle.put(make(Model(federation.graph, copy)))
 
     @contextmanager
     def learner(self, params: Mapping[str, np.ndarray]) -> Iterator[Learner]:
         """A learner that holds a copy of `params`, for the length of the with block."""
         learner = self._idle.get()
         try:
-            for name, value in learner.params.items():
-                value[...] = params[name]
+            learner.write({name: params[name] for name in self._spec.params})
             yield learner
         finally:
             self._idle.put(learner)

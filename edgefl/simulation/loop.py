@@ -18,6 +18,8 @@ from edgefl import kernels, rng
 from edgefl.algorithms.base import Algorithm, Plan, Reply, State, Tally, Task
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
+from edgefl.learners import GraphLearner
+from edgefl.learners.base import MakeLearner
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rounds.exchange import plan_of, read_answer, train_message, trained_message
 from edgefl.rounds.metrics import ClientRound, round_line
@@ -35,14 +37,16 @@ def simulate(
     journal: Journal,
     watch: Callable[[dict[str, Any]], None] = lambda line: None,
     participation: Participation | None = None,
+    make: MakeLearner = GraphLearner,
 ) -> State:
     """Runs the rounds that the journal has not committed yet; the server's final state.
 
     watch          called with every round's metrics line, in the order of rounds
     participation  who takes part in each round, as in a run that was served; None: everyone who is selected
+    make           gives the learners that train
     Raises         RunError if other clients are selected than those that took part
     """
-    simulation = _Simulation(algorithm, federation, settings, journal, participation)
+    simulation = _Simulation(algorithm, federation, settings, journal, participation, make)
     try:
         with _kernel_threads(1 if settings.workers > 1 else None):
             return simulation.run(watch)
@@ -73,6 +77,7 @@ class _Simulation:
         settings: Settings,
         journal: Journal,
         participation: Participation | None,
+        make: MakeLearner,
     ) -> None:
         self.algorithm, self.settings, self.journal = algorithm, settings, journal
         self.participation = participation
@@ -81,7 +86,7 @@ class _Simulation:
         limits = {} if participation is None else participation.limits
         self.task = Task(self.spec, len(federation.clients), federation.seed, limits, federation.examples)
         self.initial = federation.graph.init(rng.stream(federation.seed, rng.INIT))
-        self.devices = LearnerPool(federation, self.initial, journal, settings.workers)
+        self.devices = LearnerPool(federation, self.initial, journal, settings.workers, make)
         self.evaluator = Evaluator(algorithm, federation, self.devices, self.initial, self.pool)
 
     def run(self, watch: Callable[[dict[str, Any]], None]) -> State:
@@ -130,7 +135,7 @@ class _Simulation:
             up = trained_message(reply, received.selection, self.spec, self.settings.values, seconds)
             answer = read_answer(up, plan, self.spec)
             if (answer.reply is not None or logged == "late") and self.algorithm.keeps_state:
-                params = local.learner.params if self.algorithm.keeps_model else {}
+                params = local.learner.read() if self.algorithm.keeps_model else {}
                 self.journal.save_local(plan.client, plan.round, Kept(params, local.private, local.arrays))
                 self.evaluator.forget(plan.client)
         record = ClientRound.answered(plan, down, up, answer)

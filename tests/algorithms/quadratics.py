@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from held import Held
 
 from edgefl.algorithms.base import MODEL, Algorithm, Local, Reply, State, Tally, Task
 from edgefl.graph import Graph, Node, Params
@@ -26,11 +27,12 @@ def at(value: float) -> Params:
     return {name: np.full(param.shape, value) for name, param in SPEC.params.items()}
 
 
-class Quadratic:
+class Quadratic(Held):
     """A learner of |w - centre|^2 / 2: every batch has the same gradient, w - centre."""
 
     def __init__(self, centre: float) -> None:
-        self.centre, self.params = centre, at(0.0)
+        super().__init__(SPEC, at(0.0))
+        self.centre = centre
 
     def fit(
         self,

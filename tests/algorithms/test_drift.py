@@ -134,7 +134,7 @@ def test_a_drift_is_the_sum_of_a_clients_moves(method: FedDC) -> None:
         authorised = [plan.client for plan in method.plan(task, state, round) if plan.authorised]
         state = play(method, locals_, state, round)
         for client in authorised:
-            moves[client] += float(locals_[client].learner.params["fc.bias"][0]) - w
+            moves[client] += float(locals_[client].learner.read()["fc.bias"][0]) - w
         assert [scalar(local, DRIFT) for local in locals_] == moves.tolist()
         for group in (GRADIENT, DRIFT):
             mean = np.mean([scalar(local, group) for local in locals_])

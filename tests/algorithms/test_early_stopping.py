@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from held import Held
 from small_models import copied, device, plain, same_bits
 
 from edgefl import rng
 from edgefl.algorithms.base import MODEL, Local, Reply, State, Tally, Task
 from edgefl.algorithms.fedspu import FedSPU
 from edgefl.errors import TrainingError
+from edgefl.graph import Params
 from edgefl.learners import Evaluation, FitResult
 from edgefl.neurons.spec import ModelSpec
 
 ES = FedSPU(keep=(0.5,), per_round=2, epochs=1, batch=5, lr=0.1, es=True)
 
 
-@dataclass
-class ScriptedLearner:
+class ScriptedLearner(Held):
     """A learner whose training and held-out losses come from a list; it trains nothing."""
 
-    params: dict[str, np.ndarray]
-    losses: list[tuple[float, float]]
+    def __init__(self, params: Params, losses: list[tuple[float, float]]) -> None:
+        super().__init__(ModelSpec.of(plain()), params)
+        self.losses = losses
 
     def fit(self, samples: Any, batches: Any, *rest: Any, **options: Any) -> FitResult:
         self.train, self.held = self.losses.pop(0)
@@ -38,12 +40,12 @@ class ScriptedLearner:
 def scripted(*losses: tuple[float, float]) -> Local:
     """A client that will report these (training, held-out) losses."""
     local = device(plain())
-    return replace(local, learner=ScriptedLearner(copied(local.learner.params), list(losses)))
+    return replace(local, learner=ScriptedLearner(copied(local.learner.read()), list(losses)))
 
 
 def participate(algorithm: FedSPU, local: Local, rounds: int) -> list[Reply]:
     task = Task(local.spec, 2, seed=1)
-    state = algorithm.start(task, copied(local.learner.params))
+    state = algorithm.start(task, copied(local.learner.read()))
     return [algorithm.train(local, algorithm.plan(task, state, round)[0]) for round in range(1, rounds + 1)]
 
 
@@ -102,10 +104,10 @@ def test_early_stopping_without_held_out_samples_is_refused() -> None:
 def test_a_restarted_stopped_client_answers_without_training() -> None:
     """Private values are all that survives the restart; the scripted learner would fail if it were asked to train."""
     local = replace(scripted(), private={"L_prev": 0.5, "status": "stopped"})
-    before = copied(local.learner.params)
+    before = copied(local.learner.read())
     reply = participate(ES, local, 1)[0]
     assert (reply.status, dict(reply.payload), reply.examples) == ("stopped", {}, 0)
-    assert same_bits(before, copied(local.learner.params))
+    assert same_bits(before, copied(local.learner.read()))
 
 
 def reply_to(plan: Any, status: str) -> Reply:

@@ -52,10 +52,10 @@ def test_frozen_coordinates_keep_their_bits(graph: Graph) -> None:
     task, state = begin(graph, algorithm)
     plan = algorithm.plan(task, state, 1)[0]
     local = device(graph, plan.client, seed=7)  # a personal model that differs from the server's
-    before = copied(local.learner.params)
+    before = copied(local.learner.read())
     algorithm.train(local, plan)
     active = inside(task.spec, plan.selection)
-    for name, value in local.learner.params.items():
+    for name, value in local.learner.read().items():
         assert value[~active[name]].tobytes() == before[name][~active[name]].tobytes(), name
         assert not np.array_equal(value[active[name]], before[name][active[name]]), name
 
@@ -65,12 +65,12 @@ def test_tracked_statistics_of_frozen_channels_move_and_stay_private(graph: Grap
     task, state = begin(graph, HALF)
     plan = HALF.plan(task, state, 1)[0]
     local = device(graph, plan.client)
-    before = copied(local.learner.params)
+    before = copied(local.learner.read())
     reply = HALF.train(local, plan)
     active = inside(task.spec, plan.selection)
     for name, param in task.spec.params.items():
         frozen = ~active[name]
-        moved = not np.array_equal(local.learner.params[name][frozen], before[name][frozen])
+        moved = not np.array_equal(local.learner.read()[name][frozen], before[name][frozen])
         assert moved == (param.kind == "stat"), name
     assert reply.payload[MODEL].count == plan.selection.count(task.spec, ("learn", "stat"))
 
@@ -82,8 +82,8 @@ def test_one_step_is_the_true_gradient_on_active_coordinates(graph: Graph) -> No
     task, state = begin(graph, algorithm)
     plan = algorithm.plan(task, state, 1)[0]
     local = device(graph, plan.client)
-    put(local.learner.params, plan.payload[MODEL])
-    before = copied(local.learner.params)
+    local.learner.write(plan.payload[MODEL])
+    before = copied(local.learner.read())
     order = rng.stream(1, rng.DATA, client=plan.client, round=1).permutation(len(local.train))
     gradient = local.learner.gradient(local.data, local.train[order])
     algorithm.train(local, plan)
@@ -91,7 +91,7 @@ def test_one_step_is_the_true_gradient_on_active_coordinates(graph: Graph) -> No
     for name, param in task.spec.params.items():
         if param.kind == "learn":
             wanted = before[name] - np.float32(0.1) * gradient[name]
-            found = local.learner.params[name]
+            found = local.learner.read()[name]
             np.testing.assert_allclose(found[active[name]], wanted[active[name]], rtol=1e-5, atol=1e-6)
 
 
@@ -149,8 +149,8 @@ def test_a_full_client_starts_from_the_servers_model() -> None:
     graph, algorithm = plain(), replace(HALF, keep=(1.0,))
     task, state = begin(graph, algorithm)
     local = device(graph, seed=9)
-    put(local.learner.params, algorithm.plan(task, state, 1)[0].payload[MODEL])
-    assert same_bits(copied(local.learner.params), state.arrays[MODEL])
+    local.learner.write(algorithm.plan(task, state, 1)[0].payload[MODEL])
+    assert same_bits(copied(local.learner.read()), state.arrays[MODEL])
 
 
 @graphs
@@ -175,7 +175,7 @@ def test_coordinates_of_one_client_are_its_values_and_of_none_the_old_ones(graph
     local = device(graph, plan.client)
     after = close(algorithm, task, state, [plan], [algorithm.train(local, plan)]).arrays[MODEL]
     for name, active in inside(task.spec, plan.selection).items():
-        expected = np.where(active, local.learner.params[name], state.arrays[MODEL][name])
+        expected = np.where(active, local.learner.read()[name], state.arrays[MODEL][name])
         assert after[name].tobytes() == expected.tobytes(), name
 
 
@@ -184,7 +184,7 @@ def test_merge_then_extract_gives_the_values_and_merging_twice_changes_nothing(g
     """Invariant 1.5.10, first half."""
     task, state = begin(graph, HALF)
     plan = HALF.plan(task, state, 1)[0]
-    params = copied(device(graph, seed=8).learner.params)
+    params = copied(device(graph, seed=8).learner.read())
     put(params, plan.payload[MODEL])
     once = copied(params)
     put(params, plan.payload[MODEL])
@@ -196,13 +196,13 @@ def test_a_channel_owns_its_columns_of_the_classifier() -> None:
     """t_fedspu_flatten_columns, invariant 1.5.10: channel c of conv2 trains columns [4c, 4c + 4) of fc only."""
     graph = plain()
     local = device(graph)
-    local.learner.params["bn2.bias"][...] = 3  # no feature is dead
+    local.learner.write({"bn2.bias": np.full(6, 3.0)})  # no feature is dead
     neurons = NeuronSet.of(local.spec, {"conv1": [0, 1, 2, 3], "conv2": [2, 5]})
-    before = local.learner.params["fc.weight"].copy()
+    before = local.learner.read()["fc.weight"].copy()
     algorithm = replace(HALF, epochs=1)
-    payload = {MODEL: take(dict(local.learner.params), local.spec, neurons)}
+    payload = {MODEL: take(dict(local.learner.read()), local.spec, neurons)}
     algorithm.train(local, Plan("train", 1, 0, neurons, payload))
-    changed = (local.learner.params["fc.weight"] != before).any(axis=0)
+    changed = (local.learner.read()["fc.weight"] != before).any(axis=0)
     assert np.flatnonzero(changed).tolist() == [8, 9, 10, 11, 20, 21, 22, 23]
 
 
@@ -259,12 +259,14 @@ def test_frozen_values_are_in_no_payload(graph: Graph) -> None:
     local = device(graph, plan.client)
     marker = np.float32(0.123456789)
     active = inside(task.spec, plan.selection)
-    for name, value in local.learner.params.items():
+    model = copied(local.learner.read())
+    for name, value in model.items():
         value[~active[name]] = marker
+    local.learner.write(model)
     reply = algorithm.train(local, plan)
     assert any((~mark).any() for mark in active.values())
     assert marker.tobytes() not in codec.encode(reply.payload[MODEL], task.spec, known=plan.selection)
-    assert marker.tobytes() in codec.encode(take(dict(local.learner.params), task.spec, None), task.spec)
+    assert marker.tobytes() in codec.encode(take(dict(local.learner.read()), task.spec, None), task.spec)
 
 
 def test_order_of_arrival_does_not_matter_to_the_draws() -> None:

@@ -112,7 +112,7 @@ def test_fedavg_with_one_client_is_central_training() -> None:
     alone = device(plain(), plan.client)
     alone.learner.fit(alone.data, minibatches(alone, 1, 2, 4), SGD(0.1))
     after = algorithm.finish(TASK, state, tally, 1).arrays[MODEL]
-    assert same_bits(after, copied(alone.learner.params))
+    assert same_bits(after, copied(alone.learner.read()))
 
 
 def test_fedavg_with_full_batches_steps_along_the_mean_gradient() -> None:
@@ -137,7 +137,7 @@ def test_local_sends_nothing_and_trains_in_place() -> None:
     reply = algorithm.train(local, plans[0])
     assert all(not plan.payload for plan in plans)
     assert not reply.payload
-    assert not same_bits(copied(local.learner.params), INITIAL)
+    assert not same_bits(copied(local.learner.read()), INITIAL)
 
 
 def test_options_reach_the_methods_that_have_them() -> None:

@@ -81,7 +81,7 @@ def test_a_personal_model_is_tested_with_its_label_map() -> None:
     mine = Personal.of(local, body, "torch")
     mine.learner.fit(mine.samples, [local.train] * 400, SGD(0.5))
     mine.keep_head()
-    trained = {name: mine.learner.params[name].copy() for name in SPEC.body}
+    trained = {name: mine.learner.read()[name].copy() for name in SPEC.body}
     assert local.private[CLASSES] == [1, 2, 4]
     assert method.evaluate(local, trained).correct == len(local.train)
 
@@ -98,29 +98,29 @@ def test_layers_that_are_not_trained_keep_their_bits() -> None:
     """The trainable subsets of a learner: a head alone, a body alone."""
     for layers in (frozenset({"fc"}), frozenset({"conv", "fc1"})):
         local = clients("native", np.float32)[2]
-        before = {name: value.copy() for name, value in local.learner.params.items()}
+        before = {name: value.copy() for name, value in local.learner.read().items()}
         whole = local.learner.gradient(local.data, local.train)
         part = local.learner.gradient(local.data, local.train, layers)
         local.learner.fit(local.data, [local.train], SGD(0.1), layers)
         trained = {name for name in before if name.rpartition(".")[0] in layers}
         assert part.keys() == trained
         for name, value in before.items():
-            assert (value.tobytes() == local.learner.params[name].tobytes()) == (name not in trained)
+            assert (value.tobytes() == local.learner.read()[name].tobytes()) == (name not in trained)
         assert_close({n: part[n] for n in trained}, {n: whole[n] for n in trained}, rtol=0, atol=1e-7)
 
 
 def test_a_head_shares_its_body_and_forgets_nothing() -> None:
     learner = clients("native", np.float32)[0].learner
     two, three = learner.with_head(2), learner.with_head(3)
-    two.params["fc.weight"][...] = 5.0
-    learner.params["fc1.bias"][...] = 7.0
-    assert (two.params["fc1.bias"] == 7).all()
-    assert (three.params["fc1.bias"] == 7).all()
-    assert (learner.with_head(2).params["fc.weight"] == 5).all()
-    assert three.params["fc.weight"].shape == (3, 6)
-    two.head().params["fc.bias"][...] = 1.0
-    assert (two.params["fc.bias"] == 1).all()
-    assert learner.params["fc.weight"].shape == (5, 6)
+    two.write({"fc.weight": np.full((2, 6), 5.0)})
+    learner.write({"fc1.bias": np.full_like(learner.read()["fc1.bias"], 7.0)})
+    assert (two.read()["fc1.bias"] == 7).all()
+    assert (three.read()["fc1.bias"] == 7).all()
+    assert (learner.with_head(2).read()["fc.weight"] == 5).all()
+    assert three.read()["fc.weight"].shape == (3, 6)
+    two.head().write({"fc.bias": np.ones(2)})
+    assert (two.read()["fc.bias"] == 1).all()
+    assert learner.read()["fc.weight"].shape == (5, 6)
 
 
 def test_a_model_without_a_body_is_refused() -> None:

@@ -64,7 +64,7 @@ def task(locals_: Sequence[Local]) -> Task:
 
 def start(method: Algorithm, locals_: Sequence[Local]) -> State:
     """The state before round 1, in the clients' type."""
-    dtype = locals_[0].learner.params["fc.bias"].dtype
+    dtype = locals_[0].learner.read()["fc.bias"].dtype
     return method.start(task(locals_), {name: value.astype(dtype) for name, value in INITIAL.items()})
 
 

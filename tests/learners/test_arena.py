@@ -86,7 +86,7 @@ def test_results_do_not_depend_on_what_the_arena_held(name: str, mode: Mode) -> 
             results.append(learner.gradient(data, index, neurons))
         else:
             learner.fit(data, [index], SGD(0.1), neurons)
-            results.append(dict(learner.params))
+            results.append(dict(learner.read()))
     for parameter, value in results[0].items():
         assert np.isfinite(value).all(), parameter
         np.testing.assert_array_equal(value, results[1][parameter], err_msg=parameter)

@@ -45,13 +45,13 @@ def test_training_tracks_torch(name: str, backend: str, keep: float) -> None:
     data, order = samples(graph, size * DISTINCT, classes=CLASSES), np.arange(size * DISTINCT, dtype=np.int32)
     batches = [order.reshape(DISTINCT, size)[step % DISTINCT] for step in range(STEPS[backend])]
     learner = GraphLearner(model(graph), backend)
-    start = {parameter: value.copy() for parameter, value in learner.params.items()}
+    start = {parameter: value.copy() for parameter, value in learner.read().items()}
     neurons = NeuronSet.draw(learner.spec, keep, rng.stream(5, rng.NEURONS))
     expected, loss = oracle.train(graph, start, data, batches, sgd, neurons.blocks(learner.spec, kinds=("learn",)))
     loss_bound, move_bound = BOUNDS[name]
     assert learner.fit(data, batches, sgd, neurons).loss_sum == pytest.approx(loss, rel=loss_bound)
     for parameter, value in expected.items():
-        distance = np.linalg.norm(learner.params[parameter] - value)
+        distance = np.linalg.norm(learner.read()[parameter] - value)
         moved, size = np.linalg.norm(value - start[parameter]), np.linalg.norm(value)
         assert distance <= move_bound * moved + ROUNDING * size, f"{parameter}: {distance=} {moved=} {size=}"
 
@@ -69,7 +69,7 @@ def test_one_and_two_threads_give_the_same_bits(name: str, keep: float) -> None:
             learner = GraphLearner(model(graph), "native")
             neurons = NeuronSet.draw(learner.spec, keep, rng.stream(5, rng.NEURONS))
             learner.fit(data, [index] * 3, SGD(0.01), neurons)
-            found.append(learner.params)
+            found.append(learner.read())
     finally:
         native.set_threads(before)
     for parameter, value in found[0].items():

@@ -43,11 +43,11 @@ def test_float64_steps_equal_torch_sgd(name: str, terms: str, keep: float) -> No
     data, batches = samples(graph, 11, dtype=np.float64), batches_of(11, 4, epochs=2)
     neurons = NeuronSet.draw(learner.spec, keep, rng.stream(2, rng.NEURONS))
     blocks = neurons.blocks(learner.spec, kinds=("learn",))
-    expected, loss = oracle.train(graph, learner.params, data, batches, TERMS[terms], blocks)
+    expected, loss = oracle.train(graph, learner.read(), data, batches, TERMS[terms], blocks)
     result = learner.fit(data, batches, TERMS[terms], neurons)
     assert (result.examples, result.steps) == (22, 6)
     assert result.loss_sum == pytest.approx(loss, rel=1e-9)
-    for parameter, value in learner.params.items():
+    for parameter, value in learner.read().items():
         np.testing.assert_allclose(value, expected[parameter], rtol=1e-8, atol=1e-9, err_msg=parameter)
 
 
@@ -59,11 +59,11 @@ def test_one_step_equals_masked_dense_autograd(backend: str, name: str) -> None:
     data, batches = samples(graph, 6), batches_of(6, 6)
     neurons = NeuronSet.draw(learner.spec, 0.5, rng.stream(4, rng.NEURONS))
     blocks = neurons.blocks(learner.spec, kinds=("learn",))
-    expected, _ = oracle.train(graph, learner.params, data, batches, sgd, blocks)
+    expected, _ = oracle.train(graph, learner.read(), data, batches, sgd, blocks)
     learner.fit(data, batches, sgd, neurons)
     for parameter in blocks:
         bound = 1e-6 * np.abs(expected[parameter]).max()
-        np.testing.assert_allclose(learner.params[parameter], expected[parameter], 0, bound, err_msg=parameter)
+        np.testing.assert_allclose(learner.read()[parameter], expected[parameter], 0, bound, err_msg=parameter)
 
 
 @pytest.mark.parametrize("keep", [1.0, 0.5])
@@ -77,7 +77,7 @@ def test_updates_in_place_equal_those_from_stored_gradients(name: str, backend: 
         learner = GraphLearner(model(graph), backend)
         neurons = NeuronSet.draw(learner.spec, keep, rng.stream(2, rng.NEURONS))
         learner.fit(data, batches, SGD(0.05, weight_decay=0.1, clip=clip), neurons)
-        found.append(learner.params)
+        found.append(learner.read())
     for parameter, value in found[1].items():
         np.testing.assert_allclose(found[0][parameter], value, rtol=1e-5, atol=1e-6, err_msg=parameter)
 
@@ -89,14 +89,14 @@ def test_frozen_coordinates_keep_their_bits(backend: str, name: str, delta: str)
     """t_fedspu_frozen_bits: outside the active blocks nothing moves, with every term of the update on."""
     graph = GRAPHS[name]
     learner = GraphLearner(model(graph), backend)
-    before = {parameter: value.copy() for parameter, value in learner.params.items()}
+    before = {parameter: value.copy() for parameter, value in learner.read().items()}
     centre = {parameter: value + 1 for parameter, value in before.items()}
     neurons = NeuronSet.draw(learner.spec, 0.5, rng.stream(2, rng.NEURONS))
     data, batches = samples(graph, 11), batches_of(11, 4, epochs=3)
     learner.fit(data, batches, TERMS["all"], neurons, (0.1, centre), centre, delta=delta, bn_frozen="freeze")
     for parameter, axes in neurons.blocks(learner.spec).items():
         active = oracle.mask(before[parameter].shape, *axes)
-        after = learner.params[parameter]
+        after = learner.read()[parameter]
         np.testing.assert_array_equal(after[~active], before[parameter][~active], err_msg=parameter)
         assert (after[active] != before[parameter][active]).mean() > 0.9, parameter
 
@@ -105,15 +105,15 @@ def test_running_statistics_of_frozen_channels_follow_the_batches_unless_frozen(
     graph = GRAPHS["plain"]
     data, batches = samples(graph, 8), batches_of(8, 8)
     tracked, frozen = GraphLearner(model(graph)), GraphLearner(model(graph))
-    start = tracked.params["bn1.running_mean"].copy()
+    start = tracked.read()["bn1.running_mean"].copy()
     neurons = NeuronSet.draw(tracked.spec, 0.5, rng.stream(2, rng.NEURONS))
     active = neurons.active["conv1"]
     tracked.fit(data, batches, SGD(0.1), neurons)
     frozen.fit(data, batches, SGD(0.1), neurons, bn_frozen="freeze")
-    assert (tracked.params["bn1.running_mean"] != start).all()
-    moved = np.flatnonzero(frozen.params["bn1.running_mean"] != start)
+    assert (tracked.read()["bn1.running_mean"] != start).all()
+    moved = np.flatnonzero(frozen.read()["bn1.running_mean"] != start)
     np.testing.assert_array_equal(moved, active)
-    np.testing.assert_array_equal(frozen.params["bn1.running_mean"][active], tracked.params["bn1.running_mean"][active])
+    np.testing.assert_array_equal(frozen.read()["bn1.running_mean"][active], tracked.read()["bn1.running_mean"][active])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -121,7 +121,7 @@ def test_pull_and_linear_add_their_gradients(backend: str) -> None:
     """One step of F + mu/2 |w - c|^2 + <h, w> is the step of F moved by -lr (mu (w - c) + h), on active blocks."""
     graph, lr, mu = GRAPHS["plain"], 0.1, 0.5
     plain, pulled = GraphLearner(model(graph), backend), GraphLearner(model(graph), backend)
-    start = {name: value.copy() for name, value in plain.params.items()}
+    start = {name: value.copy() for name, value in plain.read().items()}
     centre = {name: value * 0.5 for name, value in start.items()}
     linear = {name: np.full_like(value, 0.25) for name, value in start.items()}
     neurons = NeuronSet.draw(plain.spec, 0.5, rng.stream(2, rng.NEURONS))
@@ -130,7 +130,7 @@ def test_pull_and_linear_add_their_gradients(backend: str) -> None:
     pulled.fit(data, batches, SGD(lr), neurons, pull=(mu, centre), linear=linear)
     for name, axes in neurons.blocks(plain.spec, kinds=("learn",)).items():
         shift = np.where(oracle.mask(start[name].shape, *axes), lr * (mu * (start[name] - centre[name]) + 0.25), 0)
-        np.testing.assert_allclose(pulled.params[name], plain.params[name] - shift, atol=2e-6, err_msg=name)
+        np.testing.assert_allclose(pulled.read()[name], plain.read()[name] - shift, atol=2e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -191,12 +191,11 @@ def test_velocities_start_at_zero_in_every_fit() -> None:
     data, batches = samples(graph, 4), batches_of(4, 4)
     twice, anew = GraphLearner(model(graph)), GraphLearner(model(graph))
     twice.fit(data, batches, sgd)
-    for name, value in anew.params.items():
-        value[...] = twice.params[name]
+    anew.write(twice.read())
     twice.fit(data, batches, sgd)
     anew.fit(data, batches, sgd)
-    for name, value in anew.params.items():
-        np.testing.assert_array_equal(value, twice.params[name], err_msg=name)
+    for name, value in anew.read().items():
+        np.testing.assert_array_equal(value, twice.read()[name], err_msg=name)
 
 
 def test_many_steps_in_one_call_equal_one_call_per_step() -> None:
@@ -205,8 +204,8 @@ def test_many_steps_in_one_call_equal_one_call_per_step() -> None:
     together, apart = GraphLearner(model(graph)), GraphLearner(model(graph))
     loss = together.fit(data, batches, SGD(0.1)).loss_sum
     assert sum(apart.fit(data, [batch], SGD(0.1)).loss_sum for batch in batches) == pytest.approx(loss, rel=1e-12)
-    for name, value in together.params.items():
-        np.testing.assert_array_equal(value, apart.params[name], err_msg=name)
+    for name, value in together.read().items():
+        np.testing.assert_array_equal(value, apart.read()[name], err_msg=name)
 
 
 def test_byte_samples_are_scaled_and_shifted() -> None:
@@ -233,9 +232,9 @@ def test_clipping_measures_trained_blocks_only() -> None:
     """With a clip far below the norm, one step moves the active parameters by exactly lr * clip."""
     graph, sgd = GRAPHS["plain"], SGD(1.0, clip=1e-2)
     learner = GraphLearner(model(graph), "reference", np.float64)
-    before = {name: value.copy() for name, value in learner.params.items()}
+    before = {name: value.copy() for name, value in learner.read().items()}
     neurons = NeuronSet.draw(learner.spec, 0.4, rng.stream(2, rng.NEURONS))
     learner.fit(samples(graph, 4, dtype=np.float64), batches_of(4, 4), sgd, neurons)
     learned = [name for name, spec in learner.spec.params.items() if spec.kind == "learn"]
-    moved = sum(float(((learner.params[name] - before[name]) ** 2).sum()) for name in learned)
+    moved = sum(float(((learner.read()[name] - before[name]) ** 2).sum()) for name in learned)
     assert moved**0.5 == pytest.approx(1e-2, rel=1e-4)

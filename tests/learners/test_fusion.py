@@ -85,7 +85,7 @@ def test_fused_training_equals_the_parts(
                 monkeypatch.setattr(lowering, "fuse", lambda nodes, trains: nodes)
             learner = GraphLearner(model(graph), backend)
             learner.fit(data, [np.arange(batch, dtype=np.int32)] * 3, SGD(0.05, momentum=0.5), neurons, delta=delta)
-            found.append((dict(learner.params), learner.evaluate(data).loss_sum))
+            found.append((dict(learner.read()), learner.evaluate(data).loss_sum))
             monkeypatch.undo()
         (fused, fused_loss), (parts, parts_loss) = found
         assert fused_loss == pytest.approx(parts_loss, rel=1e-4)

@@ -36,7 +36,7 @@ def test_float64_gradient_equals_autograd_on_active_blocks(name: str, keep: floa
     learner = GraphLearner(model(graph), "reference", np.float64)
     data = samples(graph, batch, dtype=np.float64)
     neurons = NeuronSet.draw(learner.spec, keep, rng.stream(3, rng.NEURONS))
-    dense = oracle.gradients(graph, dict(learner.params), data.x, data.y)
+    dense = oracle.gradients(graph, dict(learner.read()), data.x, data.y)
     found = learner.gradient(data, everything(batch), neurons)
     assert found.keys() == dense.keys()
     for parameter, (rows, cols) in neurons.blocks(learner.spec, kinds=("learn",)).items():
@@ -48,7 +48,7 @@ def test_gradient_of_a_single_example(name: str) -> None:
     graph = GRAPHS[name]
     learner = GraphLearner(model(graph), "reference", np.float64)
     data = samples(graph, 1, dtype=np.float64)
-    dense = oracle.gradients(graph, dict(learner.params), data.x, data.y)
+    dense = oracle.gradients(graph, dict(learner.read()), data.x, data.y)
     for parameter, found in learner.gradient(data, everything(1)).items():
         assert_close(found, dense[parameter], parameter)
 
@@ -60,7 +60,7 @@ def test_cut_zeroes_the_signal_at_frozen_neurons(name: str) -> None:
     data = samples(graph, batch, dtype=np.float64)
     neurons = NeuronSet.draw(learner.spec, 0.5, rng.stream(3, rng.NEURONS))
     blocks = neurons.blocks(learner.spec, kinds=("learn",))
-    dense = oracle.gradients(graph, dict(learner.params), data.x, data.y, oracle.cut(blocks))
+    dense = oracle.gradients(graph, dict(learner.read()), data.x, data.y, oracle.cut(blocks))
     found = learner.gradient(data, everything(batch), neurons, delta="cut")
     for parameter, (rows, cols) in blocks.items():
         assert_close(found[parameter], oracle.block(dense[parameter], rows, cols), parameter)
@@ -140,9 +140,9 @@ def test_the_signal_to_half_of_a_linear_layers_inputs_is_computed_for_all() -> N
 def test_gradient_leaves_parameters_and_statistics_alone() -> None:
     graph = GRAPHS["residual"]
     learner = GraphLearner(model(graph), "reference")
-    before = {name: value.copy() for name, value in learner.params.items()}
+    before = {name: value.copy() for name, value in learner.read().items()}
     learner.gradient(samples(graph, 5), everything(5))
-    for name, value in learner.params.items():
+    for name, value in learner.read().items():
         np.testing.assert_array_equal(value, before[name], err_msg=name)
 
 

@@ -32,7 +32,7 @@ def everything(count: int) -> np.ndarray:
 def test_evaluation_and_prediction_equal_torch(backend: str, name: str) -> None:
     graph = GRAPHS[name]
     learner, data = GraphLearner(model(graph), backend), samples(graph, 9)
-    outputs = oracle.logits(graph, oracle.to_torch(learner.params), torch.tensor(data.x, dtype=torch.float64), False)
+    outputs = oracle.logits(graph, oracle.to_torch(learner.read()), torch.tensor(data.x, dtype=torch.float64), False)
     labels = torch.tensor(data.y, dtype=torch.int64)
     found = learner.evaluate(data)
     assert found.loss_sum == pytest.approx(F.cross_entropy(outputs, labels, reduction="sum").item(), rel=1e-5)
@@ -46,7 +46,7 @@ def test_features_are_the_inputs_of_the_last_linear(name: str) -> None:
     learner, data = GraphLearner(model(graph)), samples(graph, 7)
     last = graph.nodes[-1].name
     features = learner.features(data)
-    weight, bias = learner.params[f"{last}.weight"], learner.params[f"{last}.bias"]
+    weight, bias = learner.read()[f"{last}.weight"], learner.read()[f"{last}.bias"]
     np.testing.assert_allclose(features @ weight.T + bias, learner.predict(data.x), rtol=1e-5, atol=1e-5)
 
 
@@ -76,21 +76,22 @@ def test_evaluation_in_chunks_covers_every_example() -> None:
 def test_evaluation_changes_nothing() -> None:
     graph = GRAPHS["residual"]
     learner, data = GraphLearner(model(graph)), samples(graph, 8)
-    before = {name: value.copy() for name, value in learner.params.items()}
+    before = {name: value.copy() for name, value in learner.read().items()}
     learner.evaluate(data)
     learner.predict(data.x)
-    for name, value in learner.params.items():
+    for name, value in learner.read().items():
         np.testing.assert_array_equal(value, before[name], err_msg=name)
 
 
-def test_parameters_are_views_that_can_be_written() -> None:
+def test_parameters_are_written_by_name_and_cannot_be_written_in_place() -> None:
     graph = GRAPHS["mlp"]
     start = model(graph)
     learner = GraphLearner(start)
-    learner.params["fc3.weight"][:] = 0
-    learner.params["fc3.bias"][:] = [0, 1, 2, 3, 4]
+    learner.write({"fc3.weight": np.zeros_like(start.params["fc3.weight"]), "fc3.bias": np.arange(5.0)})
     np.testing.assert_array_equal(learner.predict(samples(graph, 2).x), [[0, 1, 2, 3, 4]] * 2)
     assert start.params["fc3.weight"].any()
+    with pytest.raises(ValueError, match="read-only"):
+        learner.read()["fc3.bias"][:] = 1
 
 
 def test_a_clone_lives_its_own_life() -> None:
@@ -99,14 +100,14 @@ def test_a_clone_lives_its_own_life() -> None:
     batch = [everything(8)]
     learner.fit(data, batch, SGD(0.1))
     twin, other = learner.clone(), learner.clone()
-    before = {name: value.copy() for name, value in learner.params.items()}
+    before = {name: value.copy() for name, value in learner.read().items()}
     twin.fit(data, batch, SGD(0.1))
-    for name, value in learner.params.items():
+    for name, value in learner.read().items():
         np.testing.assert_array_equal(value, before[name], err_msg=name)
-        np.testing.assert_array_equal(other.params[name], before[name], err_msg=name)
+        np.testing.assert_array_equal(other.read()[name], before[name], err_msg=name)
     learner.fit(data, batch, SGD(0.1))
-    for name, value in learner.params.items():
-        np.testing.assert_array_equal(value, twin.params[name], err_msg=name)
+    for name, value in learner.read().items():
+        np.testing.assert_array_equal(value, twin.read()[name], err_msg=name)
 
 
 def test_interleaved_sets_batches_and_modes_do_not_disturb_each_other() -> None:
@@ -122,8 +123,8 @@ def test_interleaved_sets_batches_and_modes_do_not_disturb_each_other() -> None:
         busy.gradient(data, everything(20 + step))
         busy.fit(data, [batch], SGD(0.1, momentum=0.5), neurons)
         busy.evaluate(data)
-    for name, value in quiet.params.items():
-        np.testing.assert_array_equal(value, busy.params[name], err_msg=name)
+    for name, value in quiet.read().items():
+        np.testing.assert_array_equal(value, busy.read()[name], err_msg=name)
 
 
 def test_one_and_two_threads_give_the_same_bits() -> None:
@@ -140,8 +141,8 @@ def test_one_and_two_threads_give_the_same_bits() -> None:
             results.append(learner)
     finally:
         native.set_threads(before)
-    for name, value in results[0].params.items():
-        np.testing.assert_array_equal(value, results[1].params[name], err_msg=name)
+    for name, value in results[0].read().items():
+        np.testing.assert_array_equal(value, results[1].read()[name], err_msg=name)
 
 
 def test_release_gives_the_arena_back() -> None:

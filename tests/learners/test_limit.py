@@ -35,7 +35,7 @@ def test_a_step_runs_within_exactly_what_it_needs() -> None:
 
 def test_a_byte_less_is_refused_before_allocation() -> None:
     learner = GraphLearner(model(GRAPH), limit_bytes=NEEDED - 1)
-    before = {name: value.copy() for name, value in learner.params.items()}
+    before = {name: value.copy() for name, value in learner.read().items()}
     with pytest.raises(
         MemoryLimitError, match=f"train in batches of 8 needs {NEEDED} bytes; limit_bytes={NEEDED - 1}$"
     ):
@@ -43,7 +43,7 @@ def test_a_byte_less_is_refused_before_allocation() -> None:
     assert learner.memory()["arena"] == learner.memory()["indices"] == 0
     assert PACKING > 0 or kernels.backend().__name__ != "edgefl.kernels.native"
     for name, value in before.items():
-        np.testing.assert_array_equal(learner.params[name], value)
+        np.testing.assert_array_equal(learner.read()[name], value)
     learner.fit(DATA, [batch[: SIZE // 2] for batch in BATCHES], SGD(0.1))
 
 

@@ -46,14 +46,14 @@ def test_new_neurons_and_data_reuse_the_programs(lowered: list[int], backend: st
     for round_ in range(3):
         data, neurons = samples(graph, 4 + round_), draw(learner.spec, round_)
         fresh = GraphLearner(model(graph), backend)
-        for key, value in learner.params.items():
-            fresh.params[key][...] = value
+        for key, value in learner.read().items():
+            fresh.write({key: value})
         fresh.fit(data, batches, SGD(0.1, momentum=0.5), neurons)
         planned = len(lowered)
         learner.fit(data, batches, SGD(0.1, momentum=0.5), neurons)
         assert len(lowered) == planned + (2 if round_ == 0 else 0)
-        for key, value in fresh.params.items():
-            np.testing.assert_array_equal(learner.params[key], value, err_msg=key)
+        for key, value in fresh.read().items():
+            np.testing.assert_array_equal(learner.read()[key], value, err_msg=key)
 
 
 def test_evaluation_of_other_data_reuses_the_program(lowered: list[int]) -> None:

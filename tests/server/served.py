@@ -22,7 +22,6 @@ from edgefl.graph import Graph, Model, Node
 from edgefl.graph.operations import Linear, ReLU
 from edgefl.learners import GraphLearner, Samples
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import put
 from edgefl.rounds.exchange import plan_of, trained_message
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
@@ -127,7 +126,7 @@ class Phone:
         local = self._local(self.model)
         plan = plan_of(message, self.client, SPEC)
         reply = self.method.train(local, plan)
-        self._after = local.learner.params, local.private, local.arrays
+        self._after = local.learner.read(), local.private, local.arrays
         self.pending = trained_message(reply, plan.selection, SPEC, "float32", 0.5)
         return self.pending
 
@@ -135,10 +134,10 @@ class Phone:
         shared, mine = None, self._local(self.model)
         if MODEL in message.payload:
             local = self._local(INITIAL)
-            put(local.learner.params, plan_of(_as_train(message), 0, SPEC).payload[MODEL])
+            local.learner.write(plan_of(_as_train(message), 0, SPEC).payload[MODEL])
             shared = _scores(local)
             if not self.round:
-                mine = self._local(self.method.untrained(State({MODEL: local.learner.params}), INITIAL))
+                mine = self._local(self.method.untrained(State({MODEL: local.learner.read()}), INITIAL))
         return Evaluated(message.round, _scores(mine) if message.personal else None, shared)
 
     def _local(self, params: dict[str, Any]) -> Local:

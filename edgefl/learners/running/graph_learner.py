@@ -7,7 +7,7 @@ workspace.py, what a pass consists of is decided in lowering.py.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
 
 import numpy as np
@@ -17,6 +17,7 @@ from edgefl import kernels
 from edgefl.errors import BackendError, DataError, TrainingError
 from edgefl.graph import Graph, Model, Params
 from edgefl.graph.heads import head_of, with_classes
+from edgefl.graph.operations import Kind
 from edgefl.learners.base import (
     SGD,
     Array,
@@ -38,6 +39,7 @@ from edgefl.learners.plans.updates import Terms
 from edgefl.learners.running.workspace import Session, Workspace
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.update import KINDS, Update, parameter, put, read_only, take
 
 EVALUATION_BATCH = 256
 EVALUATION_ARENA_BYTES = 4 << 20
@@ -72,14 +74,40 @@ class GraphLearner:
         self._begin()
 
     def _begin(self) -> None:
+        self._params = self._workspace.params
+        self._readable = {name: read_only(value) for name, value in self._params.items()}
         self._evaluation_batch: int | None = None
         self._heads: OrderedDict[int, GraphLearner] = OrderedDict()
         self._head: GraphLearner | None = None
 
-    @property
-    def params(self) -> Mapping[str, Array]:
-        """Every parameter by torch's name: views of one buffer that can be written in place."""
-        return self._workspace.params
+    def read(self, names: Collection[str] | None = None) -> Mapping[str, Array]:
+        """Whole parameters by torch's name (None: all): read-only views of one buffer, which later steps change.
+
+        Raises  ValueError for a name that is none of its parameters.
+        """
+        if names is None:
+            return self._readable
+        return {name: parameter(self._readable, name) for name in names}
+
+    def take(
+        self, neurons: NeuronSet | None = None, *, kinds: Collection[Kind] = KINDS, names: Collection[str] | None = None
+    ) -> Update:
+        """A copy of the blocks that are active under `neurons` (None: everything); see update.take."""
+        return take(self._params, self.spec, neurons, kinds=kinds, names=names, ops=self._backend)
+
+    def write(self, values: Update | Mapping[str, Array]) -> None:
+        """Sets an update's coordinates, or whole parameters, cast to the learner's type; the rest keeps its bits.
+
+        Raises  ValueError as update.put does, or naming the parameter whose shape differs; nothing is written then.
+        """
+        if isinstance(values, Update):
+            put(self._params, values, ops=self._backend)
+            return
+        for name, value in values.items():
+            if value.shape != parameter(self._params, name).shape:
+                raise ValueError(f"{name!r} of shape {value.shape}; expected {self._params[name].shape}")
+        for name, value in values.items():
+            self._params[name][...] = value
 
     def fit(
         self,
@@ -120,7 +148,7 @@ class GraphLearner:
             bound = session.programs[size]
             bound.program.run_batches(bound.index, np.stack(list(run)))
         for name, (rows, values) in frozen.items():
-            self.params[name][rows] = values
+            self._params[name][rows] = values
         return FitResult(float(work.loss[0]), sum(map(len, batches)), len(batches))
 
     def gradient(
@@ -143,13 +171,13 @@ class GraphLearner:
         chunks = [index[start : start + (chunk or len(index))] for start in range(0, len(index), chunk or len(index))]
         self._workspace.prepare(session, {len(part) for part in chunks})
         self._workspace.loss[0] = 0.0
-        stats = {name: self.params[name].copy() for name, p in self.spec.params.items() if p.kind == "stat"}
+        stats = {name: self._params[name].copy() for name, p in self.spec.params.items() if p.kind == "stat"}
         total = self._gradient_of(session, chunks[0], len(index))
         for part in chunks[1:]:
             for name, value in self._gradient_of(session, part, len(index)).items():
                 total[name] += value
         for name, value in stats.items():
-            self.params[name][:] = value
+            self._params[name][:] = value
         total.loss_sum = float(self._workspace.loss[0])
         return total
 
@@ -203,7 +231,7 @@ class GraphLearner:
         if learner is None:
             graph = with_classes(self.graph, classes)
             own = {name: np.zeros(graph.parameters()[name].shape, self._dtype) for name in self.spec.head}
-            learner = self._relative(graph, {**self.params, **own})
+            learner = self._relative(graph, {**self._params, **own})
         self._heads[classes] = learner
         if len(self._heads) > HEADS_KEPT:
             self._heads.popitem(last=False)
@@ -215,7 +243,7 @@ class GraphLearner:
         Raises  GraphError if the model has no Linear layer.
         """
         if self._head is None:
-            self._head = self._relative(head_of(self.graph), {name: self.params[name] for name in self.spec.head})
+            self._head = self._relative(head_of(self.graph), {name: self._params[name] for name in self.spec.head})
         return self._head
 
     def _relative(self, graph: Graph, params: Params) -> GraphLearner:
@@ -232,7 +260,7 @@ class GraphLearner:
         twin = object.__new__(GraphLearner)
         twin.__dict__ |= self.__dict__
         limit = self._workspace.limit
-        twin._workspace = Workspace(self.graph, self.spec, self.params, self._backend, self._dtype, limit)
+        twin._workspace = Workspace(self.graph, self.spec, self._params, self._backend, self._dtype, limit)
         twin._begin()
         return twin
 
@@ -262,8 +290,8 @@ class GraphLearner:
         frozen = {}
         for name, rows in self._trained_stats(trainable).items():
             if rows is not None:
-                others = np.setdiff1d(np.arange(len(self.params[name])), rows)
-                frozen[name] = others, self.params[name][others]
+                others = np.setdiff1d(np.arange(len(self._params[name])), rows)
+                frozen[name] = others, self._params[name][others]
         return frozen
 
     def _trained_stats(self, trainable: Trainable) -> dict[str, Ids]:
