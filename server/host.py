@@ -45,7 +45,7 @@ def host(
     """The server of an experiment with one method, as far as `store` says it has got."""
     ((name, algorithm),) = experiment.algorithms().items()
     spec = ModelSpec.of(federation.graph)
-    task = Task(spec, experiment.clients, experiment.seed, examples=federation.examples)
+    task = Task(spec, experiment.clients, experiment.seed, examples=federation.examples, rounds=experiment.rounds)
     initial = federation.graph.init(rng.stream(experiment.seed, rng.INIT))
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
     coordinator = Coordinator(task, algorithm, rules, initial, store.load(), common)

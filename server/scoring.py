@@ -26,7 +26,7 @@ class Evaluation:
         self.round, self._clients = round, task.clients
         self.request = evaluate_message(round, algorithm, state, task.spec)
         self.answers: dict[int, Evaluated | None] = {}
-        self._model = state.arrays.get(MODEL)
+        self._kind, self._model = algorithm.scored(state.arrays) or "personal", state.arrays.get(MODEL)
 
     def answer(self, client: int, message: Evaluated) -> str | None:
         """Takes a client's scores. Why they cannot be used, in one sentence, or None; either way it has answered."""
@@ -42,7 +42,7 @@ class Evaluation:
         """
         answers = [self.answers.get(client) for client in range(self._clients)]
         kinds = {
-            "personal": [None if each is None else each.personal for each in answers],
+            self._kind: [None if each is None else each.personal for each in answers],
             "global_local": [None if each is None else each.global_model for each in answers],
         }
         found: dict[str, Any] = {kind: accuracies(scores) for kind, scores in kinds.items() if any(scores)}

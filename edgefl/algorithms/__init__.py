@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from edgefl.algorithms.base import Algorithm
 from edgefl.algorithms.fedavg import FedAvg
+from edgefl.algorithms.fedavg_ft import FedAvgFT
 from edgefl.algorithms.feddc import FedDC
 from edgefl.algorithms.feddyn import FedDyn
 from edgefl.algorithms.fedper import FedPer
@@ -23,6 +24,7 @@ METHODS: dict[str, Algorithm] = {
     "fedspu-es": FedSPU(es=True),
     "fedavg": FedAvg(),
     "local": LocalOnly(),
+    "fedavg-ft": FedAvgFT(),
     "fedumf": FedUmf(),
     "feddyn": FedDyn(),
     "feddc": FedDC(),
@@ -90,6 +92,7 @@ __all__ = [
     "PFLEGO",
     "Algorithm",
     "FedAvg",
+    "FedAvgFT",
     "FedDC",
     "FedDyn",
     "FedPer",

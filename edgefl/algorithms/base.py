@@ -7,7 +7,7 @@ Source: ARCHITECTURE, "The types that carry everything".
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
@@ -26,6 +26,7 @@ MODEL = "model"  # the payload's name for the model's parameters
 BODY = "body"  # and for those of all but its head, where every client has a head of its own
 
 Status = Literal["on", "stopped"]
+Scored = Literal["personal", "adapted"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Task:
 
     limits    largest share of active neurons that a client is willing to train; those not listed have none
     examples  for training, of all clients together; 0: not known
+    rounds    of the whole run, for what is annealed over it; 0: not known
     """
 
     spec: ModelSpec
@@ -41,6 +43,7 @@ class Task:
     seed: int
     limits: Mapping[int, float] = field(default_factory=dict)
     examples: int = 0
+    rounds: int = 0
 
 
 @dataclass
@@ -127,11 +130,14 @@ class Algorithm(ABC):
 
     keeps_model  the client keeps a personal model between rounds, which is what is evaluated
     keeps_state  it keeps private values or arrays, with or without a model; always true where it keeps a model
+    adapts       what is evaluated of a client is the model of all clients, after `evaluate` has adapted it to the
+                 client; nothing of that is kept
     """
 
     name: ClassVar[str]
     keeps_model: ClassVar[bool]
     keeps_state: ClassVar[bool]
+    adapts: ClassVar[bool] = False
 
     @abstractmethod
     def start(self, task: Task, initial: Params) -> State:
@@ -162,12 +168,26 @@ class Algorithm(ABC):
         """The personal model of a client that has never been selected: w^0 (Alg. 1 line 2)."""
         return initial
 
-    def evaluate(self, local: Local, body: Params | None) -> Evaluation:
-        """Client: its personal model on its own test samples.
+    def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
+        """Client: its personal model, or the one that it adapts, on its own test samples.
 
-        body  of the server's state, where the personal model is a head under it; else the learner holds the model
+        shared  of the server's state: the body, where the personal model is a head under it, or the model that is
+                adapted; None where the learner holds the client's own model
         """
         return evaluate(local)
+
+    def scored(self, parts: Collection[str]) -> Scored | None:
+        """What `evaluate` tests of a client, by the name it has in metrics; None: nothing but the model of all clients.
+
+        parts  names of the arrays of the server's state
+        """
+        if self.adapts:
+            return "adapted"
+        return "personal" if self.keeps_model or BODY in parts else None
+
+    def shared(self, arrays: Mapping[str, Params]) -> Params | None:
+        """What `evaluate` is given, of the arrays of the server's state."""
+        return arrays.get(MODEL if self.adapts else BODY)
 
 
 def tier(keep: Sequence[float], client: int, clients: int) -> float:

@@ -64,6 +64,6 @@ class FedPer(Training):
         )
         return tested(reply, mine.evaluate()) if self.eval_point == "post_local" else reply
 
-    def evaluate(self, local: Local, body: Params | None) -> Evaluation:
-        assert body is not None
-        return Personal.of(local, body, self.head_init).evaluate()
+    def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
+        assert shared is not None
+        return Personal.of(local, shared, self.head_init).evaluate()

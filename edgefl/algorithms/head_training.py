@@ -41,6 +41,6 @@ class HeadTraining(Algorithm):
         check(0 < self.rho < float("inf"), "rho", self.rho, "a finite rho > 0")
         check_choices(self)
 
-    def evaluate(self, local: Local, body: Params | None) -> Evaluation:
-        assert body is not None
-        return Personal.of(local, body, self.head_init).evaluate()
+    def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
+        assert shared is not None
+        return Personal.of(local, shared, self.head_init).evaluate()

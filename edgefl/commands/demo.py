@@ -16,7 +16,7 @@ from edgefl.commands import progress, report
 from edgefl.commands.capacity import tiers_of
 from edgefl.commands.experiment_options import new_directory
 from edgefl.commands.processes import Served
-from edgefl.commands.report import GLOBAL, PERSONAL, Summary, percent
+from edgefl.commands.report import Summary, kind_of, percent
 from edgefl.errors import RequestError
 from edgefl.experiment.federation import Split
 from edgefl.experiment.settings import Experiment
@@ -87,7 +87,7 @@ def _device(client: int, keep: float, split: Split, served: list[Served]) -> dic
     found: dict[str, Any] = {"device": client, "keep": keep, "train": len(split.train), "test": len(split.test)}
     for each in served:
         evaluation = each.lines[-1]["evaluation"]
-        scores = evaluation[PERSONAL if PERSONAL in evaluation else GLOBAL]
+        scores = evaluation[kind_of(evaluation)]
         examples = scores["examples"][client]
         found[each.method] = {
             "accuracy": scores["correct"][client] / examples,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from edgefl.commands.report import GLOBAL, PERSONAL, percent
+from edgefl.commands.report import kind_of, percent
 
 
 class Watch(Protocol):
@@ -67,8 +67,7 @@ def news(line: dict[str, Any]) -> str:
     """An evaluated round in a few words."""
     losses = [client["loss"] for client in line["clients"] if "loss" in client]
     evaluation = line["evaluation"]
-    kind = PERSONAL if PERSONAL in evaluation else GLOBAL
-    words = [f"accuracy {percent(evaluation[kind]['accuracy'])}"]
+    words = [f"accuracy {percent(evaluation[kind_of(evaluation)]['accuracy'])}"]
     if losses:
         words.append(f"loss {sum(losses) / len(losses):.3f}")
     if "running" in line:

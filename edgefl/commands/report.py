@@ -21,7 +21,13 @@ from rich.table import Table
 from edgefl.commands.capacity import Tiers
 from edgefl.errors import RunError
 
-PERSONAL, GLOBAL, COMMON = "personal", "global_local", "global_common"
+PERSONAL, ADAPTED, GLOBAL, COMMON = "personal", "adapted", "global_local", "global_common"
+MODELS = {PERSONAL: "own", ADAPTED: "adapted", GLOBAL: "global"}  # whose accuracy counts, the first that there is
+WORDS = {
+    PERSONAL: "its clients' own models",
+    ADAPTED: "its global model, adapted by each client",
+    GLOBAL: "its global model",
+}
 
 
 @dataclass(frozen=True)
@@ -47,8 +53,10 @@ class Summary:
 
     @property
     def kind(self) -> str:
-        """Whose accuracy `accuracy` is: of the clients' own models if the method keeps any, else of the global one."""
-        return PERSONAL if PERSONAL in self.evaluation else GLOBAL
+        """Whose accuracy `accuracy` is: of the clients' own models if the method has any, of the global one adapted to
+        each client if it does that, else of the global one.
+        """
+        return kind_of(self.evaluation)
 
     @property
     def accuracy(self) -> float:
@@ -87,6 +95,11 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
     )
 
 
+def kind_of(evaluation: Mapping[str, Any]) -> str:
+    """Which accuracies of an evaluation stand for the method."""
+    return next(kind for kind in MODELS if kind in evaluation)
+
+
 def _added(parts: Any) -> dict[str, int]:
     total = {"values": 0, "index": 0, "header": 0}
     for part in parts:
@@ -99,7 +112,7 @@ def _tier(p: float, tiers: Tiers, records: list[dict[str, Any]], evaluation: dic
     """One capacity tier: how many clients, their mean accuracy, and the mean cost of a client round."""
     clients = [client for client, keep in enumerate(tiers.keep) if keep == p]
     mine = [record for record in records if tiers.keep[record["client"]] == p]
-    found = evaluation[PERSONAL if PERSONAL in evaluation else GLOBAL]
+    found = evaluation[kind_of(evaluation)]
     tested = [found["correct"][k] / found["examples"][k] for k in clients if found["examples"][k] is not None]
     rounds = max(len(mine), 1)
     return {
@@ -120,7 +133,7 @@ def _curve(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     for line in lines:
         sent += sum(line["down"].values()) + sum(line["up"].values())
         if evaluation := line.get("evaluation"):
-            accuracy = evaluation[PERSONAL if PERSONAL in evaluation else GLOBAL]["accuracy"]
+            accuracy = evaluation[kind_of(evaluation)]["accuracy"]
             points.append({"round": line["round"], "accuracy": accuracy, "payload_bytes": sent})
     return points
 
@@ -150,7 +163,7 @@ def _methods(summaries: list[Summary]) -> Table:
     for column in columns:
         table.add_column(column, justify="right")
     for s in summaries:
-        cells = [s.method, "own" if s.kind == PERSONAL else "global", percent(s.accuracy)]
+        cells = [s.method, MODELS[s.kind], percent(s.accuracy)]
         cells += [percent(s.evaluation[s.kind]["accuracy_weighted"]), str(s.rounds)]
         cells += [f"{s.payload_bytes / 1e6:.2f} MB", percent(s.payload_bytes / s.dense_bytes), f"{s.seconds:.1f} s"]
         if COMMON in s.evaluation:
@@ -191,8 +204,9 @@ def gains(summaries: list[Summary]) -> list[str]:
     for ours in (s for s in summaries if s.method.startswith("fedspu")):
         for other in (s for s in summaries if not s.method.startswith("fedspu")):
             points = 100 * (ours.accuracy - other.accuracy)
-            model = "its clients' own models" if other.kind == PERSONAL else "its global model"
-            sentences.append(f"{ours.method}: {points:+.1f} points of accuracy against {other.method} ({model}).")
+            sentences.append(
+                f"{ours.method}: {points:+.1f} points of accuracy against {other.method} ({WORDS[other.kind]})."
+            )
     if "fedspu" in by_name and "fedspu-es" in by_name:
         sentences.append(_early_stopping(by_name["fedspu"], by_name["fedspu-es"]))
     return sentences

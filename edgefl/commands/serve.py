@@ -115,7 +115,7 @@ def _request(options: dict[str, Any]) -> _Request:
         experiment.values,
     )
     federation = assemble(experiment, how.data_dir)
-    check_begin(experiment.algorithms(), federation)
+    check_begin(experiment.algorithms(), federation, experiment.rounds)
     path = how.resume or how.run_dir or new_directory(Path(experiment.data).stem)
     if how.resume is None and (path / EXPERIMENT).exists():
         raise RunError(f"{path} already holds a run; expected a new directory, or --resume {path}")

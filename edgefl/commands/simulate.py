@@ -108,7 +108,7 @@ def _request(options: dict[str, Any]) -> _Request:
     settings = experiment.settings(doctor.processors() if how["workers"] is None else how["workers"])
     federation = assemble(experiment, how["data_dir"])
     check_held_out(algorithms, federation)
-    check_begin(algorithms, federation)
+    check_begin(algorithms, federation, experiment.rounds)
     run = how["resume"] or how["run_dir"] or new_directory(Path(experiment.data).stem)
     if how["resume"] is None and (run / EXPERIMENT).exists():
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")

@@ -88,7 +88,8 @@ class DeviceModel:
         """
         spec = self._local.spec
         current, body = self._part(message, MODEL, tuple(spec.params)), self._part(message, BODY, spec.body)
-        personal = self._scores_of_own(current, body) if message.personal else None
+        parts = {name: part for name, part in ((MODEL, current), (BODY, body)) if part is not None}
+        personal = self._scores_of_own(parts) if message.personal else None
         if current is None:
             return Evaluated(message.round, personal, None)
         self._hold(Kept(current, {}, {}))
@@ -106,11 +107,16 @@ class DeviceModel:
             raise CodecError(f"global {part} with {len(whole)} whole parameters; expected {len(names)}")
         return whole
 
-    def _scores_of_own(self, current: Params | None, body: Params | None) -> Scores:
-        if self._state.round or body is not None:
-            return _scores(self._algorithm.evaluate(self._own(), body))
-        state = State({} if current is None else {MODEL: current})
-        self._hold(Kept(self._algorithm.untrained(state, self._initial().params), {}, {}))
+    def _scores_of_own(self, parts: dict[str, Params]) -> Scores:
+        """Of its own model; or of what the method makes of what all clients share, which is not kept."""
+        shared = self._algorithm.shared(parts)
+        if shared is not None:
+            own = self._own()
+            self._is_own = False
+            return _scores(self._algorithm.evaluate(own, shared))
+        if self._state.round:
+            return _scores(self._algorithm.evaluate(self._own(), None))
+        self._hold(Kept(self._algorithm.untrained(State(parts), self._initial().params), {}, {}))
         self._is_own = False
         return _scores(self._algorithm.evaluate(self._local, None))
 

@@ -121,12 +121,13 @@ def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> 
                     )
 
 
-def check_begin(methods: Mapping[str, Algorithm], federation: Federation) -> None:
+def check_begin(methods: Mapping[str, Algorithm], federation: Federation, rounds: int) -> None:
     """Raises ValueError naming the method that cannot begin with this model, as it may have no body or a BatchNorm."""
     spec, initial = ModelSpec.of(federation.graph), federation.graph.init(rng.stream(federation.seed, rng.INIT))
+    task = Task(spec, len(federation.clients), federation.seed, examples=federation.examples, rounds=rounds)
     for name, method in methods.items():
         try:
-            method.start(Task(spec, len(federation.clients), federation.seed, examples=federation.examples), initial)
+            method.start(task, initial)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
 

@@ -20,17 +20,21 @@ SHARED = ("keep", "per_round", "epochs", "batch", "lr")  # hyper-parameters that
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run is carried out. `workers` is the only field that no result depends on."""
+    """How a run is carried out. `workers` is the only field that no result depends on.
+
+    stop_after  the round after which it ends early, of `rounds` that methods are told of; None: none
+    """
 
     rounds: int = 100
     eval_every: int = 10
     checkpoint_every: int = 10
     values: str = "float32"  # of the payloads: float32 or float16
     workers: int = 1
+    stop_after: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "eval_every", "checkpoint_every", "workers"):
-            if getattr(self, name) < 1:
+        for name in ("rounds", "eval_every", "checkpoint_every", "workers", "stop_after"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}; expected {name} >= 1")
         if self.values not in ("float32", "float16"):
             raise ValueError(f"values={self.values}; expected float32 or float16")

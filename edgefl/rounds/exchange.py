@@ -119,7 +119,7 @@ def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: Model
         for part, names in parts.items()
         if part in state.arrays
     }
-    return Evaluate(round, algorithm.keeps_model or BODY in payload, payload)
+    return Evaluate(round, algorithm.scored(payload) is not None, payload)
 
 
 def sizes(payload: Mapping[str, bytes], selection: bytes = b"") -> Sizes:

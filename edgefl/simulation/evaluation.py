@@ -1,8 +1,8 @@
 """The four accuracies of ALGORITHMS 0, for every client, at the rounds where the simulation asks for them.
 
 (a), (b) personal models on their own test split, unweighted and weighted by test size: the client's own, or the body of
-the server under the client's own head; (c) the global model on every
-local test split; (d) the global model on the common test set. Each paper's metric is one of those.
+the server under the client's own head, or the global model adapted to the client, which is then named so; (c) the
+global model on every local test split; (d) the global model on the common test set. Each paper's metric is one of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from edgefl.algorithms.base import BODY, MODEL, Algorithm, State
+from edgefl.algorithms.base import MODEL, Algorithm, State
 from edgefl.experiment.federation import Federation
 from edgefl.graph import Params
 from edgefl.learners.base import Evaluation
@@ -41,8 +41,8 @@ class Evaluator:
     def bundle(self, state: State) -> dict[str, Any]:
         """The accuracies of this state, as JSON values. Every client has test samples."""
         result: dict[str, Any] = {}
-        if self._algorithm.keeps_model or BODY in state.arrays:
-            result["personal"] = accuracies(self._all(lambda client: self._personal_of(state, client)))
+        if kind := self._algorithm.scored(state.arrays):
+            result[kind] = accuracies(self._all(lambda client: self._personal_of(state, client)))
         if MODEL in state.arrays:
             model = state.arrays[MODEL]
             result["global_local"] = accuracies(self._all(lambda client: self._global_of(model, client)))
@@ -58,10 +58,10 @@ class Evaluator:
     def _personal_of(self, state: State, client: int) -> Evaluation:
         if client in self._personal:
             return self._personal[client]
-        untrained, body = self._algorithm.untrained(state, self._initial), state.arrays.get(BODY)
+        untrained, shared = self._algorithm.untrained(state, self._initial), self._algorithm.shared(state.arrays)
         with self._devices.local(client, untrained) as local:
-            found = self._algorithm.evaluate(local, body)
-        if body is None and (untrained is self._initial or self._devices.has_trained(client)):
+            found = self._algorithm.evaluate(local, shared)
+        if shared is None and (untrained is self._initial or self._devices.has_trained(client)):
             self._personal[client] = found
         return found
 

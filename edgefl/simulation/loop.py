@@ -84,7 +84,8 @@ class _Simulation:
         self.pool = ThreadPoolExecutor(settings.workers)
         self.spec = ModelSpec.of(federation.graph)
         limits = {} if participation is None else participation.limits
-        self.task = Task(self.spec, len(federation.clients), federation.seed, limits, federation.examples)
+        clients, examples = len(federation.clients), federation.examples
+        self.task = Task(self.spec, clients, federation.seed, limits, examples, settings.rounds)
         self.initial = federation.graph.init(rng.stream(federation.seed, rng.INIT))
         self.devices = LearnerPool(federation, self.initial, journal, settings.workers, make)
         self.evaluator = Evaluator(algorithm, federation, self.devices, self.initial, self.pool)
@@ -99,7 +100,7 @@ class _Simulation:
             round += 1
             state, line = self._round(state, round, plans)
             plans = self.algorithm.plan(self.task, state, round + 1)
-            done = round == self.settings.rounds or not plans
+            done = round == (self.settings.stop_after or self.settings.rounds) or not plans
             if done or round % self.settings.eval_every == 0:
                 line["evaluation"] = self.evaluator.bundle(state)
             self.journal.log(line)

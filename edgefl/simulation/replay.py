@@ -39,7 +39,7 @@ def replay(path: Path, folder: Path, data_dir: str | None, workers: int) -> tupl
         raise RunError(f"{path} has no closed round; expected at least one")
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     ((_, algorithm),) = experiment.algorithms().items()
-    settings = replace(experiment.settings(workers), rounds=progress.round, eval_every=progress.round)
+    settings = replace(experiment.settings(workers), stop_after=progress.round, eval_every=progress.round)
     journal = Journal(folder)
     try:
         participation = Participation(progress.capacities, outcomes)

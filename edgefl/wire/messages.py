@@ -146,6 +146,8 @@ class Verdict(Message, frozen=True):
 class Evaluate(Message, frozen=True):
     """Server: evaluate after this round. The payload is the global model, the body that the clients' own heads are
     under, or empty.
+
+    personal  score what the method makes a client's own: its model, its head on the body, or the global model adapted
     """
 
     round: Round

@@ -83,6 +83,20 @@ def test_gains_say_which_model_was_compared(plain: Summary) -> None:
     assert gains([plain, other]) == ["fedspu: +65.0 points of accuracy against fedavg (its global model)."]
 
 
+def test_a_model_that_clients_adapt_counts_before_the_global_one_and_is_named_so(plain: Summary) -> None:
+    shared = line(1, [client(0)], correct=[1, 2])
+    shared["evaluation"]["global_local"] = shared["evaluation"].pop("personal")
+    shared["evaluation"] |= line(1, [client(0)], correct=[5, 20])["evaluation"]
+    shared["evaluation"]["adapted"] = shared["evaluation"].pop("personal")
+    other = summary([shared], "fedavg-ft")
+    assert other.accuracy == 0.75
+    ours = "its global model, adapted by each client"
+    assert gains([plain, other]) == [f"fedspu: +0.0 points of accuracy against fedavg-ft ({ours})."]
+    out = StringIO()
+    print_tables(Console(file=out, width=100), [other])
+    assert "fedavg-ft  adapted" in out.getvalue()
+
+
 def test_the_precision_is_that_of_the_least_certain_method(plain: Summary) -> None:
     """25 of 30 right: sqrt(5/6 * 1/6 / 30) = 0.068."""
     assert precision([plain]) == "One seed, 30 test samples: the standard error of an accuracy is up to 6.8 points."

@@ -22,6 +22,8 @@ from edgefl.device.state import DeviceState
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.shares import read_share, share_file, write_share
+from edgefl.learners import GraphLearner
+from edgefl.learners.base import MakeLearner
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +44,18 @@ def make(federation: Federation, dealt: Path, tmp_path: Path) -> Callable[..., D
     """Opens a device's directory by number; one that is opened again stands for a device whose process died."""
     opened: dict[int, DeviceState] = {}
 
-    def opening(place: int = 0, data: int = 0, profile: Profile = ANYBODY, **rest: Any) -> Device:
+    def opening(
+        place: int = 0,
+        data: int = 0,
+        profile: Profile = ANYBODY,
+        learner: MakeLearner = GraphLearner,
+        **rest: Any,
+    ) -> Device:
         if place in opened:
             opened[place].close()
         opened[place] = DeviceState(tmp_path / f"device{place}")
-        return Device(opened[place], profile, Data(*read_share(share_file(dealt, data))), world(**rest))
+        samples = Data(*read_share(share_file(dealt, data)))
+        return Device(opened[place], profile, samples, world(**rest), learner)
 
     return opening
 

@@ -10,7 +10,7 @@ import pytest
 from device_server import ScriptedServer, converse
 
 from edgefl import rng
-from edgefl.algorithms import FedAvg, FedDyn, FedSPU, FedUmf, FedUmfDC, LocalOnly
+from edgefl.algorithms import FedAvg, FedAvgFT, FedDyn, FedSPU, FedUmf, FedUmfDC, LocalOnly
 from edgefl.algorithms.base import Algorithm, Task
 from edgefl.device.protocol import Device, Profile, World
 from edgefl.experiment.federation import Federation
@@ -28,6 +28,7 @@ METHODS: dict[str, Algorithm] = {
     "fedspu-es": FedSPU(keep=EXPERIMENT.keep, per_round=2, epochs=1, es=True),
     "fedspu-code": FedSPU(keep=EXPERIMENT.keep, per_round=2, epochs=1, first_state="current_global"),
     "fedavg": FedAvg(per_round=2, epochs=1),
+    "fedavg-ft": FedAvgFT(per_round=2, epochs=1, ft_epochs=2),
     "local": LocalOnly(per_round=2, epochs=1),
     "fedumf": FedUmf(per_round=1, epochs=1, lr_decay=0.5),
     "feddyn": FedDyn(per_round=2, epochs=1),

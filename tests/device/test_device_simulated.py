@@ -19,12 +19,15 @@ from device_cases import (
     welcome,
 )
 from device_server import ScriptedServer, converse
+from far_learner import FarLearner
 
 from edgefl.algorithms.base import MODEL, Algorithm, State, Tally, Task, refuse
 from edgefl.device.protocol import Device
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.graph import Model
+from edgefl.learners import GraphLearner
+from edgefl.learners.base import MakeLearner
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rounds.exchange import evaluate_message, reply_of, train_message
 from edgefl.simulation.journal import Journal, read_metrics
@@ -63,16 +66,19 @@ class Served:
         return state
 
 
-@pytest.mark.parametrize("name", METHODS)
+FAR = [(name, FarLearner) for name in ("fedspu", "fedavg-ft", "fedumf")]
+
+
+@pytest.mark.parametrize(("name", "learner"), [*((name, GraphLearner) for name in METHODS), *FAR])
 def test_devices_end_bit_identical_to_a_simulation(
-    name: str, federation: Federation, make: Callable[..., Device], tmp_path: Path
+    name: str, learner: MakeLearner, federation: Federation, make: Callable[..., Device], tmp_path: Path
 ) -> None:
     method = METHODS[name]
     journal = Journal(tmp_path / "simulated")
     expected = simulate(method, federation, Settings(ROUNDS, 1, ROUNDS), journal)
     model = pack(Model(federation.graph, initial(federation)))
     servers = [ScriptedServer(welcome(federation, method, client), model, {}) for client in range(3)]
-    devices = [make(client, client) for client in range(3)]
+    devices = [make(client, client, learner=learner) for client in range(3)]
     found = Served(federation, method, servers, devices).run()
     assert found.values == expected.values
     assert {g: bits(p) for g, p in found.arrays.items()} == {g: bits(p) for g, p in expected.arrays.items()}
@@ -93,7 +99,7 @@ def scores(server: ScriptedServer) -> list[tuple[int | None, int | None]]:
 
 def simulated_scores(path: Path) -> list[list[tuple[int | None, int | None]]]:
     lines = [line["evaluation"] for line in read_metrics(path)]
-    kinds = "personal", "global_local"
+    kinds = "adapted" if "adapted" in lines[0] else "personal", "global_local"
     return [
         [tuple(line[kind]["correct"][client] if kind in line else None for kind in kinds) for line in lines]  # type: ignore[misc]
         for client in range(3)

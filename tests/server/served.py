@@ -22,6 +22,7 @@ from edgefl.graph import Graph, Model, Node
 from edgefl.graph.operations import Linear, ReLU
 from edgefl.learners import GraphLearner, Samples
 from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.update import values
 from edgefl.rounds.exchange import plan_of, trained_message
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
@@ -53,9 +54,9 @@ GRAPH = Graph(
 )
 SPEC = ModelSpec.of(GRAPH)
 INITIAL = GRAPH.init(rng.stream(1, rng.INIT))
-TASK = Task(SPEC, CLIENTS, seed=1)
 METHOD = FedSPU(keep=(0.5, 1.0), per_round=3, epochs=1, batch=4, lr=0.1)
 RULES = Rules(rounds=4, eval_every=2, wait_for=CLIENTS)
+TASK = Task(SPEC, CLIENTS, seed=1, rounds=RULES.rounds)
 
 
 def _data() -> Samples:
@@ -138,7 +139,12 @@ class Phone:
             shared = _scores(local)
             if not self.round:
                 mine = self._local(self.method.untrained(State({MODEL: local.learner.read()}), INITIAL))
-        return Evaluated(message.round, _scores(mine) if message.personal else None, shared)
+        return Evaluated(message.round, self._own_scores(mine, message) if message.personal else None, shared)
+
+    def _own_scores(self, mine: Local, message: Evaluate) -> Scores:
+        arrays = {part: values(update) for part, update in plan_of(_as_train(message), 0, SPEC).payload.items()}
+        found = self.method.evaluate(mine, self.method.shared(arrays))
+        return Scores(found.loss_sum, found.correct, found.examples)
 
     def _local(self, params: dict[str, Any]) -> Local:
         learner = GraphLearner(Model(GRAPH, {name: value.copy() for name, value in params.items()}))

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from served import CLIENTS, METHOD, RULES, World, simulated
 
-from edgefl.algorithms import FedAvg, FedDC, FedDyn, FedUmf, FedUmfDC, LocalOnly
+from edgefl.algorithms import FedAvg, FedAvgFT, FedDC, FedDyn, FedUmf, FedUmfDC, LocalOnly
 from edgefl.algorithms.base import Algorithm, State
 from edgefl.rounds import state_file
 from edgefl.server import history
@@ -26,6 +26,7 @@ METHODS = {
     "fedspu-es": replace(METHOD, es=True, lr=0.5),
     "current_global": replace(METHOD, first_state="current_global", weight="batches"),
     "fedavg": FedAvg(**OPTIONS),
+    "fedavg-ft": FedAvgFT(**OPTIONS, ft_epochs=2),
     "local": LocalOnly(**OPTIONS),
     "fedumf": FedUmf(**{**OPTIONS, "per_round": 1}, lr_decay=0.5, momentum=0.5),
     "feddyn": FedDyn(**OPTIONS),

@@ -1,0 +1,42 @@
+"""FedAvg whose global model every client adapts to its own data before it is tested: a control for personal models.
+
+Rounds are FedAvg's, bit for bit. Adapting is a part of the evaluation: nothing of it is kept, and nothing is sent.
+Source: ALGORITHMS 7.18.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from edgefl.algorithms.base import Local, check, evaluate, minibatches
+from edgefl.algorithms.fedavg import FedAvg
+from edgefl.graph import Params
+from edgefl.learners.base import SGD, Evaluation
+
+ROUND = 0  # of the draw of the batches: no round of training has it, so a client adapts in the same order each time
+
+
+@dataclass(frozen=True)
+class FedAvgFT(FedAvg):
+    """ft_epochs  passes over the client's training samples before its test
+    ft_lr      their learning rate; 0: `lr`, which does not decay here
+    """
+
+    name: ClassVar[str] = "fedavg-ft"
+    adapts: ClassVar[bool] = True
+
+    ft_epochs: int = 1
+    ft_lr: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(self.ft_epochs >= 1, "ft_epochs", self.ft_epochs, "ft_epochs >= 1")
+        check(0 <= self.ft_lr < float("inf"), "ft_lr", self.ft_lr, "a finite ft_lr >= 0")
+
+    def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
+        assert shared is not None
+        local.learner.write(shared)
+        sgd = SGD(self.ft_lr or self.lr, self.momentum, self.weight_decay, self.clip or None)
+        local.learner.fit(local.data, minibatches(local, ROUND, self.ft_epochs, self.batch), sgd)
+        return evaluate(local)

@@ -1,0 +1,114 @@
+"""A learner whose parameters lie elsewhere, as on a GPU: here as bytes, which nobody can write in place.
+
+It computes as GraphLearner does, on a copy made for each call. What `read` hands out turns into NaN at the next change,
+so that whoever holds on to it spoils the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from edgefl.graph import Model
+from edgefl.learners import Evaluation, FitResult, GraphLearner
+from edgefl.learners.base import Array, Gradient
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.update import Update, put, read_only, take
+
+
+class Cell:
+    """One parameter, in the far memory."""
+
+    def __init__(self, value: Array) -> None:
+        self.shape, self.dtype = value.shape, value.dtype
+        self.data = value.tobytes()
+
+    def fetched(self) -> Array:
+        return np.frombuffer(bytearray(self.data), self.dtype).reshape(self.shape)
+
+
+class FarLearner:
+    def __init__(self, model: Model) -> None:
+        self._begin(GraphLearner(model), {name: Cell(value) for name, value in model.params.items()}, [])
+
+    def _begin(self, near: GraphLearner, cells: dict[str, Cell], lent: list[Array]) -> FarLearner:
+        self._near, self._cells, self._lent = near, cells, lent
+        self._heads: dict[int, FarLearner] = {}
+        return self
+
+    def _relative(self, near: GraphLearner) -> FarLearner:
+        """A learner that shares the cells of all parameters that have the same name and shape."""
+        found = {name: Cell(value) for name, value in near.read().items()}
+        shared = {name: cell for name, cell in self._cells.items() if name in found and cell.shape == found[name].shape}
+        return object.__new__(FarLearner)._begin(near, {**found, **shared}, self._lent)
+
+    def _fetched(self) -> dict[str, Array]:
+        return {name: cell.fetched() for name, cell in self._cells.items()}
+
+    def _store(self, values: Mapping[str, Array]) -> None:
+        for name, value in values.items():
+            self._cells[name].data = value.astype(self._cells[name].dtype).tobytes()
+        for array in self._lent:
+            array[...] = np.nan
+        self._lent.clear()
+
+    @contextmanager
+    def _loaded(self) -> Iterator[GraphLearner]:
+        """The near learner with the parameters as they are now; afterwards it has none."""
+        self._near.write(self._fetched())
+        yield self._near
+        self._near.write({name: np.full(cell.shape, np.nan) for name, cell in self._cells.items()})
+
+    def read(self, names: Collection[str] | None = None) -> Mapping[str, Array]:
+        found = {name: self._cells[name].fetched() for name in (self._cells if names is None else names)}
+        self._lent.extend(found.values())
+        return {name: read_only(value) for name, value in found.items()}
+
+    def take(self, neurons: NeuronSet | None = None, **chosen: Any) -> Update:
+        return take(self._fetched(), self._near.spec, neurons, **chosen)
+
+    def write(self, values: Update | Mapping[str, Array]) -> None:
+        if isinstance(values, Update):
+            whole = self._fetched()
+            put(whole, values)
+            values = whole
+        self._store(values)
+
+    def fit(self, *given: Any, **named: Any) -> FitResult:
+        with self._loaded() as near:
+            found = near.fit(*given, **named)
+            self._store(near.read())
+        return found
+
+    def gradient(self, *given: Any, **named: Any) -> Gradient:
+        with self._loaded() as near:
+            return near.gradient(*given, **named)
+
+    def evaluate(self, *given: Any) -> Evaluation:
+        with self._loaded() as near:
+            return near.evaluate(*given)
+
+    def predict(self, x: Array) -> Array:
+        with self._loaded() as near:
+            return near.predict(x)
+
+    def features(self, *given: Any, **named: Any) -> Array:
+        with self._loaded() as near:
+            return near.features(*given, **named)
+
+    def with_head(self, classes: int) -> FarLearner:
+        if classes not in self._heads:
+            self._heads[classes] = self._relative(self._near.with_head(classes))
+        return self._heads[classes]
+
+    def head(self) -> FarLearner:
+        return self._relative(self._near.head())
+
+    def clone(self) -> FarLearner:
+        return FarLearner(Model(self._near.graph, self._fetched()))
+
+    def memory(self) -> dict[str, int]:
+        return self._near.memory()
