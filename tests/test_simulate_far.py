@@ -21,21 +21,9 @@ from edgefl.simulation.journal import Journal
 from edgefl.simulation.loop import simulate
 
 EXPERIMENT = Experiment(clients=4, per_round=2, rounds=3, eval_every=1, epochs=1, keep=(0.25, 0.5, 1.0))
-METHODS = {
-    name: build(name, {"per_round": 2, "epochs": 1, "keep": EXPERIMENT.keep, "tau": 3, "eval_point": "post_local"})
-    for name in (
-        "fedspu",
-        "fedspu-es",
-        "fedavg",
-        "fedavg-ft",
-        "local",
-        "fedumf",
-        "feddyn",
-        "feddc",
-        "fedumf-feddc",
-        "fedper",
-    )
-}
+OPTIONS = {"per_round": 2, "epochs": 1, "keep": EXPERIMENT.keep, "eval_point": "post_local"}
+NAMES = ["fedspu", "fedspu-es", "fedavg", "fedavg-ft", "local", "fedumf", "feddyn", "feddc", "fedumf-feddc", "fedper"]
+METHODS = {name: build(name, OPTIONS) for name in NAMES}
 WITHOUT_STATISTICS = {name: build(name, {"per_round": 2, "tau": 3}) for name in ("pflego", "fedrecon")}
 
 

@@ -1,4 +1,4 @@
-"""fedavg-ft: FedAvg's rounds, and every client tested after it has adapted the global model, of which nothing is kept."""
+"""fedavg-ft: FedAvg's rounds, and every client tested after it has adapted the global model; none of that is kept."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ def clients() -> list[Local]:
 def federation() -> Federation:
     """All clients have parts of one client's samples."""
     parts = np.split(np.arange(30, dtype=np.int32), CLIENTS)
-    return Federation(
-        plain(), device(plain(), count=30).data, tuple(Split(p[:6], p[6:7], p[7:]) for p in parts), seed=1
-    )
+    splits = tuple(Split(part[:6], part[6:7], part[7:]) for part in parts)
+    return Federation(plain(), device(plain(), count=30).data, splits, seed=1)
 
 
 def run(path: Path, method: Algorithm) -> tuple[State, list[dict[str, Any]], list[Any]]:
