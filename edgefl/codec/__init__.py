@@ -7,11 +7,12 @@ Nothing here touches sockets or files, or knows of the messages around a payload
 
     header   4  magic "EFLU"
              1  version, 1
-             1  flags: 1 = values are float16 (else float32); 2 = the receiver knows the neuron set; other bits 0
+             1  flags: 1 = values are float16 (else float32); 2 = the receiver knows the neuron set, or 4 = the mask;
+                other bits 0
              2  number of id sets, S
             16  fingerprint of the model's specification
              4  number of blocks, B
-           [ 8  hash of the neuron set (NeuronSet.hash), if flag 2 is set; then S = 0 ]
+           [ 8  hash of the neuron set (NeuronSet.hash) or of the mask (Mask.hash), if flag 2 or 4 is set; then S = 0 ]
            8 S  id sets, by increasing group:  2 group, 2 id coding, 4 number of ids
            8 B  blocks, by increasing parameter:  2 parameter, 2 coding, 4 number of values
     index       bytes of the id sets, then of the coordinates of flat blocks, each in the order of their table;
@@ -23,6 +24,7 @@ Groups and parameters are numbered in the order of ModelSpec.groups and ModelSpe
     block coding  0  dense: every value of the parameter
                   1  axes: rows and columns of the active neurons of the parameter's groups (ParamSpec.rows, .cols)
               2 + c  flat: coordinates of the flattened parameter, in id coding c = 0, 1 or 2
+                  6  masked: the coordinates that the receiver's mask lists; with flag 4 only, and in place of flat
 
 An id set lists the active neurons of a group: at least one, and not all of them. A group without a set is whole. Each
 set is read by some block, and an axes block reads at least one. With flag 2 the sets are the receiver's own.

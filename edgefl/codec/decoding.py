@@ -13,23 +13,38 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from edgefl.codec.format import AXES, DENSE, FLAT, FLOAT16, HASH_BYTES, HEADER, KNOWN, MAGIC, VERSION, WIDTHS, Sets
+from edgefl.codec.format import (
+    AXES,
+    DENSE,
+    FLAT,
+    FLOAT16,
+    HASH_BYTES,
+    HEADER,
+    KNOWN,
+    KNOWN_MASK,
+    MAGIC,
+    MASKED,
+    VERSION,
+    WIDTHS,
+    Sets,
+)
 from edgefl.codec.ids import Coding, decode_ids, size_of
 from edgefl.codec.sets import Entry, Reader, read_sets, read_table
 from edgefl.errors import CodecError
-from edgefl.neurons.update import Axes, Block, Flat, Update, block_shape
+from edgefl.neurons.mask import Mask
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.update import Axes, Block, Flat, Update, block_shape, flat_index
 
 if TYPE_CHECKING:
-    from edgefl.neurons.selection import NeuronSet
     from edgefl.neurons.spec import ModelSpec
 
 
-def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | None = None) -> Update:
+def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | Mask | None = None) -> Update:
     """The update that a payload holds; its values are float32.
 
     data   `bytes` are not copied: float32 values are read-only views of them. Other buffers are copied first
     limit  largest size accepted, in bytes
-    known  the neuron set whose hash the payload must carry; None if it must carry its own ids
+    known  the neuron set or mask whose hash the payload must carry; None if it must carry its own ids
     Raises CodecError if `data` is anything but the one payload of an update of this model; what, value and expectation
            are in its text. Memory used before that is bounded by the size of `data` and the groups of `spec`.
     """
@@ -40,8 +55,9 @@ def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | None 
     set_table = read_table(reader, "id set", "group", set_count, list(spec.groups))
     block_table = read_table(reader, "block", "parameter", block_count, list(spec.params))
     _check_values_are_there(reader, block_table, is_float16)
-    sets = Sets(known.active, known.keys) if known is not None else read_sets(reader, set_table, spec)
-    indices = [_read_index(reader, entry, spec, sets) for entry in block_table]
+    mask = known if isinstance(known, Mask) else None
+    sets = Sets(known.active, known.keys) if isinstance(known, NeuronSet) else read_sets(reader, set_table, spec)
+    indices = [_read_index(reader, entry, spec, sets, mask) for entry in block_table]
     _check_sets_are_read(set_table, block_table, spec)
     reader.skip_padding()
     shapes = [block_shape(spec.params[entry.name].shape, index) for entry, index in zip(block_table, indices)]
@@ -54,18 +70,18 @@ def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | None 
     )
 
 
-def _read_header(reader: Reader, spec: ModelSpec, known: NeuronSet | None) -> tuple[bool, int, int]:
+def _read_header(reader: Reader, spec: ModelSpec, known: NeuronSet | Mask | None) -> tuple[bool, int, int]:
     """Whether values are float16, the number of id sets and the number of blocks."""
     magic, version, flags, set_count, fingerprint, block_count = HEADER.unpack(reader.take("header", HEADER.size))
     if magic != MAGIC:
         raise CodecError(f"magic {magic!r}; expected {MAGIC!r}")
     if version != VERSION:
         raise CodecError(f"version {version}; expected {VERSION}")
-    if flags & ~(FLOAT16 | KNOWN):
-        raise CodecError(f"flags {flags:#04x}; expected no bits but {FLOAT16 | KNOWN:#04x}")
+    if flags & ~(FLOAT16 | KNOWN | KNOWN_MASK):
+        raise CodecError(f"flags {flags:#04x}; expected no bits but {FLOAT16 | KNOWN | KNOWN_MASK:#04x}")
     if fingerprint != spec.fingerprint:
         raise CodecError(f"payload of model {fingerprint.hex()}; expected {spec.fingerprint.hex()}")
-    _read_selection(reader, bool(flags & KNOWN), known)
+    _read_selection(reader, flags & (KNOWN | KNOWN_MASK), known)
     if set_count > (0 if known is not None else len(spec.groups)):
         raise CodecError(f"{set_count} id sets; expected at most {0 if known is not None else len(spec.groups)}")
     if block_count > len(spec.params):
@@ -73,17 +89,20 @@ def _read_header(reader: Reader, spec: ModelSpec, known: NeuronSet | None) -> tu
     return bool(flags & FLOAT16), set_count, block_count
 
 
-def _read_selection(reader: Reader, is_known: bool, known: NeuronSet | None) -> None:
+def _read_selection(reader: Reader, flags: int, known: NeuronSet | Mask | None) -> None:
     if known is None:
-        if is_known:
+        if flags:
             raise CodecError("payload without ids; expected one that carries its neuron ids")
         return
+    flag, what = (KNOWN_MASK, "mask") if isinstance(known, Mask) else (KNOWN, "neuron set")
     expected = known.hash()
-    if not is_known:
-        raise CodecError(f"payload with its own ids; expected the hash {expected.hex()} of the neuron set")
-    found = bytes(reader.take("hash of the neuron set", HASH_BYTES))
+    if not flags:
+        raise CodecError(f"payload with its own ids; expected the hash {expected.hex()} of the {what}")
+    if flags != flag:
+        raise CodecError(f"flags {flags:#04x} of what the receiver knows; expected {flag:#04x}, the {what}")
+    found = bytes(reader.take(f"hash of the {what}", HASH_BYTES))
     if found != expected:
-        raise CodecError(f"neuron set {found.hex()}; expected {expected.hex()}")
+        raise CodecError(f"{what} {found.hex()}; expected {expected.hex()}")
 
 
 def _check_values_are_there(reader: Reader, table: list[Entry], is_float16: bool) -> None:
@@ -94,7 +113,7 @@ def _check_values_are_there(reader: Reader, table: list[Entry], is_float16: bool
         raise CodecError(f"index and values: {left} bytes left; expected at least {expected}")
 
 
-def _read_index(reader: Reader, entry: Entry, spec: ModelSpec, sets: Sets) -> Axes | Flat | None:
+def _read_index(reader: Reader, entry: Entry, spec: ModelSpec, sets: Sets, mask: Mask | None) -> Axes | Flat | None:
     """The index of a block, which gives as many values as its entry says."""
     param, where = spec.params[entry.name], f"block {entry.name!r}"
     index: Axes | Flat | None = None
@@ -103,21 +122,29 @@ def _read_index(reader: Reader, entry: Entry, spec: ModelSpec, sets: Sets) -> Ax
         if index is None:
             raise CodecError(f"{where} in coding axes; expected dense, its groups are whole")
     elif FLAT <= entry.coding < FLAT + Coding.SEED:
-        return _read_flat(reader, where, entry, math.prod(param.shape))
+        return _read_flat(reader, where, entry, math.prod(param.shape), mask)
+    elif entry.coding == MASKED and mask is not None:
+        index = flat_index(mask, entry.name)
+        if index is None:
+            raise CodecError(f"{where} in coding masked; expected dense, the mask leaves it whole")
     elif entry.coding != DENSE:
-        raise CodecError(f"{where} in coding {entry.coding}; expected 0 to {FLAT + Coding.SEED - 1}")
+        also = "" if mask is None else f" or {MASKED}"
+        raise CodecError(f"{where} in coding {entry.coding}; expected 0 to {FLAT + Coding.SEED - 1}{also}")
     expected = math.prod(block_shape(param.shape, index))
     if entry.count != expected:
         raise CodecError(f"{where} of {entry.count} values; expected {expected}")
     return index
 
 
-def _read_flat(reader: Reader, where: str, entry: Entry, n: int) -> Flat:
+def _read_flat(reader: Reader, where: str, entry: Entry, n: int, mask: Mask | None) -> Flat:
     if entry.count > n:
         raise CodecError(f"{where} of {entry.count} values; expected at most {n}")
     coding = entry.coding - FLAT
     data = reader.take(f"coordinates of {where}", size_of(where, coding, n, entry.count, seed_allowed=False))
-    return Flat(decode_ids(where, coding, data, n, entry.count)[0], n)
+    found = Flat(decode_ids(where, coding, data, n, entry.count)[0], n)
+    if mask is not None and found == flat_index(mask, entry.name):
+        raise CodecError(f"{where} in coding {entry.coding}; expected {MASKED}, its coordinates are the mask's")
+    return found
 
 
 def _check_sets_are_read(set_table: list[Entry], block_table: list[Entry], spec: ModelSpec) -> None:

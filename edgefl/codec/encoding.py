@@ -19,15 +19,19 @@ from edgefl.codec.format import (
     HASH_BYTES,
     HEADER,
     KNOWN,
+    KNOWN_MASK,
     MAGIC,
+    MASKED,
     VERSION,
     WIDTHS,
     Sets,
 )
 from edgefl.codec.ids import encode_ids
+from edgefl.codec.masks import header_bytes, is_mask
 from edgefl.codec.sets import write_sets
 from edgefl.errors import CodecError, SelectionError
-from edgefl.neurons.update import Axes, Block, Flat, Ids, Update
+from edgefl.neurons.mask import Mask
+from edgefl.neurons.update import Axes, Block, Flat, Ids, Update, flat_index
 
 if TYPE_CHECKING:
     from edgefl.neurons.selection import NeuronSet
@@ -47,23 +51,24 @@ class Sizes:
         return self.values + self.index + self.header
 
 
-def encode(update: Update, spec: ModelSpec, *, values: str = "float32", known: NeuronSet | None = None) -> bytes:
+def encode(update: Update, spec: ModelSpec, *, values: str = "float32", known: NeuronSet | Mask | None = None) -> bytes:
     """The payload of an update.
 
     values  "float32", exact bit for bit; or "float16", rounded to nearest even, finite values only
-    known   the neuron set that the receiver holds too: its hash is written in place of the ids
+    known   the neuron set, or the mask, that the receiver holds too: its hash is written in place of the ids
     Raises  CodecError naming the block that is not of this model, not float32, restricted in a way that its neuron
             groups (or `known`) do not give, or with a value that float16 cannot hold.
     """
+    mask, neurons = (known, None) if isinstance(known, Mask) else (None, known)
     if values not in WIDTHS:
         raise ValueError(f"values={values!r}; expected one of {', '.join(WIDTHS)}")
     blocks = _in_order(update, spec)
-    sets = _known_sets(known, spec) if known is not None else _collect_sets(blocks, spec)
+    sets = _sets(neurons, mask, blocks, spec)
     for name, block in blocks.items():
         _check_axes(name, block, spec, sets)
     set_table, set_bytes = (b"", b"") if known is not None else write_sets(sets, spec)
-    block_table, flat_bytes = _write_blocks(blocks, spec)
-    flags = FLOAT16 * (values == "float16") | KNOWN * (known is not None)
+    block_table, flat_bytes = _write_blocks(blocks, spec, mask)
+    flags = FLOAT16 * (values == "float16") | KNOWN * (neurons is not None) | KNOWN_MASK * (mask is not None)
     header = HEADER.pack(MAGIC, VERSION, flags, len(set_table) // ENTRY.size, spec.fingerprint, len(blocks))
     head = [header, known.hash() if known is not None else b"", set_table, block_table, set_bytes, flat_bytes]
     padding = bytes(-sum(map(len, head)) % ALIGNMENT)
@@ -71,9 +76,11 @@ def encode(update: Update, spec: ModelSpec, *, values: str = "float32", known: N
 
 
 def sizes(data: bytes) -> Sizes:
-    """What the bytes of a payload made by `encode` are for. Padding counts as index."""
+    """What the bytes of a payload made by `encode` or `encode_mask` are for. Padding counts as index."""
+    if is_mask(data):
+        return Sizes(0, len(data) - header_bytes(data), header_bytes(data))
     _, _, flags, set_count, _, block_count = HEADER.unpack_from(data)
-    header = HEADER.size + HASH_BYTES * bool(flags & KNOWN) + ENTRY.size * (set_count + block_count)
+    header = HEADER.size + HASH_BYTES * bool(flags & (KNOWN | KNOWN_MASK)) + ENTRY.size * (set_count + block_count)
     blocks = ENTRY.iter_unpack(data[header - ENTRY.size * block_count : header])
     values = WIDTHS["float16" if flags & FLOAT16 else "float32"] * sum(count for _, _, count in blocks)
     return Sizes(values, len(data) - header - values, header)
@@ -91,6 +98,13 @@ def _in_order(update: Update, spec: ModelSpec) -> dict[str, Block]:
         if block.values.dtype != np.float32:
             raise CodecError(f"block {name!r} of type {block.values.dtype}; expected float32")
     return {name: update.blocks[name] for name in spec.params if name in update.blocks}
+
+
+def _sets(neurons: NeuronSet | None, mask: Mask | None, blocks: Mapping[str, Block], spec: ModelSpec) -> Sets:
+    """The id sets that blocks are restricted by: the receiver's, none beside a mask, or the blocks' own."""
+    if neurons is not None:
+        return _known_sets(neurons, spec)
+    return Sets({}, {}) if mask is not None else _collect_sets(blocks, spec)
 
 
 def _collect_sets(blocks: Mapping[str, Block], spec: ModelSpec) -> Sets:
@@ -137,12 +151,14 @@ def _brief(ids: Ids | None) -> str:
     return f"{ids.neurons.size} of {ids.size} neurons x {ids.repeat}, {ids.neurons[:5].tolist()}..."
 
 
-def _write_blocks(blocks: Mapping[str, Block], spec: ModelSpec) -> tuple[bytes, bytes]:
+def _write_blocks(blocks: Mapping[str, Block], spec: ModelSpec, mask: Mask | None) -> tuple[bytes, bytes]:
     number = {name: i for i, name in enumerate(spec.params)}
     table, payload = [], []
     for name, block in blocks.items():
         coding = DENSE if block.index is None else AXES
-        if isinstance(block.index, Flat):
+        if mask is not None and name in mask.bits and block.index == flat_index(mask, name):
+            coding = MASKED
+        elif isinstance(block.index, Flat):
             id_coding, data = encode_ids(f"block {name!r}", block.index.ids, block.index.size)
             coding = FLAT + id_coding
             payload.append(data)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
 
 MAGIC, VERSION = b"EFLU", 1
-FLOAT16, KNOWN = 1, 2  # flags
-DENSE, AXES, FLAT = 0, 1, 2  # block codings; flat blocks have FLAT + id coding
+FLOAT16, KNOWN, KNOWN_MASK = 1, 2, 4  # flags
+DENSE, AXES, FLAT, MASKED = 0, 1, 2, 6  # block codings; flat blocks have FLAT + id coding
 
 HEADER = struct.Struct("<4sBBH16sI")
 ENTRY = struct.Struct("<HHI")

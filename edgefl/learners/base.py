@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from edgefl.errors import DataError
 from edgefl.graph import Model
 from edgefl.graph.operations import Kind
+from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.update import KINDS, Update
 
@@ -113,9 +114,13 @@ class Learner(Protocol):
         """
 
     def take(
-        self, neurons: NeuronSet | None = None, *, kinds: Collection[Kind] = KINDS, names: Collection[str] | None = None
+        self,
+        selection: NeuronSet | Mask | None = None,
+        *,
+        kinds: Collection[Kind] = KINDS,
+        names: Collection[str] | None = None,
     ) -> Update:
-        """A copy of the blocks that are active under `neurons`, as update.take makes it."""
+        """A copy of the blocks that are active under these neurons, or in this mask, as update.take makes it."""
 
     def write(self, values: Update | Mapping[str, Array]) -> None:
         """Sets an update's coordinates, or whole parameters; every other coordinate keeps its bits.

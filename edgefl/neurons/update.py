@@ -26,10 +26,13 @@ from edgefl import kernels
 from edgefl.errors import SelectionError
 from edgefl.graph import Params
 from edgefl.graph.operations import Kind, Shape
+from edgefl.neurons.mask import Mask
 
 if TYPE_CHECKING:
     from edgefl.neurons.selection import NeuronSet
     from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
+
+    Selection = NeuronSet | Mask | None
 
 Array = npt.NDArray[Any]
 Coordinates = npt.NDArray[np.uint32]
@@ -157,13 +160,14 @@ class Update:
 def take(
     params: Mapping[str, Array],
     spec: ModelSpec,
-    neurons: NeuronSet | None = None,
+    selection: Selection = None,
     *,
     kinds: Collection[Kind] = KINDS,
     names: Collection[str] | None = None,
     ops: ModuleType | None = None,
 ) -> Update:
-    """Copy the blocks that are active under `neurons` (None: everything) out of `params`, in the specification's order.
+    """Copy the blocks that are active under these neurons, or in this mask, out of `params`, in the specification's
+    order. None: everything; and a parameter that a mask does not list is whole.
 
     kinds   which parameters to take: "learn", "stat" or both
     names   of those the ones to take; None: all
@@ -178,9 +182,24 @@ def take(
     made: dict[AxisSpec, Ids] = {}
     for name, param in spec.params.items():
         if param.kind in kinds and (names is None or name in names):
-            index = None if neurons is None else active_axes(param, spec, neurons.active, neurons.keys, made)
+            index = _index(selection, name, param, spec, made)
             blocks[name] = _gather(_parameter(params, name, param.shape), param.shape, index, ops)
     return Update(blocks)
+
+
+def _index(
+    selection: Selection, name: str, param: ParamSpec, spec: ModelSpec, made: dict[AxisSpec, Ids]
+) -> Axes | Flat | None:
+    if selection is None:
+        return None
+    if isinstance(selection, Mask):
+        return flat_index(selection, name)
+    return active_axes(param, spec, selection.active, selection.keys, made)
+
+
+def flat_index(mask: Mask, name: str) -> Flat | None:
+    """The index of a parameter at a mask; None if the mask leaves it whole."""
+    return Flat(mask.ids[name], mask.bits[name].size) if name in mask.bits else None
 
 
 def values(update: Update) -> dict[str, Array]:

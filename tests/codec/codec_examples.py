@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
 from edgefl.neurons.update import Axes, Block, Flat, Update, active_axes, block_shape
@@ -33,6 +35,17 @@ ACTIVE = {
     "huge": np.array([65536], np.int32),
 }
 NEURON_SET = NeuronSet.of(SPEC, ACTIVE)
+ONES = {"b.weight": (0, 9, 35), "wide.bias": (5, 299), "huge.bias": (69999,)}  # of MASK
+
+
+def bits(name: str, *coordinates: int) -> NDArray[np.bool_]:
+    """Of a parameter, true at these coordinates."""
+    found = np.zeros(SPEC.params[name].shape, np.bool_)
+    found.reshape(-1)[list(coordinates)] = True
+    return found
+
+
+MASK = Mask.of(SPEC, {name: bits(name, *ones) for name, ones in ONES.items()})
 
 
 def block(name: str, index: Axes | Flat | None, first: float = 1.0) -> Block:
@@ -57,7 +70,7 @@ def flat(name: str, *coordinates: int) -> Update:
     return Update({name: block(name, Flat(np.array(coordinates, np.uint32), size))})
 
 
-EXAMPLES: dict[str, tuple[Update, str, NeuronSet | None]] = {
+EXAMPLES: dict[str, tuple[Update, str, NeuronSet | Mask | None]] = {
     "nothing": (Update({}), "float32", None),
     "dense": (Update({"a.bias": block("a.bias", None, -2.5)}), "float32", None),
     "dense_float16": (Update({"a.bias": block("a.bias", None, -2.5)}), "float16", None),
@@ -69,6 +82,11 @@ EXAMPLES: dict[str, tuple[Update, str, NeuronSet | None]] = {
     "flat_bitmap": (flat("b.weight", 0, 9, 35), "float32", None),
     "flat_list16": (flat("wide.bias", 5, 299), "float32", None),
     "flat_list32": (flat("huge.bias", 69999), "float32", None),
+    "masked": (
+        Update({**flat("b.weight", 0, 9, 35).blocks, **flat("wide.bias", 7).blocks, "a.bias": block("a.bias", None)}),
+        "float32",
+        MASK,
+    ),
     "mixed": (
         Update(
             {**active("huge.bias", "a.bias").blocks, **flat("wide.bias", 7).blocks, "b.weight": block("b.weight", None)}

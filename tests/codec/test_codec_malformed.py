@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from edgefl.codec import decode, encode
 from edgefl.codec.format import ENTRY, HEADER
 from edgefl.errors import CodecError
+from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
 from edgefl.neurons.update import Axes, Block, Ids, Update
@@ -45,7 +46,7 @@ def payload(
     return head + index + fill + np.ones(values, "<f4").tobytes()
 
 
-def refusal(data: bytes, known: NeuronSet | None = None, limit: int = LIMIT) -> str:
+def refusal(data: bytes, known: NeuronSet | Mask | None = None, limit: int = LIMIT) -> str:
     """The text of the CodecError that decoding raises."""
     with pytest.raises(CodecError) as error:
         decode(data, SPEC, limit=limit, known=known)
@@ -90,9 +91,9 @@ def test_unknown_version() -> None:
     assert refusal(payload(version=2)) == "version 2; expected 1"
 
 
-@pytest.mark.parametrize("bit", range(2, 8))
+@pytest.mark.parametrize("bit", range(3, 8))
 def test_unknown_flag_bits(bit: int) -> None:
-    assert refusal(payload(flags=1 << bit)) == f"flags {1 << bit:#04x}; expected no bits but 0x03"
+    assert refusal(payload(flags=1 << bit)) == f"flags {1 << bit:#04x}; expected no bits but 0x07"
 
 
 def test_payload_of_another_model() -> None:
@@ -169,7 +170,7 @@ def test_duplicate_id_set() -> None:
 
 
 def test_unknown_block_coding() -> None:
-    assert refusal(payload(blocks=[(A_BIAS, 6, 6)], values=6)) == "block 'a.bias' in coding 6; expected 0 to 4"
+    assert refusal(payload(blocks=[(A_BIAS, 7, 6)], values=6)) == "block 'a.bias' in coding 7; expected 0 to 4"
 
 
 def test_flat_coordinates_as_a_seed() -> None:
@@ -332,7 +333,7 @@ def test_truncation_at_every_byte(name: str) -> None:
 # ---- anything at all -----------------------------------------------------------------------------------------------
 
 
-def only_codec_errors(data: bytes, known: NeuronSet | None = None) -> None:
+def only_codec_errors(data: bytes, known: NeuronSet | Mask | None = None) -> None:
     """Decode; what is accepted must be what encode writes, so that no two payloads mean the same."""
     try:
         update = decode(data, SPEC, limit=LIMIT, known=known)
@@ -354,7 +355,7 @@ def test_bit_flips_raise_codec_errors_or_give_another_update(name: str, flips: l
 
 
 def test_every_single_bit_flip_before_the_values() -> None:
-    for name in ("axes_bitmap", "axes_list16", "axes_known", "flat_bitmap", "mixed"):
+    for name in ("axes_bitmap", "axes_list16", "axes_known", "flat_bitmap", "masked", "mixed"):
         data, known = golden(name), EXAMPLES[name][2]
         for position in range(8 * min(len(data), 96)):
             flipped = bytearray(data)

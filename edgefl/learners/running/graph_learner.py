@@ -37,6 +37,7 @@ from edgefl.learners.plans.lowering import Mode, lower
 from edgefl.learners.plans.plan import Ids
 from edgefl.learners.plans.updates import Terms
 from edgefl.learners.running.workspace import Session, Workspace
+from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.update import KINDS, Update, parameter, put, read_only, take
@@ -90,10 +91,14 @@ class GraphLearner:
         return {name: parameter(self._readable, name) for name in names}
 
     def take(
-        self, neurons: NeuronSet | None = None, *, kinds: Collection[Kind] = KINDS, names: Collection[str] | None = None
+        self,
+        selection: NeuronSet | Mask | None = None,
+        *,
+        kinds: Collection[Kind] = KINDS,
+        names: Collection[str] | None = None,
     ) -> Update:
-        """A copy of the blocks that are active under `neurons` (None: everything); see update.take."""
-        return take(self._params, self.spec, neurons, kinds=kinds, names=names, ops=self._backend)
+        """A copy of the blocks under these neurons, or in this mask (None: everything); see update.take."""
+        return take(self._params, self.spec, selection, kinds=kinds, names=names, ops=self._backend)
 
     def write(self, values: Update | Mapping[str, Array]) -> None:
         """Sets an update's coordinates, or whole parameters, cast to the learner's type; the rest keeps its bits.
