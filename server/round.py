@@ -39,10 +39,10 @@ class OpenRound:
             plan = self._plans[client]
             _, known = self._encoded.get(id(plan.payload), (None, None))
             message = train_message(plan, self._task.spec, self._values, known)
-            self._encoded[id(plan.payload)] = plan.payload, message.payload
+            self._encoded[id(plan.payload)] = plan.payload, {name: message.payload[name] for name in plan.payload}
             self._requests[client] = message
         kept = self._requests[client]
-        return Train(kept.round, kept.selection, kept.payload, kept.settings, deadline_s, kept.authorised)
+        return Train(kept.round, kept.selection, kept.payload, kept.settings, deadline_s, kept.expects)
 
     def limit(self, task: Task, client: int) -> None:
         """A planned client has declared its capacity, which is in `task`: its plan is made again."""

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl import rng
+from edgefl.algorithms.expected import Expected
 from edgefl.algorithms.mean import Mean
 from edgefl.graph import Params
 from edgefl.learners.base import Evaluation, Learner, Samples
+from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.update import Update
@@ -61,8 +63,10 @@ class State:
 class Plan:
     """The server's message to one client for one round.
 
+    masks       by names that no payload has
     authorised  its answer carries what it trained; a client that is not trains as well, keeps what came of it in its
                 private state, and answers without a payload
+    expects     what the answer carries, by name; {} is nothing. None: values by the names of `payload`, where they were
     """
 
     kind: Literal["train", "evaluate"]
@@ -73,11 +77,23 @@ class Plan:
     settings: Mapping[str, float | int | str | bool] = field(default_factory=dict)
     authorised: bool = True
     deadline_s: float | None = None
+    masks: Mapping[str, Mask] = field(default_factory=dict)
+    expects: Mapping[str, Expected] | None = None
+
+    @property
+    def due(self) -> Mapping[str, Expected]:
+        """What the answer carries, by name."""
+        if not self.authorised:
+            return {}
+        return dict.fromkeys(self.payload, Expected("planned")) if self.expects is None else self.expects
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The client's answer. `examples` is n_k, the number of training samples; `steps` the gradient steps taken."""
+    """The client's answer. `examples` is n_k, the number of training samples; `steps` the gradient steps taken.
+
+    masks  by names that no payload has
+    """
 
     round: int
     client: int
@@ -87,6 +103,7 @@ class Reply:
     steps: int = 0
     status: Status = "on"
     metrics: Mapping[str, float] = field(default_factory=dict)
+    masks: Mapping[str, Mask] = field(default_factory=dict)
 
 
 @dataclass
@@ -205,10 +222,10 @@ def refuse(plan: Plan, reply: Reply) -> str | None:
     expected = b"" if plan.selection is None else plan.selection.hash()
     if reply.selection_hash != expected:
         return f"{who} has selection hash {reply.selection_hash.hex() or 'none'}; expected {expected.hex() or 'none'}"
-    due = plan.payload.keys() if plan.authorised else set()
-    if reply.payload.keys() != due and (reply.payload or reply.status != "stopped"):
-        return f"{who} has payloads {sorted(reply.payload)}; expected {sorted(due)}"
-    if reply.payload and (reply.examples < 1 or reply.steps < 1):
+    due, found = plan.due.keys(), reply.payload.keys() | reply.masks.keys()
+    if found != due and (found or reply.status != "stopped"):
+        return f"{who} has payloads {sorted(found)}; expected {sorted(due)}"
+    if found and (reply.examples < 1 or reply.steps < 1):
         return f"{who} has {reply.examples} examples and {reply.steps} steps; expected at least 1"
     for payload, update in reply.payload.items():
         for name, block in update.blocks.items():

@@ -74,7 +74,7 @@ class DeviceModel:
         reply = self._algorithm.train(local, plan)
         seconds = clock() - started
         self._is_own = self._algorithm.keeps_model
-        trained = exchange.trained_message(reply, plan.selection, local.spec, self._welcome.values, seconds)
+        trained = exchange.trained_message(reply, plan, local.spec, self._welcome.values, seconds)
         return Result(trained, Kept(local.learner.read() if self._is_own else {}, local.private, local.arrays))
 
     def forget(self) -> None:

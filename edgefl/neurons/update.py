@@ -173,11 +173,11 @@ def take(
     names   of those the ones to take; None: all
     ops     kernel backend, default kernels.backend()
     Raises  ValueError naming the parameter that is missing or does not fit the specification, SelectionError if
-            `neurons` are of another model.
+            `selection` is of another model.
     """
     ops = ops or kernels.backend()
-    if neurons is not None:
-        neurons.check(spec)
+    if isinstance(selection, NeuronSet):
+        selection.check(spec)
     blocks = {}
     made: dict[AxisSpec, Ids] = {}
     for name, param in spec.params.items():

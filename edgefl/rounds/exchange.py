@@ -6,46 +6,75 @@ Not the bytes of a message (wire/messages.py) nor of a payload (codec/), and not
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
+
+import numpy as np
 
 from edgefl import codec
 from edgefl.algorithms.base import BODY, MODEL, Algorithm, Plan, Reply, State, refuse
+from edgefl.algorithms.expected import Expected
 from edgefl.codec import Sizes
+from edgefl.codec.masks import decode_mask, encode_mask, is_mask, mask_of
 from edgefl.codec.neurons import decode_neurons, encode_neurons, neurons_of
 from edgefl.errors import CodecError
+from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Axes, Block, Flat, Update, active_axes, take
-from edgefl.wire.messages import Evaluate, Train, Trained
+from edgefl.neurons.update import Axes, Flat, Update, active_axes, flat_index, take
+from edgefl.wire.messages import Asked, Evaluate, Train, Trained
+
+PLANNED, NOTHING = Expected("planned"), Update({})
 
 
 def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, bytes] | None = None) -> Train:
     """A plan to train, for its client.
 
     values   number format of the payload, float32 or float16
-    payload  the plan's, where it has been encoded before
+    payload  the plan's without masks, where it has been encoded before
+    Raises   CodecError for a plan that no message says.
     """
-    payload = _encode(plan.payload, spec, values, None) if payload is None else payload
+    if payload is None:
+        payload = {name: codec.encode(update, spec, values=values) for name, update in plan.payload.items()}
     selection = b""
     if plan.selection is not None and plan.selection != _selection_in(plan.payload, spec):
         selection = encode_neurons(plan.selection, spec)
-    return Train(plan.round, selection, payload, dict(plan.settings), plan.deadline_s, plan.authorised)
+    content = _together(payload, plan.masks, spec)
+    return Train(plan.round, selection, content, dict(plan.settings), plan.deadline_s, _asked(plan, spec))
 
 
 def plan_of(message: Train, client: int, spec: ModelSpec) -> Plan:
-    """The plan that this client was sent. Raises CodecError if selection or payload are not of this model."""
-    payload = _decode(message.payload, spec, None)
+    """The plan that this client was sent. Raises CodecError if anything in it is not of this model."""
+    masks = {name: decode_mask(data, spec) for name, data in message.payload.items() if is_mask(data)}
+    payload = {name: _decode(data, spec, None) for name, data in message.payload.items() if name not in masks}
     selection = decode_neurons(message.selection, spec) if message.selection else _selection_in(payload, spec)
     settings = {name: value for name, value in message.settings.items() if value is not None}
-    return Plan("train", message.round, client, selection, payload, settings, message.authorised, message.deadline_s)
+    expects = None
+    if not isinstance(message.expects, bool):
+        expects = {name: _expected(name, asked, spec) for name, asked in message.expects.items()}
+    return Plan(
+        "train",
+        message.round,
+        client,
+        selection,
+        payload,
+        settings,
+        message.expects is not False,
+        message.deadline_s,
+        masks,
+        expects,
+    )
 
 
-def trained_message(reply: Reply, selection: NeuronSet | None, spec: ModelSpec, values: str, seconds: float) -> Trained:
-    """A reply, for the server. `selection` is the plan's: the server knows the ids, so they are not sent."""
+def trained_message(reply: Reply, plan: Plan, spec: ModelSpec, values: str, seconds: float) -> Trained:
+    """A reply to `plan`, for the server. Ids that the server knows are not sent."""
+    payload = {
+        name: codec.encode(update, spec, values=values, known=_known_to_server(plan, name, update))
+        for name, update in reply.payload.items()
+    }
     return Trained(
         reply.round,
-        _encode(reply.payload, spec, values, selection),
+        _together(payload, reply.masks, spec),
         reply.selection_hash,
         reply.examples,
         reply.steps,
@@ -56,16 +85,25 @@ def trained_message(reply: Reply, selection: NeuronSet | None, spec: ModelSpec, 
 
 
 def reply_of(message: Trained, plan: Plan, spec: ModelSpec) -> Reply:
-    """The reply to `plan`. Raises CodecError if a payload is not of this model, or of other neurons than planned."""
+    """The reply to `plan`. Raises CodecError if a payload is not of this model, or of other neurons or at another mask
+    than expected.
+    """
+    payload, masks = {}, {}
+    for name, data in message.payload.items():
+        if plan.due.get(name, PLANNED).kind == "mask":
+            masks[name] = decode_mask(data, spec)
+        else:
+            payload[name] = _decode(data, spec, _known(plan, name, spec))
     return Reply(
         message.round,
         plan.client,
-        _decode(message.payload, spec, plan.selection),
+        payload,
         message.selection_hash,
         message.examples,
         message.steps,
         message.status,
         message.metrics,
+        masks,
     )
 
 
@@ -92,23 +130,42 @@ def read_answer(message: Trained, plan: Plan, spec: ModelSpec) -> Answer:
 
 
 def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
-    """What a reply carries other than the planned neurons of the parameters that were sent; None if nothing."""
-    for payload, update in reply.payload.items():
-        sent = plan.payload[payload].blocks
-        if update.blocks.keys() != sent.keys():
-            wrong = sorted(update.blocks.keys() ^ sent.keys())
-            return f"reply of client {plan.client} has not the blocks of {payload}: {', '.join(wrong[:3])}"
-        for name, block in update.blocks.items():
-            if block.index != _planned_index(plan, name, sent[name], spec):
-                return f"reply of client {plan.client} has other coordinates in {payload}/{name} than were planned"
+    """What a reply carries other than what was expected by that name; None if nothing."""
+    who = f"reply of client {plan.client}"
+    for name, update in reply.payload.items():
+        if wrong := sorted(update.blocks.keys() ^ set(_names(plan, name, spec))):
+            return f"{who} has not the blocks of {name}: {', '.join(wrong[:3])}"
+        if plan.due[name].kind == "chosen":
+            continue
+        for parameter, block in update.blocks.items():
+            if block.index != _planned_index(plan, name, parameter, spec):
+                return f"{who} has other coordinates in {name}/{parameter} than were planned"
+    for name, mask in reply.masks.items():
+        if wrong := sorted(mask.bits.keys() - set(_names(plan, name, spec))):
+            return f"{who} has a mask {name} of {', '.join(wrong[:3])}; expected it to leave those whole"
     return None
 
 
-def _planned_index(plan: Plan, name: str, sent: Block, spec: ModelSpec) -> Axes | Flat | None:
-    """The coordinates of a parameter that a reply must have: those that were sent, unless the whole of it was."""
-    if sent.index is not None or plan.selection is None or plan.selection.is_full:
+def _names(plan: Plan, name: str, spec: ModelSpec) -> Collection[str]:
+    """The parameters that are expected by a name."""
+    expected = plan.due.get(name, PLANNED)
+    if expected.names is not None:
+        return expected.names
+    return plan.payload[name].blocks.keys() if name in plan.payload else spec.params.keys()
+
+
+def _planned_index(plan: Plan, name: str, parameter: str, spec: ModelSpec) -> Axes | Flat | None:
+    """The coordinates of a parameter that a reply must have: the mask's; or those that were sent, unless the whole of
+    it was and the plan selects some.
+    """
+    expected, sent = plan.due[name], plan.payload.get(name, NOTHING).blocks.get(parameter)
+    if expected.kind == "masked":
+        return flat_index(_mask(plan, name), parameter)
+    if sent is not None and sent.index is not None:
         return sent.index
-    return active_axes(spec.params[name], spec, plan.selection.active, plan.selection.keys)
+    if plan.selection is None or plan.selection.is_full:
+        return None
+    return active_axes(spec.params[parameter], spec, plan.selection.active, plan.selection.keys)
 
 
 def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: ModelSpec) -> Evaluate:
@@ -133,13 +190,68 @@ def total(parts: Iterable[Sizes]) -> Sizes:
     return Sizes(sum(s.values for s in parts), sum(s.index for s in parts), sum(s.header for s in parts))
 
 
-def _encode(payload: Mapping[str, Update], spec: ModelSpec, values: str, known: NeuronSet | None) -> dict[str, bytes]:
-    return {name: codec.encode(update, spec, values=values, known=known) for name, update in payload.items()}
+def _together(payload: Mapping[str, bytes], masks: Mapping[str, Mask], spec: ModelSpec) -> dict[str, bytes]:
+    """Values and masks as the one payload of a message."""
+    if both := sorted(payload.keys() & masks.keys()):
+        raise CodecError(f"{both[0]} is the name of values and of a mask; expected names that differ")
+    return {**payload, **{name: encode_mask(mask, spec) for name, mask in masks.items()}}
 
 
-def _decode(payload: Mapping[str, bytes], spec: ModelSpec, known: NeuronSet | None) -> dict[str, Update]:
+def _decode(data: bytes, spec: ModelSpec, known: NeuronSet | Mask | None) -> Update:
     """The limit is the frame's: a message that arrived is not larger than what the connection allows."""
-    return {name: codec.decode(data, spec, limit=len(data), known=known) for name, data in payload.items()}
+    return codec.decode(data, spec, limit=len(data), known=known)
+
+
+def _known(plan: Plan, name: str, spec: ModelSpec) -> NeuronSet | Mask | None:
+    """Of the values that a reply carries by a name, what their receiver knows already, on the server's side."""
+    kind = plan.due.get(name, PLANNED).kind
+    if kind == "masked":
+        return _mask(plan, name).only(_names(plan, name, spec))
+    return plan.selection if kind == "planned" else None
+
+
+def _known_to_server(plan: Plan, name: str, update: Update) -> NeuronSet | Mask | None:
+    """The same on the client's side, where the mask is the one that the values are at."""
+    kind = plan.due.get(name, PLANNED).kind
+    if kind == "masked":
+        return mask_of(update)
+    return plan.selection if kind == "planned" else None
+
+
+def _mask(plan: Plan, name: str) -> Mask:
+    mask = plan.due[name].mask
+    if mask is None:
+        raise ValueError(f"plan of client {plan.client} expects {name} at a mask and has none; expected the mask")
+    return mask
+
+
+def _asked(plan: Plan, spec: ModelSpec) -> bool | dict[str, Asked]:
+    """What a message says of `plan.expects`."""
+    if plan.expects is None or not plan.authorised:
+        return plan.authorised
+    for name, expected in plan.expects.items():
+        if expected.kind == "masked":
+            _mask(plan, name)
+    return {name: Asked(each.kind, _bitmap(each.names, spec)) for name, each in plan.expects.items()}
+
+
+def _expected(name: str, asked: Asked, spec: ModelSpec) -> Expected:
+    """The inverse of what `_asked` says of one name; a mask is not sent."""
+    if asked.parameters is None:
+        return Expected(asked.kind)
+    bits = np.unpackbits(np.frombuffer(asked.parameters, np.uint8), bitorder="little")
+    count = len(spec.params)
+    if len(asked.parameters) != (count + 7) // 8 or bits[count:].any():
+        raise CodecError(f"parameters {asked.parameters.hex()} of {name}; expected a bit for each of {count}")
+    return Expected(asked.kind, tuple(each for each, bit in zip(spec.params, bits) if bit))
+
+
+def _bitmap(names: Collection[str] | None, spec: ModelSpec) -> bytes | None:
+    if names is None:
+        return None
+    if unknown := sorted(set(names) - spec.params.keys()):
+        raise CodecError(f"{unknown[0]!r} is expected and is no parameter; expected some of {', '.join(spec.params)}")
+    return np.packbits([name in names for name in spec.params], bitorder="little").tobytes()
 
 
 def _selection_in(payload: Mapping[str, Update], spec: ModelSpec) -> NeuronSet | None:

@@ -133,7 +133,7 @@ class _Simulation:
             started = time.perf_counter()
             reply = self.algorithm.train(local, received)
             seconds = time.perf_counter() - started
-            up = trained_message(reply, received.selection, self.spec, self.settings.values, seconds)
+            up = trained_message(reply, received, self.spec, self.settings.values, seconds)
             answer = read_answer(up, plan, self.spec)
             if (answer.reply is not None or logged == "late") and self.algorithm.keeps_state:
                 params = local.learner.read() if self.algorithm.keeps_model else {}

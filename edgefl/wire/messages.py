@@ -100,13 +100,21 @@ class ModelChunk(Message, frozen=True):
     data: Annotated[bytes, Meta(min_length=1, max_length=CHUNK_BYTES)]
 
 
+class Asked(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What goes by one name in the reply: an Expected. `parameters` is a bitmap over those of the model, or None."""
+
+    kind: Literal["planned", "chosen", "masked", "mask"]
+    parameters: Annotated[bytes, Meta(max_length=1 << 13)] | None
+
+
 class Train(Message, frozen=True):
     """Server: take part in this round.
 
     selection  the active neurons (codec.encode_neurons) where the payload does not carry them itself, or empty
     settings   what else the method tells this client
     deadline_s seconds from now after which the round closes without the reply; None: never
-    authorised whether the reply carries what was trained; a device that may not send it answers without a payload
+    expects    what the reply carries: True, the payload's parameters where they were sent; or what is asked by name.
+               False: nothing, as the device may not send what it trains
     """
 
     round: Round
@@ -114,7 +122,7 @@ class Train(Message, frozen=True):
     payload: Payload
     settings: Annotated[dict[Name, Plain], Meta(max_length=64)]
     deadline_s: float | None
-    authorised: bool
+    expects: bool | Annotated[dict[Name, Asked], Meta(max_length=16)]
 
 
 class Trained(Message, frozen=True):

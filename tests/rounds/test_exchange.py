@@ -87,7 +87,7 @@ def reply_to(plan: Plan, **changes: Any) -> Reply:
 def test_a_reply_arrives_as_it_was_made() -> None:
     for plan in plans(FedSPU(per_round=4)):
         reply = reply_to(plan)
-        message = over_the_wire(trained_message(reply, plan.selection, SPEC, "float32", 1.5))
+        message = over_the_wire(trained_message(reply, plan, SPEC, "float32", 1.5))
         assert message.seconds == 1.5
         assert reply_of(message, plan, SPEC) == reply
         assert read_answer(message, plan, SPEC).reply == reply
@@ -96,7 +96,7 @@ def test_a_reply_arrives_as_it_was_made() -> None:
 def test_half_precision_rounds_both_ways() -> None:
     plan = plans(FedSPU())[0]
     reply = reply_to(plan)
-    arrived = reply_of(trained_message(reply, plan.selection, SPEC, "float16", 0), plan, SPEC).payload[MODEL]
+    arrived = reply_of(trained_message(reply, plan, SPEC, "float16", 0), plan, SPEC).payload[MODEL]
     for name, block in reply.payload[MODEL].blocks.items():
         np.testing.assert_array_equal(arrived.blocks[name].values, block.values.astype(np.float16))
 
@@ -153,7 +153,7 @@ def encoded(update: Update) -> dict[str, bytes]:
 )
 def test_what_is_wrong_with_an_answer_is_its_refusal(damage: Any, reason: str) -> None:
     plan = plans(FedSPU(per_round=4))[0]
-    message = damage(trained_message(reply_to(plan), plan.selection, SPEC, "float32", 0.1))
+    message = damage(trained_message(reply_to(plan), plan, SPEC, "float32", 0.1))
     reply, refusal, taken = read_answer(message, plan, SPEC)
     assert reply is None
     assert refusal is not None
@@ -190,5 +190,5 @@ def test_a_client_trains_no_more_than_the_capacity_it_declared() -> None:
 
 def test_a_client_that_had_stopped_may_send_no_payload() -> None:
     plan = plans(FedSPU())[0]
-    message = trained_message(reply_to(plan, payload={}, examples=0, steps=0), plan.selection, SPEC, "float32", 0)
+    message = trained_message(reply_to(plan, payload={}, examples=0, steps=0), plan, SPEC, "float32", 0)
     assert read_answer(message, plan, SPEC).refusal is None

@@ -128,7 +128,7 @@ class Phone:
         plan = plan_of(message, self.client, SPEC)
         reply = self.method.train(local, plan)
         self._after = local.learner.read(), local.private, local.arrays
-        self.pending = trained_message(reply, plan.selection, SPEC, "float32", 0.5)
+        self.pending = trained_message(reply, plan, SPEC, "float32", 0.5)
         return self.pending
 
     def _evaluate(self, message: Evaluate) -> Evaluated:
