@@ -16,7 +16,8 @@ from edgefl.graph import Model
 from edgefl.learners import Evaluation, FitResult, GraphLearner
 from edgefl.learners.base import Array, Gradient
 from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.update import Update, put, read_only, take
+from edgefl.neurons.submodel import lifted
+from edgefl.neurons.update import Update, put, read_only, take, values
 
 
 class Cell:
@@ -70,12 +71,12 @@ class FarLearner:
     def take(self, neurons: NeuronSet | None = None, **chosen: Any) -> Update:
         return take(self._fetched(), self._near.spec, neurons, **chosen)
 
-    def write(self, values: Update | Mapping[str, Array]) -> None:
-        if isinstance(values, Update):
+    def write(self, new: Update | Mapping[str, Array]) -> None:
+        if isinstance(new, Update):
             whole = self._fetched()
-            put(whole, values)
-            values = whole
-        self._store(values)
+            put(whole, new)
+            new = whole
+        self._store(new)
 
     def fit(self, *given: Any, **named: Any) -> FitResult:
         with self._loaded() as near:
@@ -106,6 +107,12 @@ class FarLearner:
 
     def head(self) -> FarLearner:
         return self._relative(self._near.head())
+
+    def sub(self, neurons: NeuronSet) -> FarLearner:
+        return FarLearner(Model(self._near.graph.sub(neurons), values(self.take(neurons))))
+
+    def absorb(self, smaller: FarLearner, neurons: NeuronSet) -> None:
+        self.write(lifted(smaller.read(), self._near.spec, neurons))
 
     def clone(self) -> FarLearner:
         return FarLearner(Model(self._near.graph, self._fetched()))

@@ -122,7 +122,7 @@ class Learner(Protocol):
     ) -> Update:
         """A copy of the blocks that are active under these neurons, or in this mask, as update.take makes it."""
 
-    def write(self, values: Update | Mapping[str, Array]) -> None:
+    def write(self, new: Update | Mapping[str, Array]) -> None:
         """Sets an update's coordinates, or whole parameters; every other coordinate keeps its bits.
 
         Whole parameters may be of any floating type, an update has the learner's. Everything is checked first.
@@ -170,6 +170,14 @@ class Learner(Protocol):
 
     def head(self) -> Learner:
         """A learner of the last Linear layer alone, whose parameters it shares. Its inputs are features."""
+
+    def sub(self, neurons: NeuronSet) -> Learner:
+        """A learner of the smaller graph that has only these neurons, with a copy of their blocks. Asked again for as
+        many neurons it may be the same learner, which then holds the blocks asked for last.
+        """
+
+    def absorb(self, smaller: Learner, neurons: NeuronSet) -> None:
+        """The inverse: the parameters of a learner that `sub(neurons)` gave, written to their places."""
 
     def clone(self) -> Learner:
         """An independent learner with equal parameters."""

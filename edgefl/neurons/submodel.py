@@ -1,4 +1,4 @@
-"""The parameters of a smaller model: those of Graph.sub, cut from the full ones."""
+"""The parameters of a smaller model: those of Graph.sub, cut from the full ones, and back in their places."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from edgefl.graph import Graph, Params
+from edgefl.graph import Graph, Params, resize
 from edgefl.neurons.selection import Ids, NeuronSet
+from edgefl.neurons.spec import AxisSpec, ModelSpec
+from edgefl.neurons.update import Block, Ids, Update, active_axes, parameter
 
 
 def sub_params(graph: Graph, params: Mapping[str, np.ndarray], neurons: NeuronSet) -> Params:
@@ -20,7 +22,20 @@ def sub_params(graph: Graph, params: Mapping[str, np.ndarray], neurons: NeuronSe
     return {name: _cut(params[name], rows, cols) for name, (rows, cols) in blocks.items()}
 
 
-def _cut(value: np.ndarray, rows: Ids | None, cols: Ids | None) -> np.ndarray:
+def lifted(params: Mapping[str, np.ndarray], spec: ModelSpec, neurons: NeuronSet) -> Update:
+    """The inverse: parameters of `graph.sub(neurons)` as blocks of the full model of this specification. Not a copy.
+
+    Raises  ValueError if a parameter is missing or of another shape.
+    """
+    made: dict[AxisSpec, Ids] = {}
+    blocks = {}
+    for name, param in spec.params.items():
+        index = active_axes(param, spec, neurons.active, neurons.keys, made)
+        blocks[name] = Block(param.shape, index, parameter(params, name))
+    return Update(blocks)
+
+
+def _cut(value: np.ndarray, rows: resize.Ids | None, cols: resize.Ids | None) -> np.ndarray:
     block = value if rows is None else value[rows]
     block = block if cols is None else block[:, cols]
     return np.array(block, order="C")

@@ -176,7 +176,7 @@ def take(
             `selection` is of another model.
     """
     ops = ops or kernels.backend()
-    if isinstance(selection, NeuronSet):
+    if selection is not None and not isinstance(selection, Mask):
         selection.check(spec)
     blocks = {}
     made: dict[AxisSpec, Ids] = {}

@@ -27,6 +27,7 @@ from edgefl.learners.base import (
     FitResult,
     FrozenStats,
     Gradient,
+    Learner,
     Pull,
     Samples,
     Trainable,
@@ -40,11 +41,13 @@ from edgefl.learners.running.workspace import Session, Workspace
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import KINDS, Update, parameter, put, read_only, take
+from edgefl.neurons.submodel import lifted
+from edgefl.neurons.update import KINDS, Update, parameter, put, read_only, take, values
 
 EVALUATION_BATCH = 256
 EVALUATION_ARENA_BYTES = 4 << 20
 HEADS_KEPT = 4  # learners with other heads, by number of classes
+SUBS_KEPT = 2  # learners of smaller graphs
 
 
 class GraphLearner:
@@ -79,6 +82,7 @@ class GraphLearner:
         self._readable = {name: read_only(value) for name, value in self._params.items()}
         self._evaluation_batch: int | None = None
         self._heads: OrderedDict[int, GraphLearner] = OrderedDict()
+        self._subs: OrderedDict[Graph, GraphLearner] = OrderedDict()
         self._head: GraphLearner | None = None
 
     def read(self, names: Collection[str] | None = None) -> Mapping[str, Array]:
@@ -100,18 +104,18 @@ class GraphLearner:
         """A copy of the blocks under these neurons, or in this mask (None: everything); see update.take."""
         return take(self._params, self.spec, selection, kinds=kinds, names=names, ops=self._backend)
 
-    def write(self, values: Update | Mapping[str, Array]) -> None:
+    def write(self, new: Update | Mapping[str, Array]) -> None:
         """Sets an update's coordinates, or whole parameters, cast to the learner's type; the rest keeps its bits.
 
         Raises  ValueError as update.put does, or naming the parameter whose shape differs; nothing is written then.
         """
-        if isinstance(values, Update):
-            put(self._params, values, ops=self._backend)
+        if isinstance(new, Update):
+            put(self._params, new, ops=self._backend)
             return
-        for name, value in values.items():
+        for name, value in new.items():
             if value.shape != parameter(self._params, name).shape:
                 raise ValueError(f"{name!r} of shape {value.shape}; expected {self._params[name].shape}")
-        for name, value in values.items():
+        for name, value in new.items():
             self._params[name][...] = value
 
     def fit(
@@ -152,8 +156,8 @@ class GraphLearner:
         for size, run in groupby(batches, key=len):
             bound = session.programs[size]
             bound.program.run_batches(bound.index, np.stack(list(run)))
-        for name, (rows, values) in frozen.items():
-            self._params[name][rows] = values
+        for name, (rows, kept) in frozen.items():
+            self._params[name][rows] = kept
         return FitResult(float(work.loss[0]), sum(map(len, batches)), len(batches))
 
     def gradient(
@@ -250,6 +254,30 @@ class GraphLearner:
         if self._head is None:
             self._head = self._relative(head_of(self.graph), {name: self._params[name] for name in self.spec.head})
         return self._head
+
+    def sub(self, neurons: NeuronSet) -> GraphLearner:
+        """A learner of the smaller graph that has only these neurons, with a copy of their blocks; within the same
+        limit. Those of the last few graphs are kept, so that rounds with as many neurons reuse plans and programs.
+
+        Raises  GraphError if a GroupNorm or grouped convolution would break, SelectionError for other models' neurons.
+        """
+        graph, active = self.graph.sub(neurons), values(self.take(neurons))
+        learner = self._subs.pop(graph, None)
+        if learner is None:
+            learner = self._relative(graph, active)
+        else:
+            learner.write(active)
+        self._subs[graph] = learner
+        if len(self._subs) > SUBS_KEPT:
+            self._subs.popitem(last=False)
+        return learner
+
+    def absorb(self, smaller: Learner, neurons: NeuronSet) -> None:
+        """The parameters of a learner that `sub(neurons)` gave, written to their places; the rest keeps its bits.
+
+        Raises  ValueError or SelectionError if it is a learner of other neurons; nothing is written then.
+        """
+        self.write(lifted(smaller.read(), self.spec, neurons))
 
     def _relative(self, graph: Graph, params: Params) -> GraphLearner:
         """A learner of another graph on the same backend and within the same limit, sharing what it gets of ours."""
