@@ -30,16 +30,18 @@ class OpenRound:
         self._plans = {plan.client: plan for plan in plans}
         self.clients = tuple(sorted(self._plans))
         self._requests: dict[int, Train] = {}
-        self._encoded: dict[int, tuple[object, dict[str, bytes]]] = {}  # a payload that plans share, encoded once
+        self._encoded: dict[tuple[int, int], tuple[object, dict[str, bytes]]] = {}  # what plans share, encoded once
         self.answers: dict[int, tuple[Trained, Answer]] = {}
 
     def request(self, client: int, deadline_s: float | None) -> Train:
         """The message that asks this client to train. `deadline_s`: seconds until the round closes, if it does."""
         if client not in self._requests:
             plan = self._plans[client]
-            _, known = self._encoded.get(id(plan.payload), (None, None))
+            key = id(plan.payload), id(plan.held)
+            _, known = self._encoded.get(key, (None, None))
             message = train_message(plan, self._task.spec, self._values, known)
-            self._encoded[id(plan.payload)] = plan.payload, {name: message.payload[name] for name in plan.payload}
+            encoded = {name: message.payload[name] for name in plan.payload}
+            self._encoded[key] = (plan.payload, plan.held), encoded
             self._requests[client] = message
         kept = self._requests[client]
         return Train(kept.round, kept.selection, kept.payload, kept.settings, deadline_s, kept.expects)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from far_learner import FarLearner
+from seams import SEAMS
 
 from edgefl.algorithms import build
 from edgefl.experiment.assemble import assemble
@@ -24,6 +25,7 @@ EXPERIMENT = Experiment(clients=4, per_round=2, rounds=3, eval_every=1, epochs=1
 OPTIONS = {"per_round": 2, "epochs": 1, "keep": EXPERIMENT.keep, "eval_point": "post_local"}
 NAMES = ["fedspu", "fedspu-es", "fedavg", "fedavg-ft", "local", "fedumf", "feddyn", "feddc", "fedumf-feddc", "fedper"]
 METHODS = {name: build(name, OPTIONS) for name in NAMES}
+METHODS |= {name: kind(per_round=2, epochs=1) for name, kind in SEAMS.items()}
 WITHOUT_STATISTICS = {name: build(name, {"per_round": 2, "tau": 3}) for name in ("pflego", "fedrecon")}
 
 

@@ -64,6 +64,8 @@ class Plan:
     """The server's message to one client for one round.
 
     masks       by names that no payload has
+    held        the mask that the client keeps (Algorithm.held): the payload's values at it go without ids. It is the
+                server's alone, and not sent
     authorised  its answer carries what it trained; a client that is not trains as well, keeps what came of it in its
                 private state, and answers without a payload
     expects     what the answer carries, by name; {} is nothing. None: values by the names of `payload`, where they were
@@ -79,6 +81,7 @@ class Plan:
     deadline_s: float | None = None
     masks: Mapping[str, Mask] = field(default_factory=dict)
     expects: Mapping[str, Expected] | None = None
+    held: Mask | None = field(default=None, compare=False)
 
     @property
     def due(self) -> Mapping[str, Expected]:
@@ -128,12 +131,16 @@ class Local:
 
 
 class Tally:
-    """What the accepted replies of one open round add up to. Thrown away when the round closes."""
+    """What the accepted replies of one open round add up to. Thrown away when the round closes.
+
+    masks  that clients sent, by client
+    """
 
     def __init__(self, spec: ModelSpec) -> None:
         self._spec = spec
         self._others: dict[str, Mean] = {}
         self.mean = Mean(spec)
+        self.masks: dict[int, Mask] = {}
         self.reported: list[int] = []
         self.stopped: list[int] = []
 
@@ -192,6 +199,14 @@ class Algorithm(ABC):
                 adapted; None where the learner holds the client's own model
         """
         return evaluate(local)
+
+    def held(self, local: Local) -> Mask | None:
+        """Client: the mask that it keeps and the server knows, at which values may come without ids; None: none.
+
+        A reply that came too late was not folded, though the client keeps what it trained: a method that changes masks
+        has to keep the one that the server knows.
+        """
+        return None
 
     def scored(self, parts: Collection[str]) -> Scored | None:
         """What `evaluate` tests of a client, by the name it has in metrics; None: nothing but the model of all clients.

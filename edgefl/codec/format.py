@@ -23,6 +23,7 @@ FLOAT16, KNOWN, KNOWN_MASK = 1, 2, 4  # flags
 DENSE, AXES, FLAT, MASKED = 0, 1, 2, 6  # block codings; flat blocks have FLAT + id coding
 
 HEADER = struct.Struct("<4sBBH16sI")
+FLAGS_AT = 5  # the byte of the header with the flags
 ENTRY = struct.Struct("<HHI")
 HASH_BYTES = 8
 ALIGNMENT = 4

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgefl.codec.format import ENTRY
+from edgefl.codec import format as codec_format
+from edgefl.codec.format import ENTRY, FLAGS_AT, KNOWN_MASK
 from edgefl.codec.ids import decode_ids, encode_ids, size_of
 from edgefl.codec.sets import Entry, Reader, read_table
 from edgefl.errors import CodecError
@@ -75,6 +76,12 @@ def decode_mask(data: bytes, spec: ModelSpec) -> Mask:
 def is_mask(data: bytes) -> bool:
     """Whether these bytes, which may be anything, begin as those of a mask do."""
     return data[: len(MAGIC)] == MAGIC
+
+
+def is_at_mask(data: bytes) -> bool:
+    """Whether these bytes, which may be anything, begin as those of values at a mask that their receiver knows."""
+    is_update = data[: len(codec_format.MAGIC)] == codec_format.MAGIC and len(data) > FLAGS_AT
+    return is_update and bool(data[FLAGS_AT] & KNOWN_MASK)
 
 
 def header_bytes(data: bytes) -> int:

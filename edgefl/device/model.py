@@ -69,7 +69,7 @@ class DeviceModel:
     def train(self, message: Train, clock: Callable[[], float]) -> Result:
         """Takes part in a round. What it returns must be on the disk before the next call."""
         local = self._own()
-        plan = exchange.plan_of(message, local.client, local.spec)
+        plan = exchange.plan_of(message, local.client, local.spec, self._algorithm.held(local))
         started = clock()
         reply = self._algorithm.train(local, plan)
         seconds = clock() - started

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from edgefl.graph import Graph, Params, resize
-from edgefl.neurons.selection import Ids, NeuronSet
+from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import AxisSpec, ModelSpec
 from edgefl.neurons.update import Block, Ids, Update, active_axes, parameter
 

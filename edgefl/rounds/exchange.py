@@ -15,7 +15,7 @@ from edgefl import codec
 from edgefl.algorithms.base import BODY, MODEL, Algorithm, Plan, Reply, State, refuse
 from edgefl.algorithms.expected import Expected
 from edgefl.codec import Sizes
-from edgefl.codec.masks import decode_mask, encode_mask, is_mask, mask_of
+from edgefl.codec.masks import decode_mask, encode_mask, is_at_mask, is_mask, mask_of
 from edgefl.codec.neurons import decode_neurons, encode_neurons, neurons_of
 from edgefl.errors import CodecError
 from edgefl.neurons.mask import Mask
@@ -35,7 +35,9 @@ def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, b
     Raises   CodecError for a plan that no message says.
     """
     if payload is None:
-        payload = {name: codec.encode(update, spec, values=values) for name, update in plan.payload.items()}
+        payload = {
+            name: codec.encode(update, spec, values=values, known=plan.held) for name, update in plan.payload.items()
+        }
     selection = b""
     if plan.selection is not None and plan.selection != _selection_in(plan.payload, spec):
         selection = encode_neurons(plan.selection, spec)
@@ -43,10 +45,18 @@ def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, b
     return Train(plan.round, selection, content, dict(plan.settings), plan.deadline_s, _asked(plan, spec))
 
 
-def plan_of(message: Train, client: int, spec: ModelSpec) -> Plan:
-    """The plan that this client was sent. Raises CodecError if anything in it is not of this model."""
+def plan_of(message: Train, client: int, spec: ModelSpec, held: Mask | None = None) -> Plan:
+    """The plan that this client was sent.
+
+    held    the mask that the client keeps
+    Raises  CodecError if anything in it is not of this model, or at another mask.
+    """
     masks = {name: decode_mask(data, spec) for name, data in message.payload.items() if is_mask(data)}
-    payload = {name: _decode(data, spec, None) for name, data in message.payload.items() if name not in masks}
+    payload = {
+        name: _decode(data, spec, held if is_at_mask(data) else None)
+        for name, data in message.payload.items()
+        if name not in masks
+    }
     selection = decode_neurons(message.selection, spec) if message.selection else _selection_in(payload, spec)
     settings = {name: value for name, value in message.settings.items() if value is not None}
     expects = None

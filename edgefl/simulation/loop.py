@@ -128,8 +128,8 @@ class _Simulation:
         if logged not in TRAINED:
             return _Outcome(None, ClientRound(plan.client, plan.settings, "absent"))
         down = train_message(plan, self.spec, self.settings.values)
-        received = plan_of(down, plan.client, self.spec)
         with self.devices.local(plan.client, self.initial) as local:
+            received = plan_of(down, plan.client, self.spec, self.algorithm.held(local))
             started = time.perf_counter()
             reply = self.algorithm.train(local, received)
             seconds = time.perf_counter() - started

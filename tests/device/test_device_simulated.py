@@ -20,7 +20,9 @@ from device_cases import (
 )
 from device_server import ScriptedServer, converse
 from far_learner import FarLearner
+from seams import SEAMS
 
+from edgefl import algorithms
 from edgefl.algorithms.base import MODEL, Algorithm, State, Tally, Task, refuse
 from edgefl.device.protocol import Device
 from edgefl.experiment.federation import Federation
@@ -46,7 +48,7 @@ class Served:
 
     def run(self) -> State:
         spec = ModelSpec.of(self.federation.graph)
-        task = Task(spec, 3, EXPERIMENT.seed)
+        task = Task(spec, 3, EXPERIMENT.seed, rounds=ROUNDS)
         state = self.method.start(task, initial(self.federation))
         for round in range(1, ROUNDS + 1):
             tally = Tally(spec)
@@ -66,14 +68,22 @@ class Served:
         return state
 
 
-FAR = [(name, FarLearner) for name in ("fedspu", "fedavg-ft", "fedumf")]
+OTHERS = {name: kind(per_round=2, epochs=1) for name, kind in SEAMS.items()}
+NEAR = [(name, GraphLearner) for name in (*METHODS, *OTHERS)]
+FAR = [(name, FarLearner) for name in ("fedspu", "fedavg-ft", "fedumf", "sparse", "smaller")]
 
 
-@pytest.mark.parametrize(("name", "learner"), [*((name, GraphLearner) for name in METHODS), *FAR])
+@pytest.mark.parametrize(("name", "learner"), [*NEAR, *FAR])
 def test_devices_end_bit_identical_to_a_simulation(
-    name: str, learner: MakeLearner, federation: Federation, make: Callable[..., Device], tmp_path: Path
+    name: str,
+    learner: MakeLearner,
+    federation: Federation,
+    make: Callable[..., Device],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    method = METHODS[name]
+    method = {**METHODS, **OTHERS}[name]
+    monkeypatch.setitem(algorithms.METHODS, name, method)
     journal = Journal(tmp_path / "simulated")
     expected = simulate(method, federation, Settings(ROUNDS, 1, ROUNDS), journal)
     model = pack(Model(federation.graph, initial(federation)))

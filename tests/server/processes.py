@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
+EDGEFL = ("-m", "edgefl")
 
-def start(stack: ExitStack, *arguments: str) -> subprocess.Popen[str]:
-    """`edgefl` with these arguments; it is killed when the stack closes."""
-    command = [sys.executable, "-m", "edgefl", *arguments]
+
+def start(stack: ExitStack, *arguments: str, program: Sequence[str] = EDGEFL) -> subprocess.Popen[str]:
+    """`edgefl`, or another program of Python's, with these arguments; it is killed when the stack closes."""
+    command = [sys.executable, *program, *arguments]
     process = stack.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
     stack.callback(process.kill)
     return process

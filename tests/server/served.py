@@ -125,7 +125,7 @@ class Phone:
 
     def _train(self, message: Train) -> Trained:
         local = self._local(self.model)
-        plan = plan_of(message, self.client, SPEC)
+        plan = plan_of(message, self.client, SPEC, self.method.held(local))
         reply = self.method.train(local, plan)
         self._after = local.learner.read(), local.private, local.arrays
         self.pending = trained_message(reply, plan, SPEC, "float32", 0.5)

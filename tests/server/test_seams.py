@@ -1,0 +1,124 @@
+"""Methods that use all that a plan can say, served: the same state, metrics and private values as in simulate."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from processes import lines, start, until
+from seams import SEAMS
+from served import RULES, World, open_store, simulated
+from test_served import Expected
+
+from edgefl import algorithms
+from edgefl.commands import processes as demo
+from edgefl.experiment.assemble import assemble
+from edgefl.experiment.run_file import open_run
+from edgefl.experiment.shares import share_file
+from edgefl.server import history
+from edgefl.server.events import Closed, Judged, Opened
+from edgefl.simulation.journal import Journal
+from edgefl.simulation.loop import simulate
+from edgefl.simulation.replay import difference, replay
+from edgefl.wire.messages import Trained
+
+PROGRAM = (str(Path(__file__).with_name("with_seams.py")),)
+OPTIONS = {"per_round": 3, "epochs": 1, "batch": 4, "lr": 0.1}
+METHODS = {name: kind(**OPTIONS) for name, kind in SEAMS.items()}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_served_run_equals_simulate(name: str, tmp_path: Path) -> None:
+    expected = Expected(tmp_path / "simulated", METHODS[name])
+    world = World(tmp_path / "served", METHODS[name])
+    world.finish()
+    expected.check(world)
+    assert all(client["status"] == "on" for line in expected.lines for client in line["clients"])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_server_that_is_killed_goes_on_with_masks_and_expectations(name: str, tmp_path: Path) -> None:
+    expected = Expected(tmp_path / "simulated", METHODS[name])
+    world = World(tmp_path / "served", METHODS[name])
+    for restart in range(1, 12):
+        while len(world.saved) + len(world.unsaved) < 3 * restart and world.steps():
+            world.steps()[-1]()
+        world.restart_server()
+    world.finish()
+    expected.check(world)
+
+
+def test_a_schedule_over_the_run_knows_its_length(tmp_path: Path) -> None:
+    """Sparse halves its share of ones over all rounds, whatever their number."""
+    for rounds in (2, 4):
+        _, lines = simulated(tmp_path / str(rounds), METHODS["sparse"], replace(RULES, rounds=rounds))
+        expected = [0.5 - 0.25 * round / rounds for round in range(1, rounds + 1)]
+        assert [line["clients"][0]["share"] for line in lines] == expected
+
+
+def test_ids_go_where_they_are_not_known_and_nowhere_else(tmp_path: Path) -> None:
+    """Sparse: a mask down at a client's first visit alone; up, a mask and no ids. Largest: ids up. Silent: nothing."""
+    _, sparse = simulated(tmp_path / "sparse", METHODS["sparse"])
+    seen: set[int] = set()
+    mask_bytes = 3 + 3  # bitmaps of 24 coordinates each
+    for line in sparse:
+        new = {client["client"] for client in line["clients"]} - seen
+        seen |= new
+        assert line["down"]["index"] == len(new) * (mask_bytes + mask_bytes + 2)  # beside the values too, and padding
+        assert line["up"]["index"] == 3 * mask_bytes
+    _, largest = simulated(tmp_path / "largest", METHODS["largest"])
+    assert all(line["up"]["values"] == 3 * 4 * (2 + 2) and line["up"]["index"] == 3 * 8 for line in largest)
+    _, silent = simulated(tmp_path / "silent", METHODS["silent"])
+    assert all(sum(line["up"].values()) == 0 for line in silent)
+
+
+@pytest.mark.parametrize("name", SEAMS)
+def test_processes_on_loopback_equal_simulate(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(algorithms.METHODS, name, SEAMS[name]())
+    experiment = replace(demo.EXPERIMENT, methods=(name,), clients=2, per_round=2, rounds=3, eval_every=3, epochs=1)
+    demo.deal(tmp_path / "shares", experiment)
+    open_run(tmp_path / "run", experiment.to_json())
+    with ExitStack() as stack:
+        server = start(stack, "serve", "--resume", str(tmp_path / "run"), "--port", "0", program=PROGRAM)
+        address = until(lines(server), "listening on").split()[-1]
+        devices = [start(stack, *device(tmp_path, address, client), program=PROGRAM) for client in range(2)]
+        assert [process.wait(120) for process in (server, *devices)] == [0, 0, 0]
+    journal = Journal(tmp_path / "simulated")
+    state = simulate(experiment.algorithms()[name], assemble(experiment), experiment.settings(1), journal)
+    assert difference(history.final_state(tmp_path / "run"), state) is None
+    served, line = history.metrics(tmp_path / "run")[-1], list(journal.metrics())[-1]
+    journal.close()
+    assert served["evaluation"] == line["evaluation"]
+    assert (served["down"], served["up"]) == (line["down"], line["up"])
+    if name == "sparse":
+        assert replay(tmp_path / "run", tmp_path / "replay", None, 1) == (3, None)
+
+
+def device(path: Path, address: str, client: int) -> list[str]:
+    state, data = path / f"device{client}", share_file(path / "shares", client)
+    return ["client", "--server", address, "--id", str(client), "--state", str(state), "--data", str(data)]
+
+
+def test_a_run_that_was_broken_off_is_replayed_with_its_schedule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of four rounds: methods are still told of four."""
+    monkeypatch.setitem(algorithms.METHODS, "sparse", SEAMS["sparse"]())
+    experiment = replace(demo.EXPERIMENT, methods=("sparse",), clients=2, per_round=2, rounds=4, epochs=1)
+    open_run(tmp_path / "run", experiment.to_json())
+    settings = replace(experiment.settings(1), stop_after=2, eval_every=4)
+    journal = Journal(tmp_path / "simulated")
+    state = simulate(experiment.algorithms()["sparse"], assemble(experiment), settings, journal)
+    metrics = list(journal.metrics())
+    journal.close()
+    store = open_store(tmp_path / "run")
+    for line in metrics:
+        store.save([Opened(line["round"], (0, 1))])
+        reply = Trained(line["round"], {}, b"", 1, 1, "on", {}, 0.0)
+        store.save([Judged(line["round"], client, "accepted", "", reply) for client in (0, 1)])
+        store.save([Closed(line["round"], state, line, False)])
+    store.close()
+    assert [client["share"] for line in metrics for client in line["clients"]] == [0.4375, 0.4375, 0.375, 0.375]
+    assert replay(tmp_path / "run", tmp_path / "replay", None, 1) == (2, None)

@@ -1,0 +1,17 @@
+"""`edgefl` with the methods of seams.py among its own: for tests that serve them to devices in other processes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from seams import SEAMS
+
+from edgefl.algorithms import METHODS
+from edgefl.commands import cli
+
+if __name__ == "__main__":
+    METHODS.update({name: kind() for name, kind in SEAMS.items()})
+    sys.exit(cli.main())
