@@ -1,0 +1,237 @@
+"""What a plan expects of a reply: it arrives as it was said, and a reply that is otherwise is refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from edgefl import codec, rng
+from edgefl.algorithms.base import MODEL, Plan, Reply
+from edgefl.algorithms.expected import Expected
+from edgefl.codec_masks import encode_mask
+from edgefl.errors import CodecError
+from edgefl.exchange import plan_of, read_answer, reply_of, sizes, train_message, trained_message
+from edgefl.graph import Graph, Node
+from edgefl.mask import Mask
+from edgefl.ops import Linear, ReLU
+from edgefl.selection import NeuronSet
+from edgefl.spec import ModelSpec
+from edgefl.update import Update, take, take_flat
+from edgefl.wire import messages
+from edgefl.wire.messages import Asked, Train
+
+GRAPH = Graph(
+    (3,),
+    (Node("fc1", Linear(3, 40), ("input",)), Node("relu", ReLU(), ("fc1",)), Node("fc2", Linear(40, 2), ("relu",))),
+)
+SPEC = ModelSpec.of(GRAPH)
+PARAMS = GRAPH.init(rng.stream(1, rng.INIT))
+NAMES = tuple(SPEC.params)
+WEIGHTS = ("fc1.weight", "fc2.weight")
+MASK = Mask.of(SPEC, {name: np.arange(PARAMS[name].size).reshape(PARAMS[name].shape) % 3 == 0 for name in WEIGHTS})
+OTHER = Mask.of(SPEC, {name: ~bits for name, bits in MASK.bits.items()})
+NEURONS = NeuronSet.draw(SPEC, 0.5, rng.stream(1, rng.NEURONS))
+WHOLE = {MODEL: take(PARAMS, SPEC)}
+
+
+def plan(expects: dict[str, Expected] | None, **changes: Any) -> Plan:
+    return replace(Plan("train", 1, 0, payload=WHOLE, expects=expects), **changes)
+
+
+def answer(**payload: Any) -> Reply:
+    values = {name: each for name, each in payload.items() if isinstance(each, Update)}
+    masks = {name: each for name, each in payload.items() if isinstance(each, Mask)}
+    return Reply(1, 0, values, examples=7, steps=2, metrics={"loss": 0.5}, masks=masks)
+
+
+def over_the_wire(message: Any) -> Any:
+    return messages.decode(messages.NUMBERS[type(message)], messages.encode(message))
+
+
+def chosen(name: str, *coordinates: int) -> Update:
+    return take_flat(PARAMS, {name: np.array(coordinates, np.uint32)})
+
+
+AS_PLANNED = plan({"gradient": Expected("planned", WEIGHTS)}, selection=NEURONS)
+CHOSEN = plan({MODEL: Expected("chosen", ("fc1.weight",))})
+AT_MASK = plan({MODEL: Expected("masked", None, MASK), "mask": Expected("mask", WEIGHTS)})
+SOME_AT_MASK = plan({MODEL: Expected("masked", ("fc1.weight", "fc1.bias"), MASK)})
+NOTHING = plan({})
+
+GOOD: dict[str, tuple[Plan, Reply]] = {
+    "another name, at the plan's neurons": (
+        AS_PLANNED,
+        replace(answer(gradient=take(PARAMS, SPEC, NEURONS, names=WEIGHTS)), selection_hash=NEURONS.hash()),
+    ),
+    "coordinates of the client's": (CHOSEN, answer(model=chosen("fc1.weight", 3, 7))),
+    "neurons of the client's": (CHOSEN, answer(model=take(PARAMS, SPEC, NEURONS, names=("fc1.weight",)))),
+    "all coordinates": (CHOSEN, answer(model=take(PARAMS, SPEC, names=("fc1.weight",)))),
+    "values at the mask, and another mask": (AT_MASK, answer(model=take(PARAMS, SPEC, MASK), mask=OTHER)),
+    "some parameters at the mask": (
+        SOME_AT_MASK,
+        answer(model=take(PARAMS, SPEC, MASK, names=("fc1.weight", "fc1.bias"))),
+    ),
+    "a mask that leaves all whole": (AT_MASK, answer(model=take(PARAMS, SPEC, MASK), mask=Mask({}))),
+    "nothing": (NOTHING, answer()),
+}
+
+
+@pytest.mark.parametrize("case", GOOD)
+@pytest.mark.parametrize("values", ["float32", "float16"])
+def test_what_was_expected_arrives(case: str, values: str) -> None:
+    asked, reply = GOOD[case]
+    received = plan_of(over_the_wire(train_message(asked, SPEC, "float32")), 0, SPEC)
+    assert received == asked
+    message = over_the_wire(trained_message(reply, received, SPEC, values, 0.5))
+    found = read_answer(message, asked, SPEC)
+    assert found.refusal is None
+    assert values == "float16" or found.reply == reply
+    assert found.sizes.total == sum(map(len, message.payload.values()))
+
+
+def test_the_bytes_are_values_and_the_ids_that_the_server_does_not_know() -> None:
+    reply = GOOD["values at the mask, and another mask"][1]
+    up = trained_message(reply, AT_MASK, SPEC, "float32", 0).payload
+    assert sizes(up).index == 120 // 8 + 80 // 8
+    assert sizes({MODEL: up[MODEL]}).index == 0
+    assert sizes(up).values == 4 * (40 + 40 + 27 + 2)
+    picked = trained_message(GOOD["coordinates of the client's"][1], CHOSEN, SPEC, "float32", 0).payload
+    assert (sizes(picked).values, sizes(picked).index) == (8, 4)
+
+
+def with_nan() -> Update:
+    wrong = {**PARAMS, "fc1.weight": PARAMS["fc1.weight"] * np.float32(np.nan)}
+    return take(wrong, SPEC, MASK)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply", "reason"),
+    [
+        (NOTHING, answer(model=WHOLE[MODEL]), "has payloads ['model']; expected []"),
+        (NOTHING, answer(mask=MASK), ": magic b'EFLM'; expected b'EFLU'"),
+        (CHOSEN, answer(), "has payloads []; expected ['model']"),
+        (CHOSEN, answer(model=WHOLE[MODEL]), "has not the blocks of model: fc1.bias, fc2.bias, fc2.weight"),
+        (CHOSEN, answer(model=chosen("fc2.weight", 1)), "has not the blocks of model: fc1.weight, fc2.weight"),
+        (CHOSEN, answer(model=MASK), ": magic b'EFLM'; expected b'EFLU'"),
+        (AT_MASK, answer(model=take(PARAMS, SPEC, MASK)), "has payloads ['model']; expected ['mask', 'model']"),
+        (
+            AT_MASK,
+            answer(model=take(PARAMS, SPEC, OTHER), mask=MASK),
+            f": mask {OTHER.hash().hex()}; expected {MASK.hash().hex()}",
+        ),
+        (
+            AT_MASK,
+            answer(model=take(PARAMS, SPEC, MASK), mask=WHOLE[MODEL]),
+            ": magic b'EFLU'; expected b'EFLM'",
+        ),
+        (AT_MASK, answer(model=with_nan(), mask=MASK), "has a non-finite value in model/fc1.weight"),
+        (
+            AT_MASK,
+            answer(model=take(PARAMS, SPEC, MASK), mask=Mask.of(SPEC, {"fc1.bias": np.arange(40) > 3})),
+            "has a mask mask of fc1.bias; expected it to leave those whole",
+        ),
+        (
+            AS_PLANNED,
+            replace(answer(gradient=take(PARAMS, SPEC, names=WEIGHTS)), selection_hash=NEURONS.hash()),
+            "has other coordinates in gradient/fc1.weight than were planned",
+        ),
+        (AS_PLANNED, answer(gradient=take(PARAMS, SPEC, NEURONS, names=WEIGHTS)), "has selection hash none"),
+        (AT_MASK, replace(answer(model=take(PARAMS, SPEC, MASK), mask=MASK), examples=0), "has 0 examples"),
+    ],
+)
+def test_what_was_not_expected_is_refused(asked: Plan, reply: Reply, reason: str) -> None:
+    message = trained_message(reply, asked, SPEC, "float32", 0.1)
+    found = read_answer(message, asked, SPEC)
+    assert found.reply is None
+    assert found.refusal is not None
+    assert found.refusal.startswith(f"reply of client 0{reason}" if reason[0] == ":" else f"reply of client 0 {reason}")
+
+
+def test_ids_where_the_server_knows_the_mask_are_refused() -> None:
+    listed = codec.encode(take(PARAMS, SPEC, MASK), SPEC)
+    message = trained_message(answer(mask=MASK), AT_MASK, SPEC, "float32", 0.1)
+    message = msgspec.structs.replace(message, payload={**message.payload, MODEL: listed})
+    found = read_answer(message, AT_MASK, SPEC).refusal
+    assert found == f"reply of client 0: payload with its own ids; expected the hash {MASK.hash().hex()} of the mask"
+
+
+def test_a_client_that_may_not_send_owes_nothing_whatever_is_expected_of_others() -> None:
+    silent = replace(CHOSEN, authorised=False)
+    assert silent.due == {}
+    message = over_the_wire(train_message(silent, SPEC, "float32"))
+    assert message.expects is False
+    assert read_answer(trained_message(answer(), silent, SPEC, "float32", 0), silent, SPEC).refusal is None
+
+
+# ---- what goes down -------------------------------------------------------------------------------------------------
+
+
+def test_plans_that_expect_what_they_sent_are_the_bytes_they_were() -> None:
+    """The field was a boolean before it could say more."""
+    for authorised, byte in ((True, "c3"), (False, "c2")):
+        message = train_message(Plan("train", 1, 0, authorised=authorised), SPEC, "float32")
+        assert messages.encode(message).hex(" ") == f"96 01 c4 00 80 80 c0 {byte}"
+
+
+def test_golden_bytes_of_what_is_expected() -> None:
+    message = Train(1, b"", {}, {}, None, {"m": Asked("chosen", b"\x05"), "n": Asked("mask", None)})
+    expected = "96 01 c4 00 80 80 c0 82 a1 6d 92 a6 63 68 6f 73 65 6e c4 01 05 a1 6e 92 a4 6d 61 73 6b c0"
+    assert messages.encode(message).hex(" ") == expected
+    assert over_the_wire(message) == message
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["values", None], ["mask", "text"], ["mask"], ["mask", None, 1], ["mask", bytes(1 + (1 << 13))], None],
+)
+def test_expectations_of_no_kind_are_refused(wrong: Any) -> None:
+    values = [1, b"", {}, {}, None, {"m": wrong}]
+    with pytest.raises(msgspec.DecodeError):
+        messages.decode(messages.NUMBERS[Train], msgspec.msgpack.encode(values))
+
+
+@pytest.mark.parametrize("bitmap", [b"", b"\x05\0", b"\x15"], ids=["too short", "too long", "a fifth parameter"])
+def test_parameters_that_the_model_has_not_are_refused(bitmap: bytes) -> None:
+    message = Train(1, b"", {}, {}, None, {"m": Asked("chosen", bitmap)})
+    with pytest.raises(CodecError, match=f"parameters {bitmap.hex()} of m; expected a bit for each of 4"):
+        plan_of(message, 0, SPEC)
+
+
+def test_a_plan_that_cannot_be_said_is_refused_where_it_is_made() -> None:
+    with pytest.raises(CodecError, match=r"'fc9.bias' is expected and is no parameter"):
+        train_message(plan({MODEL: Expected("chosen", ("fc9.bias",))}), SPEC, "float32")
+    with pytest.raises(ValueError, match="plan of client 0 expects model at a mask and has none; expected the mask"):
+        train_message(plan({MODEL: Expected("masked")}), SPEC, "float32")
+    with pytest.raises(CodecError, match="model is the name of values and of a mask; expected names that differ"):
+        train_message(plan(None, masks={MODEL: MASK}), SPEC, "float32")
+
+
+def test_masks_go_down_beside_values() -> None:
+    asked = plan(None, masks={"mask": MASK})
+    message = over_the_wire(train_message(asked, SPEC, "float32"))
+    assert message.payload["mask"] == encode_mask(MASK, SPEC)
+    assert plan_of(message, 0, SPEC) == asked
+
+
+def test_values_at_a_mask_that_the_client_keeps_go_down_without_ids() -> None:
+    asked = plan(None, payload={MODEL: take(PARAMS, SPEC, MASK)}, held=MASK)
+    message = over_the_wire(train_message(asked, SPEC, "float32"))
+    assert sizes(message.payload).index == 0
+    assert plan_of(message, 0, SPEC, MASK) == asked
+    with pytest.raises(CodecError, match=f"mask {MASK.hash().hex()}; expected {OTHER.hash().hex()}"):
+        plan_of(message, 0, SPEC, OTHER)
+    with pytest.raises(CodecError, match="payload without ids; expected one that carries its neuron ids"):
+        plan_of(message, 0, SPEC)
+    with_ids = over_the_wire(train_message(replace(asked, held=None), SPEC, "float32"))
+    assert plan_of(with_ids, 0, SPEC, OTHER) == asked
+
+
+def test_a_reply_s_payload_by_a_name_that_is_not_due_is_still_read() -> None:
+    """So that the refusal can name it."""
+    message = trained_message(answer(other=WHOLE[MODEL]), CHOSEN, SPEC, "float32", 0)
+    assert reply_of(message, CHOSEN, SPEC).payload.keys() == {"other"}
+    assert read_answer(message, CHOSEN, SPEC).refusal == "reply of client 0 has payloads ['other']; expected ['model']"
