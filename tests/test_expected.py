@@ -12,15 +12,15 @@ import pytest
 from edgefl import codec, rng
 from edgefl.algorithms.base import MODEL, Plan, Reply
 from edgefl.algorithms.expected import Expected
-from edgefl.codec_masks import encode_mask
+from edgefl.codec.masks import encode_mask
 from edgefl.errors import CodecError
-from edgefl.exchange import plan_of, read_answer, reply_of, sizes, train_message, trained_message
 from edgefl.graph import Graph, Node
-from edgefl.mask import Mask
-from edgefl.ops import Linear, ReLU
-from edgefl.selection import NeuronSet
-from edgefl.spec import ModelSpec
-from edgefl.update import Update, take, take_flat
+from edgefl.graph.operations import Linear, ReLU
+from edgefl.neurons.mask import Mask
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.update import Update, take, take_flat
+from edgefl.rounds.exchange import plan_of, read_answer, reply_of, sizes, train_message, trained_message
 from edgefl.wire import messages
 from edgefl.wire.messages import Asked, Train
 
@@ -68,6 +68,10 @@ GOOD: dict[str, tuple[Plan, Reply]] = {
         replace(answer(gradient=take(PARAMS, SPEC, NEURONS, names=WEIGHTS)), selection_hash=NEURONS.hash()),
     ),
     "coordinates of the client's": (CHOSEN, answer(model=chosen("fc1.weight", 3, 7))),
+    "coordinates of the client's, beside neurons of the plan's": (
+        replace(CHOSEN, selection=NEURONS),
+        replace(answer(model=chosen("fc1.weight", 3, 7)), selection_hash=NEURONS.hash()),
+    ),
     "neurons of the client's": (CHOSEN, answer(model=take(PARAMS, SPEC, NEURONS, names=("fc1.weight",)))),
     "all coordinates": (CHOSEN, answer(model=take(PARAMS, SPEC, names=("fc1.weight",)))),
     "values at the mask, and another mask": (AT_MASK, answer(model=take(PARAMS, SPEC, MASK), mask=OTHER)),

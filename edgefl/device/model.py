@@ -90,10 +90,11 @@ class DeviceModel:
         current, body = self._part(message, MODEL, tuple(spec.params)), self._part(message, BODY, spec.body)
         parts = {name: part for name, part in ((MODEL, current), (BODY, body)) if part is not None}
         personal = self._scores_of_own(parts) if message.personal else None
+        if parts:
+            self._is_own = False  # the learner holds what all clients share
         if current is None:
             return Evaluated(message.round, personal, None)
         self._hold(Kept(current, {}, {}))
-        self._is_own = False
         return Evaluated(message.round, personal, _scores(evaluate(self._local)))
 
     def _part(self, message: Evaluate, part: str, names: tuple[str, ...]) -> Params | None:
@@ -111,9 +112,7 @@ class DeviceModel:
         """Of its own model; or of what the method makes of what all clients share, which is not kept."""
         shared = self._algorithm.shared(parts)
         if shared is not None:
-            own = self._own()
-            self._is_own = False
-            return _scores(self._algorithm.evaluate(own, shared))
+            return _scores(self._algorithm.evaluate(self._own(), shared))
         if self._state.round:
             return _scores(self._algorithm.evaluate(self._own(), None))
         self._hold(Kept(self._algorithm.untrained(State(parts), self._initial().params), {}, {}))

@@ -8,17 +8,21 @@ from pathlib import Path
 
 import pytest
 from processes import lines, start, until
-from seams import SEAMS
-from served import RULES, World, open_store, simulated
+from seams import MASK, SEAMS, random_mask
+from served import INITIAL, RULES, SPEC, TASK, World, open_store, simulated
 from test_served import Expected
 
 from edgefl import algorithms
+from edgefl.algorithms.base import MODEL, Plan, State
 from edgefl.commands import processes as demo
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.run_file import open_run
 from edgefl.experiment.shares import share_file
+from edgefl.neurons.update import take
+from edgefl.rounds.exchange import plan_of, sizes
 from edgefl.server import history
 from edgefl.server.events import Closed, Judged, Opened
+from edgefl.server.round import OpenRound
 from edgefl.simulation.journal import Journal
 from edgefl.simulation.loop import simulate
 from edgefl.simulation.replay import difference, replay
@@ -94,6 +98,22 @@ def test_processes_on_loopback_equal_simulate(name: str, tmp_path: Path, monkeyp
     assert (served["down"], served["up"]) == (line["down"], line["up"])
     if name == "sparse":
         assert replay(tmp_path / "run", tmp_path / "replay", None, 1) == (3, None)
+
+
+def test_clients_that_share_values_get_them_at_their_own_masks() -> None:
+    """What plans share is encoded once, and a mask that one of them holds is not said of the other."""
+    first, second = (random_mask(SPEC, 1, client, 0.5) for client in (0, 1))
+    payload = {MODEL: take(INITIAL, SPEC, first)}
+    plans = [
+        Plan("train", 1, 0, payload=payload, masks={MASK: second}, held=first),
+        Plan("train", 1, 1, payload=payload),
+        Plan("train", 1, 2, payload=payload, masks={MASK: first}),
+    ]
+    under_test = OpenRound(TASK, METHODS["sparse"], State({}), plans, 1, "float32")
+    for plan in plans:
+        message = under_test.request(plan.client, None)
+        assert plan_of(message, plan.client, SPEC, first) == plan
+        assert sizes({MODEL: message.payload[MODEL]}).index == (0 if plan.held else 8)
 
 
 def device(path: Path, address: str, client: int) -> list[str]:
