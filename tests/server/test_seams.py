@@ -106,8 +106,8 @@ def test_clients_that_share_values_get_them_at_their_own_masks() -> None:
     payload = {MODEL: take(INITIAL, SPEC, first)}
     plans = [
         Plan("train", 1, 0, payload=payload, masks={MASK: second}, held=first),
-        Plan("train", 1, 1, payload=payload),
-        Plan("train", 1, 2, payload=payload, masks={MASK: first}),
+        Plan("train", 1, 1, payload=payload, masks={MASK: first}),
+        Plan("train", 1, 2, payload=payload),
     ]
     under_test = OpenRound(TASK, METHODS["sparse"], State({}), plans, 1, "float32")
     for plan in plans:
