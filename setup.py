@@ -47,8 +47,7 @@ class BuildNative(build_ext):
         try:
             super().build_extension(ext)
         except Exception as error:
-            compilers = "a C++20 compiler: g++ 8, clang 10 or later"
-            print(f"edgefl: {ext.name} was not built ({error}); expected {compilers}. numba or numpy will serve.")
+            print(f"edgefl: {ext.name} was not built ({error}); expected g++ 8 or clang 10. numba or numpy will serve.")
             raise
 
 

@@ -38,8 +38,7 @@ template <class Element, class Segment>
 static void walk(const Block& block, Element&& element, Segment&& segment) {
     const bool scattered = block.scattered();
     const int64_t taken = block.col_count();
-    // One copy for the two calls in split: with a step of SGD in it, it is large.
-    const auto rows = [&](int64_t first, int64_t last) __attribute__((noinline)) {
+    split(block.row_count(), taken * block.inner, [&](int64_t first, int64_t last) {
         for (int64_t r = first; r < last; ++r) {
             if (!scattered) {
                 each_segment(block, r, segment);
@@ -48,8 +47,7 @@ static void walk(const Block& block, Element&& element, Segment&& segment) {
             const int64_t row = id_of(block.rows, r) * block.n_cols;
             for (int64_t c = 0; c < taken; ++c) element(row + block.cols.ids[c], r * taken + c);
         }
-    };
-    split(block.row_count(), taken * block.inner, rows);
+    });
 }
 
 static inline void copy_words(uint32_t* to, const uint32_t* from, int64_t n) {
