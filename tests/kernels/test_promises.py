@@ -191,6 +191,18 @@ def test_program_runs_once_per_batch(backend: ModuleType) -> None:
     assert index.tolist() == [2, 2]
 
 
+def test_program_takes_arguments_by_name_and_replaces_a_call(backend: ModuleType) -> None:
+    program, y = backend.Program(), np.zeros(2, np.float32)
+    program.append("add", np.ones(2, np.float32), y=y, b=np.full(2, 2, np.float32))
+    program.append("add", y, y, y)
+    program.replace(1, "add", a=np.full(2, 4, np.float32), b=y, y=y)
+    program.run()
+    assert len(program) == 2
+    assert y.tolist() == [7, 7]
+    with pytest.raises(ValueError, match=r"position"):
+        program.replace(2, "fill_zero", y)
+
+
 def test_program_refuses_an_unknown_operation(backend: ModuleType) -> None:
     with pytest.raises(ValueError, match="no_such_op"):
         backend.Program().append("no_such_op", 1)
