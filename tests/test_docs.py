@@ -141,6 +141,20 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             assert not anchor or anchor in anchors(found), f"{name(page)} links to {target}; there are {anchors(found)}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_file_that_is_named_is_there(page: Path) -> None:
+    """Names in capitals stand for any: csrc/simd/NAME.h."""
+    named = re.findall(r"`((?:edgefl|server|csrc|tests|bench)/[\w/.]+)`", page.read_text())
+    gone = [path for path in named if not re.search(r"[A-Z]{4}", path) and not (ROOT / path).exists()]
+    assert not gone, f"{name(page)} names {gone}"
+
+
+def test_the_architecture_names_every_package() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    packages = [init.parent.name for init in (ROOT / "edgefl").glob("*/__init__.py") if not init.parent.is_symlink()]
+    assert [package for package in packages if f"`edgefl/{package}/`" not in text] == []
+
+
 def anchors(page: Path) -> set[str]:
     """The headings of a page as its links name them."""
     titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
