@@ -128,8 +128,10 @@ MUTANTS = (
     Mutant(
         "shared-signal",
         "edgefl/learners/backward.py",
-        "        self._holders[signal.buffer] += 1\n        for name in names[:-1]:",
-        "        self._holders[signal.buffer] += 0\n        for name in names[:-1]:",
+        "        self._holders[signal.buffer] += 1\n"
+        "        for name in names[:-1]:\n            self.give(name, signal)\n"
+        "        self._holders[signal.buffer] -= 1\n",
+        "        for name in names[:-1]:\n            self.give(name, signal)\n",
         "a sum of signals is written over one that is still to be passed on",
         GRADIENTS,
     ),
