@@ -56,10 +56,7 @@ class Args {
 public:
     // args: a tuple; named: a dictionary or null
     Args(const char* op, py::handle args, py::handle named)
-        : op_(op),
-          args_(args),
-          named_(named),
-          positions_(size_t(PyTuple_GET_SIZE(args.ptr()))),
+        : op_(op), args_(args), named_(named), positions_(size_t(PyTuple_GET_SIZE(args.ptr()))),
           names_(named ? size_t(PyDict_GET_SIZE(named.ptr())) : 0) {}
 
     View f32(const char* name, Access access = Access::in) { return typed<float>(name, access, "float32"); }
