@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from edgefl.graph import Graph
-from edgefl.learners.plans.active import trained_blocks
-from edgefl.learners.plans.channels import NONE
-from edgefl.learners.plans.needs import gradient_needs
-from edgefl.learners.plans.plan import Ids
+from edgefl.learners.lowering.active import trained_blocks
+from edgefl.learners.lowering.channels import NONE
+from edgefl.learners.lowering.needs import gradient_needs
+from edgefl.learners.lowering.schedule import Index
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 
@@ -25,9 +25,9 @@ class LayerMacs(NamedTuple):
     forward: int
     grad_input: int
     grad_weight: int
-    inputs: Ids  # channels whose gradient is needed; empty: none
-    rows: Ids
-    cols: Ids
+    inputs: Index  # channels whose gradient is needed; empty: none
+    rows: Index
+    cols: Index
 
     @property
     def step(self) -> int:
@@ -58,5 +58,5 @@ def step_macs(graph: Graph, neurons: NeuronSet | None = None) -> int:
     return sum(layer.step for layer in layer_macs(graph, neurons).values())
 
 
-def _size(ids: Ids, extent: int) -> int:
+def _size(ids: Index, extent: int) -> int:
     return extent if ids is None else len(ids)

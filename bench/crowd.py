@@ -20,7 +20,7 @@ from bench.fleet import Fleet, fleet
 from bench.processes import Process, python, wait_until
 from edgefl.device.model import Data
 from edgefl.device.protocol import Device, Profile, World
-from edgefl.device.socket import Address, Client
+from edgefl.device.socket import DeviceSocket, ServerAddress
 from edgefl.device.state import DeviceState
 from edgefl.experiment.shares import read_share, share_file
 
@@ -59,7 +59,7 @@ def _start(running: Fleet, host: int, clients: int) -> Process:
 
 
 def main() -> int:
-    address, path = Address.parse(sys.argv[1]), Path(sys.argv[2])
+    address, path = ServerAddress.parse(sys.argv[1]), Path(sys.argv[2])
     first, count = int(sys.argv[3]), int(sys.argv[4])
     ends: list[str] = []
     threads = [
@@ -73,14 +73,14 @@ def main() -> int:
     return 0 if len(ends) == count else 1
 
 
-def _client(address: Address, path: Path, client: int) -> Client:
+def _client(address: ServerAddress, path: Path, client: int) -> DeviceSocket:
     def pause(failures: int) -> None:
         time.sleep(0.1 * (1 + failures))
 
     data = Data(*read_share(share_file(path / "shares", client)))
     world = World(print, pause, time.perf_counter)
     device = Device(DeviceState(path / f"d{client}"), Profile(client, None, 1.0, 1 << 20), data, world)
-    return Client(address, device, None, secrets.token_bytes, world)
+    return DeviceSocket(address, device, None, secrets.token_bytes, world)
 
 
 if __name__ == "__main__":

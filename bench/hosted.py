@@ -22,7 +22,7 @@ from edgefl.server.endpoint import announced
 from edgefl.server.events import Closed, Opened, Record
 from edgefl.server.host import host
 from edgefl.server.rules import Rules
-from edgefl.server.serve import Address, serve
+from edgefl.server.serve import ListenAddress, serve
 from edgefl.server.store import Store
 from edgefl.wire.connection import Connection
 
@@ -56,7 +56,7 @@ def main() -> int:
     rules = Rules(experiment.rounds, experiment.eval_every, wait_for=experiment.clients)
     with closing(Store(path)) as store:
         server = host(experiment, work.WORKS[request["work"]](experiment), store, rules, None, print, durable)
-        serve(server, Address("127.0.0.1", 0), lambda host, port: announced(path, host, port), LINGER_S)
+        serve(server, ListenAddress("127.0.0.1", 0), lambda host, port: announced(path, host, port), LINGER_S)
     watch.write(path / SPANS)
     return 0
 

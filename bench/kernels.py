@@ -21,7 +21,7 @@ from bench.rows import Row, native_name, row
 from bench.runner import Contender, Effort, Timing, clock_for, interleave
 from bench.step import KEEPS, SEED, Case
 from edgefl.graph import Graph
-from edgefl.graph.operations import Conv2d, Linear, Op
+from edgefl.graph.operations import Conv2d, Linear, Operation
 from edgefl.kernels import native
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
@@ -34,7 +34,7 @@ Array = np.ndarray[Any, np.dtype[np.float32]]
 class Layer(NamedTuple):
     """A convolution or Linear layer with random operands; macs by p."""
 
-    op: Op
+    op: Operation
     x: Array
     weight: Array
     dy: Array

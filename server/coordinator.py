@@ -46,7 +46,7 @@ from edgefl.server.events import (
 from edgefl.server.progress import Progress, Ruling
 from edgefl.server.round import OpenRound
 from edgefl.server.rules import Rules
-from edgefl.server.scoring import Evaluation
+from edgefl.server.scoring import OpenEvaluation
 from edgefl.wire.messages import Evaluated, Finished, Message, Trained, Verdict
 
 Phase = Literal["waiting", "training", "storing", "scoring", "over"]
@@ -81,7 +81,7 @@ class Coordinator:
         self._stored = progress
         self._plans: list[Plan] | None = None  # of the next round, where they are known already
         self._open: OpenRound | None = None
-        self._evaluation: Evaluation | None = None
+        self._evaluation: OpenEvaluation | None = None
         self._opened_at = 0.0
         self._deadline: float | None = None
         self._actions: list[Action] = []
@@ -156,7 +156,7 @@ class Coordinator:
         self._save(Closed(self.round, state, line, self.done))
 
     def _evaluate(self, now: float) -> None:
-        self._evaluation = Evaluation(self.task, self.algorithm, self.state, self.round)
+        self._evaluation = OpenEvaluation(self.task, self.algorithm, self.state, self.round)
         self.phase = "scoring"
         self._wake_after(self.rules.evaluation_deadline_s, now)
         for link in self._clients.admitted():
@@ -278,7 +278,7 @@ class Coordinator:
         if self._open.is_complete(self.rules.quorum):
             self._close_round(now)
 
-    def _take_scores(self, link: Link, evaluation: Evaluation, message: Evaluated, now: float) -> None:
+    def _take_scores(self, link: Link, evaluation: OpenEvaluation, message: Evaluated, now: float) -> None:
         if link.client in evaluation.answers:
             return
         problem = evaluation.answer(link.client, message)

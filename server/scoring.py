@@ -15,7 +15,7 @@ from edgefl.rounds.metrics import Tested, accuracies
 from edgefl.wire.messages import Evaluated, Scores
 
 
-class Evaluation:
+class OpenEvaluation:
     """An evaluation that is going on.
 
     request  the message for every client

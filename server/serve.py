@@ -48,7 +48,7 @@ SOON_S = 1.0  # for devices that are there to hear of the end
 
 
 @dataclass(frozen=True)
-class Address:
+class ListenAddress:
     """Where a server listens. Port 0 stands for any that is free."""
 
     host: str
@@ -59,7 +59,7 @@ class Address:
 Ready = Callable[[str, int], AbstractContextManager[None]]
 
 
-def serve(server: Server, address: Address, ready: Ready, linger_s: float = LINGER_S) -> None:
+def serve(server: Server, address: ListenAddress, ready: Ready, linger_s: float = LINGER_S) -> None:
     """Runs a server until its run is over.
 
     ready     called with host and port once it listens; what it returns is entered until it no longer does
@@ -93,7 +93,7 @@ class Server:
         self._heard: set[int] = set()  # clients that were told of the end
         self._wake: asyncio.TimerHandle | None = None
 
-    async def run(self, address: Address, ready: Ready, linger_s: float) -> None:
+    async def run(self, address: ListenAddress, ready: Ready, linger_s: float) -> None:
         """Listens, serves the run to its end, and leaves the devices `linger_s` seconds to hear of it."""
         self._loop = asyncio.get_running_loop()
         self._records: asyncio.Queue[Record] = asyncio.Queue()

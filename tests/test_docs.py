@@ -23,7 +23,7 @@ import pytest
 
 from edgefl.algorithms import METHODS
 from edgefl.commands.cli import COMMANDS
-from edgefl.wire.connection import TABLE, WITH_MODEL, State
+from edgefl.wire.connection import TABLE, WITH_MODEL, Stage
 from edgefl.wire.handshake import Role
 from edgefl.wire.messages import TYPES, Refused
 
@@ -193,12 +193,12 @@ def test_the_protocol_lists_every_message_and_every_turn() -> None:
     rows = (ROOT / "docs" / "protocol.md").read_text().splitlines()
     for number, kind in TYPES.items():
         assert any(row.startswith(f"| {number} {kind.__name__} |") for row in rows), kind
-    for state in get_args(State):
+    for state in get_args(Stage):
         turns = " | ".join(", ".join(_turns(state, role)) for role in ("device", "server"))
         assert f"| {state} | {turns} |" in rows
 
 
-def _turns(state: State, role: Role) -> Iterator[str]:
+def _turns(state: Stage, role: Role) -> Iterator[str]:
     """What a side may say in a state, and where that leads if it leads elsewhere, as the page has it."""
     for (at, sender, kind), after in TABLE.items():
         if (at, sender) == (state, role) and kind is not Refused:

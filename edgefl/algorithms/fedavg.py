@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, evaluate, sample_clients, tested
-from edgefl.algorithms.training import Training
+from edgefl.algorithms.training import LocalTraining
 from edgefl.graph import Params
 from edgefl.neurons.update import take
 
 
 @dataclass(frozen=True)
-class FedAvg(Training):
+class FedAvg(LocalTraining):
     """w^{t+1} = sum n_k w_k / sum n_k over the clients that reported.
 
     weight      average by 'samples' (n_k), or 'uniform' (every n_k counts as 1)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, check, sample_clients
-from edgefl.algorithms.training import Training, learnable, zeros
+from edgefl.algorithms.training import LocalTraining, learnable, zeros
 from edgefl.graph import Params
 from edgefl.graph.operations import Kind
 from edgefl.learners.base import Array, FitResult
@@ -27,7 +27,7 @@ GRADIENT = "gradient"  # s_i of a client, its last gradient; of the server s_g, 
 
 
 @dataclass(frozen=True)
-class FedDC(Training):
+class FedDC(LocalTraining):
     """w^{t+1} = mean of the reporters' models + mean of the drifts.
 
     alpha   weight of alpha / 2 |x - (w - h_i)|^2 in the local loss

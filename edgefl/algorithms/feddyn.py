@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, check, sample_clients
-from edgefl.algorithms.training import Training, learnable, zeros
+from edgefl.algorithms.training import LocalTraining, learnable, zeros
 from edgefl.graph import Params
 from edgefl.neurons.update import take
 
@@ -20,7 +20,7 @@ GRADIENT = "gradient"  # g_i of a client; of the server h, the mean of all g_i
 
 
 @dataclass(frozen=True)
-class FedDyn(Training):
+class FedDyn(LocalTraining):
     """w^{t+1} = mean of the reporters' models - h / alpha.
 
     alpha  weight of alpha / 2 |x - w|^2 in the local loss

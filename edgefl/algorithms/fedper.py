@@ -10,14 +10,14 @@ from typing import ClassVar, Literal
 
 from edgefl.algorithms.base import BODY, Local, Plan, Reply, State, Tally, Task, sample_clients, tested
 from edgefl.algorithms.personal import HeadInit, Personal, begin
-from edgefl.algorithms.training import Training
+from edgefl.algorithms.training import LocalTraining
 from edgefl.graph import Params
 from edgefl.learners.base import Evaluation
 from edgefl.neurons.update import take, values
 
 
 @dataclass(frozen=True)
-class FedPer(Training):
+class FedPer(LocalTraining):
     """theta^{t+1} = sum n_k theta_k / sum n_k over the clients that reported; heads stay at home.
 
     head_init   of a client's first round; see personal.py

@@ -16,7 +16,7 @@ from edgefl.algorithms.head_training import HeadTraining
 from edgefl.algorithms.personal import HEAD, Personal, begin
 from edgefl.algorithms.server_optimizer import Optimizer, step
 from edgefl.graph import Params
-from edgefl.learners.plans.active import layer_of
+from edgefl.learners.lowering.active import layer_of
 from edgefl.neurons.update import take, values
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, check, sample_clients
-from edgefl.algorithms.training import Training, learnable
+from edgefl.algorithms.training import LocalTraining, learnable
 from edgefl.graph import Params
 from edgefl.learners.base import Array
 from edgefl.neurons.update import Update, take
@@ -26,7 +26,7 @@ DELTA = "delta"  # g: what the training of the last round changed
 
 
 @dataclass(frozen=True)
-class FedUmf(Training):
+class FedUmf(LocalTraining):
     """theta^{t+1} = mean of the authorised clients' models.
 
     alpha   share of the kept change that is added; 0 is FedAvg

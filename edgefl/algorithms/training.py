@@ -17,7 +17,7 @@ from edgefl.neurons.spec import ModelSpec
 
 
 @dataclass(frozen=True)
-class Training(Algorithm):
+class LocalTraining(Algorithm):
     """per_round   clients selected in a round
     epochs      passes over the client's training samples; velocities start at zero in every round
     lr          learning rate of round 1

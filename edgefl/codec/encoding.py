@@ -31,7 +31,7 @@ from edgefl.codec.masks import header_bytes, is_mask
 from edgefl.codec.sets import write_sets
 from edgefl.errors import CodecError, SelectionError
 from edgefl.neurons.mask import Mask
-from edgefl.neurons.update import Axes, Block, Flat, Ids, Update, flat_index
+from edgefl.neurons.update import Axes, AxisIds, Block, Flat, Update, flat_index
 
 if TYPE_CHECKING:
     from edgefl.neurons.selection import NeuronSet
@@ -145,7 +145,7 @@ def _check_axes(name: str, block: Block, spec: ModelSpec, sets: Sets) -> None:
             )
 
 
-def _brief(ids: Ids | None) -> str:
+def _brief(ids: AxisIds | None) -> str:
     if ids is None:
         return "all neurons"
     return f"{ids.neurons.size} of {ids.size} neurons x {ids.repeat}, {ids.neurons[:5].tolist()}..."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from edgefl.neurons.update import Axes, Ids, active_axes
+from edgefl.neurons.update import Axes, AxisIds, active_axes
 
 if TYPE_CHECKING:
     from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
@@ -36,7 +36,7 @@ class Sets:
 
     active: Mapping[str, npt.NDArray[np.int32]]
     keys: Mapping[str, int | None]
-    made: dict[AxisSpec, Ids] = field(default_factory=dict, compare=False, repr=False)  # axes that were asked for
+    made: dict[AxisSpec, AxisIds] = field(default_factory=dict, compare=False, repr=False)  # axes that were asked for
 
     def axes(self, param: ParamSpec, spec: ModelSpec) -> Axes | None:
         """The index that these sets give a parameter. Raises SelectionError if one does not fit its group."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from edgefl.errors import CodecError
 from edgefl.rng import sample_ids
 
-Ids = npt.NDArray[np.uint32]
+Uint32Array = npt.NDArray[np.uint32]
 SEED_BYTES = 8
 LARGEST_SHORT = 65535  # a set out of more ids than this is listed in 4 bytes an id
 
@@ -62,7 +62,7 @@ def size_of(where: str, coding: int, n: int, k: int, *, seed_allowed: bool) -> i
     return size
 
 
-def decode_ids(where: str, coding: int, data: memoryview, n: int, k: int) -> tuple[Ids, int | None]:
+def decode_ids(where: str, coding: int, data: memoryview, n: int, k: int) -> tuple[Uint32Array, int | None]:
     """The ids that `data` stands for, and the key if it is a seed. `data` has the size that `size_of` gives.
 
     Raises  CodecError, opening with `where`, if they are not k increasing ids below n.
@@ -81,7 +81,7 @@ def decode_ids(where: str, coding: int, data: memoryview, n: int, k: int) -> tup
     return ids, None
 
 
-def _from_bitmap(where: str, data: memoryview, n: int, k: int) -> Ids:
+def _from_bitmap(where: str, data: memoryview, n: int, k: int) -> Uint32Array:
     bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
     if bits[n:].any():
         raise CodecError(f"{where}: padding bit {n + int(bits[n:].argmax())} of the bitmap is 1; expected 0")

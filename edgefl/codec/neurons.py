@@ -22,7 +22,7 @@ from edgefl.codec.sets import Reader, read_sets, read_table, write_sets
 from edgefl.errors import CodecError
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Axes, Ids, Update
+from edgefl.neurons.update import Axes, AxisIds, Update
 
 MAGIC, VERSION = b"EFLN", 1
 HEADER = struct.Struct("<4sBBH16s")
@@ -68,7 +68,7 @@ def neurons_of(update: Update, spec: ModelSpec) -> NeuronSet:
     It is the set that `take` was given (with the same hash) if the update has the parameters of every group.
     Raises  CodecError if two blocks have different ids for one group.
     """
-    found: dict[str, Ids] = {}
+    found: dict[str, AxisIds] = {}
     for name, block in update.blocks.items():
         if isinstance(block.index, Axes):
             param = spec.params[name]

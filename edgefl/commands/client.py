@@ -11,7 +11,7 @@ from pathlib import Path
 
 from edgefl.device.model import Data
 from edgefl.device.protocol import Device, Profile, World
-from edgefl.device.socket import Address, Client, delay_s
+from edgefl.device.socket import DeviceSocket, ServerAddress, delay_s
 from edgefl.device.state import DeviceState
 from edgefl.errors import DataError, RequestError
 from edgefl.experiment.shares import read_share
@@ -60,13 +60,13 @@ def run(options: argparse.Namespace) -> int:
     context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
     world = World(_say, _pause, time.perf_counter)
     device = Device(DeviceState(options.state), profile, data, world)
-    reason = Client(server, device, context, secrets.token_bytes, world, options.give_up).run()
+    reason = DeviceSocket(server, device, context, secrets.token_bytes, world, options.give_up).run()
     _say(f"the run is over: {reason}")
     return 0
 
 
-def _server(options: argparse.Namespace) -> Address:
-    server = Address.parse(options.server)
+def _server(options: argparse.Namespace) -> ServerAddress:
+    server = ServerAddress.parse(options.server)
     if not server.is_loopback and not options.insecure and (options.key is None or not _uses_tls(options)):
         raise RequestError(f"--server {server} is another machine; expected --tls and --key FILE, or --insecure")
     return server

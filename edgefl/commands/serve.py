@@ -12,7 +12,7 @@ from typing import Any
 
 from edgefl.commands import progress
 from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory, say_who_made
-from edgefl.device.socket import Address as ServerAddress
+from edgefl.device.socket import ServerAddress
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment.assemble import assemble, check_begin
 from edgefl.experiment.federation import Federation
@@ -23,7 +23,7 @@ from edgefl.server.endpoint import announced
 from edgefl.server.events import Closed, Record, Scored
 from edgefl.server.host import host
 from edgefl.server.rules import Rules
-from edgefl.server.serve import LINGER_S, Address, serve
+from edgefl.server.serve import LINGER_S, ListenAddress, serve
 from edgefl.server.store import Store
 from edgefl.trust.keys import read_table
 from edgefl.trust.tls import server_context
@@ -93,7 +93,7 @@ class _Request:
     federation: Federation
     path: Path
     rules: Rules
-    address: Address
+    address: ListenAddress
     keys: dict[int, bytes] | None
     linger_s: float
 
@@ -133,7 +133,7 @@ def _experiment(options: dict[str, Any], resume: Path | None) -> Experiment:
     return experiment
 
 
-def _address(how: argparse.Namespace) -> tuple[Address, dict[int, bytes] | None]:
+def _address(how: argparse.Namespace) -> tuple[ListenAddress, dict[int, bytes] | None]:
     """Where to listen, and the devices' keys if any. Raises ValueError if others could reach it without being asked."""
     keys = None if how.keys is None else read_table(how.keys)
     if (how.tls_cert is None) != (how.tls_key is None):
@@ -143,7 +143,7 @@ def _address(how: argparse.Namespace) -> tuple[Address, dict[int, bytes] | None]
     tls = None if how.tls_cert is None else server_context(how.tls_cert, how.tls_key, how.tls_client_ca)
     if not ServerAddress(how.host, how.port).is_loopback and not how.insecure and (keys is None or tls is None):
         raise ValueError(f"--host {how.host} is open to other machines; expected --tls-cert and --keys, or --insecure")
-    return Address(how.host, how.port, tls), keys
+    return ListenAddress(how.host, how.port, tls), keys
 
 
 class Watch:

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from edgefl import __version__
 from edgefl.device.model import Data, DeviceModel, method_of
-from edgefl.device.state import DeviceState, Enrolment
+from edgefl.device.state import DeviceState, Membership
 from edgefl.errors import RemoteProtocolError, RequestError, RunError
 from edgefl.graph.json import Limits
 from edgefl.learners import GraphLearner
@@ -167,7 +167,7 @@ class Device:
         enrolment = self._state.enrolment
         if enrolment is None:
             self._check(welcome)
-            self._durably(lambda: self._state.enrol(Enrolment(self._run, welcome)))
+            self._durably(lambda: self._state.enrol(Membership(self._run, welcome)))
         elif enrolment.welcome != welcome:
             pairs = {name: (getattr(enrolment.welcome, name), getattr(welcome, name)) for name in FIELDS}
             name, (before, now) = next((name, pair) for name, pair in pairs.items() if pair[0] != pair[1])

@@ -31,19 +31,19 @@ FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 30.0
 RECEIVED_BYTES = 1 << 16  # at once
 
 
-class Address(NamedTuple):
+class ServerAddress(NamedTuple):
     """Where the server is."""
 
     host: str
     port: int
 
     @staticmethod
-    def parse(text: str) -> Address:
+    def parse(text: str) -> ServerAddress:
         """HOST:PORT or [IPV6]:PORT. Raises RequestError."""
         host, _, port = text.rpartition(":")
         if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
             raise RequestError(f"server {text!r}; expected HOST:PORT")
-        return Address(host.removeprefix("[").removesuffix("]"), int(port))
+        return ServerAddress(host.removeprefix("[").removesuffix("]"), int(port))
 
     @property
     def is_loopback(self) -> bool:
@@ -65,7 +65,7 @@ def delay_s(failures: int, chance: float) -> float:
     return chance * min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** min(failures, 30))
 
 
-class Client:
+class DeviceSocket:
     """A device's connections to one server, one after the other.
 
     context  for TLS, or None
@@ -77,7 +77,7 @@ class Client:
 
     def __init__(
         self,
-        server: Address,
+        server: ServerAddress,
         device: Device,
         context: ssl.SSLContext | None,
         chance: Callable[[int], bytes],

@@ -33,7 +33,7 @@ REPLY = "reply"
 AFTER = "after"
 
 
-class Enrolment(NamedTuple):
+class Membership(NamedTuple):
     """The run that a device belongs to."""
 
     run: str
@@ -69,7 +69,7 @@ class DeviceState:
             write_atomically(self._token, new)
         return self._token.read_bytes()
 
-    def enrol(self, enrolment: Enrolment) -> None:
+    def enrol(self, enrolment: Membership) -> None:
         """Remembers the run."""
         record = {"run": enrolment.run, "welcome": messages.encode(enrolment.welcome).hex()}
         write_atomically(self._enrolment, json.dumps(record).encode())
@@ -169,12 +169,12 @@ def _round_of(file: Path) -> int:
     return _read(file).round if file.exists() else 0
 
 
-def _read_enrolment(file: Path) -> Enrolment | None:
+def _read_enrolment(file: Path) -> Membership | None:
     try:
         record = json.loads(file.read_bytes())
         welcome = messages.decode(messages.NUMBERS[Welcome], bytes.fromhex(record["welcome"]))
         assert isinstance(welcome, Welcome)
-        return Enrolment(str(record["run"]), welcome)
+        return Membership(str(record["run"]), welcome)
     except FileNotFoundError:
         return None
     except (KeyError, TypeError, ValueError) as error:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from edgefl.errors import GraphError
-from edgefl.graph.operations import LARGEST_SETTING, BatchNorm2d, GroupNorm, Op, ParamInfo, Shape
-from edgefl.graph.resize import Ids, resized
+from edgefl.graph.operations import LARGEST_SETTING, BatchNorm2d, GroupNorm, Operation, ParamInfo, Shape
+from edgefl.graph.resize import IdArray, resized
 
 if TYPE_CHECKING:
     from edgefl.rng import Stream
@@ -29,7 +29,7 @@ NODE_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 LONGEST_NAME = 200
 
 
-Blocks = Mapping[str, tuple[Ids | None, Ids | None]]
+Blocks = Mapping[str, tuple[IdArray | None, IdArray | None]]
 """(rows, cols) of the active block of each parameter, by full name; None is the whole axis."""
 
 
@@ -45,7 +45,7 @@ class Node:
     """One operation of a graph: the name of its result, and the names of the results it reads."""
 
     name: str
-    op: Op
+    op: Operation
     inputs: tuple[str, ...]
 
     def output(self, shapes: Mapping[str, Shape]) -> Shape:
@@ -183,7 +183,7 @@ def _is_extent(size: object) -> bool:
     return type(size) is int and 1 <= size <= LARGEST_SETTING
 
 
-def _initial(op: Op, name: str, shape: Shape, stream: Stream) -> np.ndarray:
+def _initial(op: Operation, name: str, shape: Shape, stream: Stream) -> np.ndarray:
     if isinstance(op, BatchNorm2d | GroupNorm):
         return np.full(shape, name in ("weight", "running_var"), dtype=np.float32)
     bound = 1.0 / math.sqrt(math.prod(op.parameters()["weight"].shape[1:]))

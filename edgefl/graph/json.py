@@ -16,7 +16,7 @@ from typing import Any
 
 from edgefl.errors import GraphError
 from edgefl.graph.graph import Graph, Node
-from edgefl.graph.operations import OPS, Op
+from edgefl.graph.operations import OPERATIONS, Operation
 
 FORMAT = "edgefl.graph.1"
 
@@ -63,18 +63,18 @@ def loads(text: str | bytes, limits: Limits | None = None) -> Graph:
 def _node(item: Any) -> Node:
     record = _fields(item, "node", ("name", "op", "inputs", "settings"))
     name, title = record["name"], record["op"]
-    if not isinstance(name, str) or not isinstance(title, str) or title not in OPS:
-        raise GraphError(f"node {name!r}: operation {title!r}; expected a name and one of {sorted(OPS)}")
+    if not isinstance(name, str) or not isinstance(title, str) or title not in OPERATIONS:
+        raise GraphError(f"node {name!r}: operation {title!r}; expected a name and one of {sorted(OPERATIONS)}")
     inputs = tuple(_list(record["inputs"], f"node {name!r}: inputs"))
     if not all(isinstance(value, str) for value in inputs):
         raise GraphError(f"node {name!r}: inputs {inputs!r}; expected names")
     try:
-        return Node(name, _op(OPS[title], record["settings"]), inputs)
+        return Node(name, _op(OPERATIONS[title], record["settings"]), inputs)
     except GraphError as error:
         raise GraphError(f"node {name!r}: {error}") from None
 
 
-def _op(kind: type[Op], settings: Any) -> Op:
+def _op(kind: type[Operation], settings: Any) -> Operation:
     values = _fields(settings, f"settings of {kind.__name__}", tuple(field.name for field in fields(kind)))
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 

@@ -22,7 +22,7 @@ from edgefl.graph.operations import (
     GroupNorm,
     Linear,
     MaxPool2d,
-    Op,
+    Operation,
     ReLU,
     Shape,
 )
@@ -61,7 +61,7 @@ class _Layers:
     def shape(self) -> Shape:
         return self.shapes.get(self.last, self.input_shape)
 
-    def add(self, name: str, op: Op, *inputs: str) -> None:
+    def add(self, name: str, op: Operation, *inputs: str) -> None:
         """Append `op` on `inputs`, or on the last result if none are given."""
         node = Node(name, op, inputs or (self.last,))
         self.shapes[name] = node.output({INPUT: self.input_shape} | self.shapes)

@@ -30,7 +30,7 @@ class ParamInfo(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Op:
+class Operation:
     """One operation. Settings are checked on construction; a bad one raises GraphError with its name and value."""
 
     arity: ClassVar[int] = 1
@@ -65,7 +65,7 @@ class Op:
 
 
 @dataclass(frozen=True)
-class Conv2d(Op):
+class Conv2d(Operation):
     """2-d cross-correlation with zero padding. Depthwise: groups == in_channels > 1."""
 
     in_channels: int
@@ -101,7 +101,7 @@ class Conv2d(Op):
 
 
 @dataclass(frozen=True)
-class Linear(Op):
+class Linear(Operation):
     """Product of a flat input [in_features] with a matrix [out_features, in_features]."""
 
     in_features: int
@@ -122,7 +122,7 @@ class Linear(Op):
 
 
 @dataclass(frozen=True)
-class BatchNorm2d(Op):
+class BatchNorm2d(Operation):
     """Batch normalisation with affine parameters and running statistics (torch's momentum and unbiased variance)."""
 
     num_features: int
@@ -143,7 +143,7 @@ class BatchNorm2d(Op):
 
 
 @dataclass(frozen=True)
-class GroupNorm(Op):
+class GroupNorm(Operation):
     """Normalisation over num_groups equal runs of channels, with one affine pair per channel."""
 
     num_groups: int
@@ -163,12 +163,12 @@ class GroupNorm(Op):
 
 
 @dataclass(frozen=True)
-class ReLU(Op):
+class ReLU(Operation):
     """max(x, 0)."""
 
 
 @dataclass(frozen=True)
-class Pool(Op):
+class Pool(Operation):
     """A window over each plane: what MaxPool2d and AvgPool2d share."""
 
     kernel_size: Pair
@@ -203,7 +203,7 @@ class AvgPool2d(Pool):
 
 
 @dataclass(frozen=True)
-class GlobalAvgPool(Op):
+class GlobalAvgPool(Operation):
     """Mean over each plane: [channels, height, width] to [channels, 1, 1]."""
 
     def output(self, *inputs: Shape) -> Shape:
@@ -211,7 +211,7 @@ class GlobalAvgPool(Op):
 
 
 @dataclass(frozen=True)
-class Flatten(Op):
+class Flatten(Operation):
     """All axes into one, channel-major: [channels, height, width] to [channels * height * width]."""
 
     def output(self, *inputs: Shape) -> Shape:
@@ -219,7 +219,7 @@ class Flatten(Op):
 
 
 @dataclass(frozen=True)
-class Add(Op):
+class Add(Operation):
     """Sum of two results of the same shape."""
 
     arity: ClassVar[int] = 2
@@ -230,13 +230,13 @@ class Add(Op):
         return inputs[0]
 
 
-OPS: dict[str, type[Op]] = {
+OPERATIONS: dict[str, type[Operation]] = {
     op.__name__: op
     for op in (Conv2d, Linear, BatchNorm2d, GroupNorm, ReLU, MaxPool2d, AvgPool2d, GlobalAvgPool, Flatten, Add)
 }
 
 
-def _planes(op: Op, shape: Shape, channels: int | None = None) -> tuple[int, int, int]:
+def _planes(op: Operation, shape: Shape, channels: int | None = None) -> tuple[int, int, int]:
     """`shape` as [channels, height, width], with the given number of channels if one is given."""
     if len(shape) != 3:
         op.refuse(f"input of shape {shape}", "[channels, height, width]")
@@ -245,7 +245,7 @@ def _planes(op: Op, shape: Shape, channels: int | None = None) -> tuple[int, int
     return shape[0], shape[1], shape[2]
 
 
-def _slide(op: Op, size: Shape, reach: Shape, stride: Pair, padding: Pair) -> Shape:
+def _slide(op: Operation, size: Shape, reach: Shape, stride: Pair, padding: Pair) -> Shape:
     """Extents of the result of sliding a window of `reach` cells over `size` cells."""
     result = tuple(
         (cells + 2 * pad - window) // step + 1

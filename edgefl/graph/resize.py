@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefl.errors import GraphError
-from edgefl.graph.operations import BatchNorm2d, Conv2d, GroupNorm, Linear, Op
+from edgefl.graph.operations import BatchNorm2d, Conv2d, GroupNorm, Linear, Operation
 
-Ids = npt.NDArray[np.int32]
+IdArray = npt.NDArray[np.int32]
 
 
-def resized(op: Op, rows: Ids | None, cols: Ids | None) -> Op:
+def resized(op: Operation, rows: IdArray | None, cols: IdArray | None) -> Operation:
     """The operation with the kept outputs (rows) and inputs (cols), sorted ids; None keeps all.
 
     Raises  GraphError if a GroupNorm or grouped convolution would not keep equally many channels in each group.
@@ -35,11 +35,11 @@ def resized(op: Op, rows: Ids | None, cols: Ids | None) -> Op:
     return op
 
 
-def _kept(ids: Ids | None, size: int) -> int:
+def _kept(ids: IdArray | None, size: int) -> int:
     return size if ids is None else len(ids)
 
 
-def _check_groups(op: Op, rows: Ids | None, channels: int, groups: int) -> None:
+def _check_groups(op: Operation, rows: IdArray | None, channels: int, groups: int) -> None:
     """Raise GraphError unless the kept channels are equally many in every run of channels // groups."""
     if rows is None:
         return

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Ids = NDArray[np.int32] | None
+Index = NDArray[np.int32] | None  # sorted unique ids; None is all of them
 Pair = tuple[int, int]
 
 
-def all_or(ids: Ids, size: int) -> Array:
+def all_or(ids: Index, size: int) -> Array:
     """The ids, spelt out where None means all."""
     return np.arange(size) if ids is None else ids
 

@@ -193,7 +193,7 @@ def _scalar(argument: Argument, value: Any, extents: Extents) -> None:
 
 
 class _Ids:
-    """Ids below an extent: an array of them in any order, or sorted ids, perhaps among those that others select."""
+    """Index below an extent: an array of them in any order, or sorted ids, perhaps among those that others select."""
 
     def __init__(self, row: Operation, argument: Argument) -> None:
         below = argument.below or ""

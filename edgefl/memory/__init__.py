@@ -1,4 +1,4 @@
-"""Memory of training, as labelled accounts: arithmetic on graphs and plans. Only measure.py asks a process."""
+"""Memory of training, as labelled accounts: arithmetic on graphs and schedules. Only measure.py asks a process."""
 
 from edgefl.memory.accounts import ACCOUNTS, estimate
 from edgefl.memory.fit import Choice, best, fit

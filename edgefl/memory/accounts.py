@@ -7,7 +7,7 @@ paper         weights, active gradients, outputs of active neurons and the input
 bound         weights, active gradients and what an exact backward pass reads, without the buffers that come and go
               within a step. A step can take less where it applies each gradient as soon as it is complete, and never
               holds them all, or works out signs and winners again; `exact` does at small batches
-exact         what the native learner allocates, from its plan: see exact.py
+exact         what the native learner allocates, from its schedule: see exact.py
 
 Optimiser state, the data set, the interpreter and its libraries are in none but `exact`, which has the optimiser's.
 A method with several passes takes as much as the largest. Source: ALGORITHMS 9.

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, ParamInfo, ReLU
-from edgefl.learners.plans.active import saved_channels, trained_blocks
-from edgefl.learners.plans.channels import count
+from edgefl.learners.lowering.active import saved_channels, trained_blocks
+from edgefl.learners.lowering.channels import count
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec, result_axes
 

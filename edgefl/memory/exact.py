@@ -4,7 +4,7 @@ parts  params (parameters, each on a cache line of its own), arena (its peak, ov
        states (velocities and the like), indices (id lists of the calls), scratch (the kernels' packing memory, which
        depends on the instruction set and the number of threads of this machine); features and summed gradients of
        PFLEGO, whose learner gives back the arena of one pass before the next
-saved  bytes that the largest plan keeps from the forward pass for the backward pass
+saved  bytes that the largest schedule keeps from the forward pass for the backward pass
 Not in it: the data set, the interpreter and its libraries.
 """
 
@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 
 from edgefl import kernels
-from edgefl.learners.plans.arena import aligned
-from edgefl.learners.plans.inventory import arena_tensors, saved_bytes
-from edgefl.learners.plans.lowering import lower
-from edgefl.learners.plans.plan import Plan
+from edgefl.learners.lowering.arena import aligned
+from edgefl.learners.lowering.inventory import arena_tensors, saved_bytes
+from edgefl.learners.lowering.lower import lower
+from edgefl.learners.lowering.schedule import Schedule
 from edgefl.learners.running.scratch import scratch_bytes
 from edgefl.memory.counts import trained_scalars
 from edgefl.memory.footprint import Footprint
@@ -25,26 +25,28 @@ from edgefl.neurons.spec import ModelSpec
 
 
 def exact(training: Training) -> Footprint:
-    """The footprint by the learner's plans. Raises GraphError if a sub-model or a head is impossible."""
+    """The footprint by the learner's schedules. Raises GraphError if a sub-model or a head is impossible."""
     found = {name: _measure(each, training) for name, each in training.passes().items()}
     phase = max(found, key=lambda name: sum(found[name][0].values()))
     about = ("exact", training.model, training.batch, training.keep, training.method)
-    parts, plan = found[phase]
-    return Footprint(*about, parts, phase, saved_bytes(plan), arena_tensors(plan))
+    parts, schedule = found[phase]
+    return Footprint(*about, parts, phase, saved_bytes(schedule), arena_tensors(schedule))
 
 
-def _measure(one: Pass, training: Training) -> tuple[dict[str, int], Plan]:
-    """Parts of one pass, and its largest plan."""
+def _measure(one: Pass, training: Training) -> tuple[dict[str, int], Schedule]:
+    """Parts of one pass, and its largest schedule."""
     spec = ModelSpec.of(one.graph)
-    plans = [lower(one.graph, spec, size, one.neurons, mode=one.mode, terms=training.terms) for size in one.batches]
-    largest = max(plans, key=lambda plan: plan.arena_bytes)
+    schedules = [lower(one.graph, spec, size, one.neurons, mode=one.mode, terms=training.terms) for size in one.batches]
+    largest = max(schedules, key=lambda schedule: schedule.arena_bytes)
     params = [*one.graph.parameters().values(), *one.idle]
     parts = {
         "params": sum(aligned(FLOAT * math.prod(param.shape)) for param in params),
         "arena": largest.arena_bytes,
-        "states": max(plan.state_bytes(FLOAT) for plan in plans),
-        "indices": max(plan.index_bytes() for plan in plans),  # plans of one set of neurons share their lists
-        "scratch": max(scratch_bytes(kernels.backend(), plan) for plan in plans),
+        "states": max(schedule.state_bytes(FLOAT) for schedule in schedules),
+        "indices": max(
+            schedule.index_bytes() for schedule in schedules
+        ),  # those of one set of neurons share their lists
+        "scratch": max(scratch_bytes(kernels.backend(), schedule) for schedule in schedules),
     }
     if one.cached:
         parts["features"] = one.cached

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgefl.learners.plans.inventory import ArenaTensor
+from edgefl.learners.lowering.inventory import ArenaTensor
 
 
 @dataclass(frozen=True)

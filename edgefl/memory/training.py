@@ -18,8 +18,8 @@ from typing import Literal, NamedTuple, get_args
 from edgefl.graph import Graph
 from edgefl.graph.heads import head_of
 from edgefl.graph.operations import ParamInfo
-from edgefl.learners.plans.lowering import Mode
-from edgefl.learners.plans.updates import Terms
+from edgefl.learners.lowering.lower import Mode
+from edgefl.learners.lowering.updates import Terms
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import NEURONS, stream

@@ -16,7 +16,7 @@ import numpy as np
 from edgefl.errors import SelectionError
 from edgefl.graph import Graph
 from edgefl.graph.operations import Kind
-from edgefl.graph.resize import Ids
+from edgefl.graph.resize import IdArray
 from edgefl.neurons.spec import AxisSpec, ModelSpec
 from edgefl.rng import Stream, sample_ids
 
@@ -43,7 +43,7 @@ class NeuronSet:
     sizes   group -> neurons the group has
     """
 
-    active: Mapping[str, Ids]
+    active: Mapping[str, IdArray]
     keys: Mapping[str, int | None]
     sizes: Mapping[str, int]
 
@@ -59,7 +59,7 @@ class NeuronSet:
         Takes one word of `stream` per group whatever `keep` is. Groups that are fully active have no key.
         Raises  ValueError unless 0 < keep <= 1.
         """
-        active: dict[str, Ids] = {}
+        active: dict[str, IdArray] = {}
         keys: dict[str, int | None] = {}
         for group, size in spec.groups.items():
             key, count = stream.key(), n_act(size, keep)
@@ -90,7 +90,7 @@ class NeuronSet:
         """True if no neuron is frozen."""
         return all(len(ids) == self.sizes[group] for group, ids in self.active.items())
 
-    def ids(self, axis: AxisSpec | None, size: int) -> Ids | None:
+    def ids(self, axis: AxisSpec | None, size: int) -> IdArray | None:
         """Sorted indices of the active part of an axis of length `size`, or None if all of it is active.
 
         Raises  SelectionError if the axis does not belong to a group of this set, or has another length.
@@ -107,7 +107,7 @@ class NeuronSet:
 
     def blocks(
         self, spec: ModelSpec, kinds: tuple[Kind, ...] = ("learn", "stat")
-    ) -> dict[str, tuple[Ids | None, Ids | None]]:
+    ) -> dict[str, tuple[IdArray | None, IdArray | None]]:
         """(rows, cols) of the active block of each parameter of these kinds; None is the whole axis.
 
         Raises  SelectionError if the set is of another model.
@@ -119,7 +119,7 @@ class NeuronSet:
             if param.kind in kinds
         }
 
-    def blocks_of(self, graph: Graph) -> dict[str, tuple[Ids | None, Ids | None]]:
+    def blocks_of(self, graph: Graph) -> dict[str, tuple[IdArray | None, IdArray | None]]:
         """`blocks` for the specification of `graph`."""
         return self.blocks(ModelSpec.of(graph))
 
@@ -152,7 +152,7 @@ class NeuronSet:
         return hash(self.hash())
 
 
-def _checked(group: str, ids: Iterable[int], size: int) -> Ids:
+def _checked(group: str, ids: Iterable[int], size: int) -> IdArray:
     given = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids))
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
         raise SelectionError(f"group {group!r}: ids of shape {given.shape} and type {given.dtype}; expected integers")

@@ -9,7 +9,7 @@ import numpy as np
 from edgefl.graph import Graph, Params, resize
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import AxisSpec, ModelSpec
-from edgefl.neurons.update import Block, Ids, Update, active_axes, parameter
+from edgefl.neurons.update import AxisIds, Block, Update, active_axes, parameter
 
 
 def sub_params(graph: Graph, params: Mapping[str, np.ndarray], neurons: NeuronSet) -> Params:
@@ -27,7 +27,7 @@ def lifted(params: Mapping[str, np.ndarray], spec: ModelSpec, neurons: NeuronSet
 
     Raises  ValueError if a parameter is missing or of another shape.
     """
-    made: dict[AxisSpec, Ids] = {}
+    made: dict[AxisSpec, AxisIds] = {}
     blocks = {}
     for name, param in spec.params.items():
         index = active_axes(param, spec, neurons.active, neurons.keys, made)
@@ -35,7 +35,7 @@ def lifted(params: Mapping[str, np.ndarray], spec: ModelSpec, neurons: NeuronSet
     return Update(blocks)
 
 
-def _cut(value: np.ndarray, rows: resize.Ids | None, cols: resize.Ids | None) -> np.ndarray:
+def _cut(value: np.ndarray, rows: resize.IdArray | None, cols: resize.IdArray | None) -> np.ndarray:
     block = value if rows is None else value[rows]
     block = block if cols is None else block[:, cols]
     return np.array(block, order="C")

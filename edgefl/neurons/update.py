@@ -40,8 +40,8 @@ KINDS: tuple[Kind, ...] = ("learn", "stat")
 
 
 @dataclass(frozen=True, eq=False)
-class Ids:
-    """The active neurons of a group, along one axis of a parameter. All of a group is written None, not Ids.
+class AxisIds:
+    """The active neurons of a group, along one axis of a parameter. All of a group is written None, not AxisIds.
 
     neurons  int32, sorted and unique, in [0, size); at least one, fewer than size
     size     neurons in the group
@@ -74,7 +74,7 @@ class Ids:
         return read_only((first + np.arange(self.repeat, dtype=np.int32)).reshape(-1))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Ids):
+        if not isinstance(other, AxisIds):
             return NotImplemented
         same_axis = (self.size, self.repeat) == (other.size, other.repeat)
         return same_axis and np.array_equal(self.neurons, other.neurons)
@@ -84,8 +84,8 @@ class Ids:
 class Axes:
     """Active rows and columns of a parameter; None is a whole axis, and at least one of the two is not None."""
 
-    rows: Ids | None
-    cols: Ids | None = None
+    rows: AxisIds | None
+    cols: AxisIds | None = None
 
     def __post_init__(self) -> None:
         if self.rows is None and self.cols is None:
@@ -179,7 +179,7 @@ def take(
     if selection is not None and not isinstance(selection, Mask):
         selection.check(spec)
     blocks = {}
-    made: dict[AxisSpec, Ids] = {}
+    made: dict[AxisSpec, AxisIds] = {}
     for name, param in spec.params.items():
         if param.kind in kinds and (names is None or name in names):
             index = _index(selection, name, param, spec, made)
@@ -188,7 +188,7 @@ def take(
 
 
 def _index(
-    selection: Selection, name: str, param: ParamSpec, spec: ModelSpec, made: dict[AxisSpec, Ids]
+    selection: Selection, name: str, param: ParamSpec, spec: ModelSpec, made: dict[AxisSpec, AxisIds]
 ) -> Axes | Flat | None:
     if selection is None:
         return None
@@ -244,7 +244,7 @@ def active_axes(
     spec: ModelSpec,
     active: Mapping[str, npt.NDArray[np.int32]],
     keys: Mapping[str, int | None],
-    made: dict[AxisSpec, Ids] | None = None,
+    made: dict[AxisSpec, AxisIds] | None = None,
 ) -> Axes | None:
     """The index of `param` where `active` lists the neurons of some groups; the other groups are whole.
 
@@ -253,14 +253,14 @@ def active_axes(
     """
     made = {} if made is None else made
 
-    def along(axis: AxisSpec | None) -> Ids | None:
+    def along(axis: AxisSpec | None) -> AxisIds | None:
         if axis is None or axis.group not in active:
             return None
         neurons, size = active[axis.group], spec.groups[axis.group]
         if neurons.size == size:
             return None
         if axis not in made:
-            made[axis] = Ids(neurons, size, axis.repeat, keys.get(axis.group))
+            made[axis] = AxisIds(neurons, size, axis.repeat, keys.get(axis.group))
         return made[axis]
 
     rows, cols = along(param.rows), along(param.cols)
@@ -312,7 +312,7 @@ def _planes(array: Array) -> Array:
     return array.reshape(rows, cols, math.prod(rest))
 
 
-def _expanded(ids: Ids | None) -> npt.NDArray[np.int32] | None:
+def _expanded(ids: AxisIds | None) -> npt.NDArray[np.int32] | None:
     return None if ids is None else ids.expanded
 
 

@@ -20,7 +20,7 @@ from edgefl.graph.operations import (
     GroupNorm,
     Linear,
     MaxPool2d,
-    Op,
+    Operation,
     ReLU,
 )
 
@@ -67,7 +67,7 @@ def _conv(op: Conv2d) -> nn.Module:
     return nn.Conv2d(op.in_channels, op.out_channels, *geometry, groups=op.groups, bias=op.bias)
 
 
-_LAYERS: dict[type[Op], Callable[[Any], nn.Module]] = {
+_LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     Conv2d: _conv,
     Linear: lambda op: nn.Linear(op.in_features, op.out_features, op.bias),
     BatchNorm2d: lambda op: nn.BatchNorm2d(op.num_features, op.eps, op.momentum),

@@ -27,7 +27,7 @@ from edgefl.graph.operations import (
     GroupNorm,
     Linear,
     MaxPool2d,
-    Op,
+    Operation,
     Pair,
     ReLU,
 )
@@ -37,7 +37,7 @@ from edgefl.nn.module import Sum
 class Step(NamedTuple):
     """Operations in order (none: the input itself), the traced inputs, and whether the first one is overwritten."""
 
-    ops: tuple[Op, ...]
+    ops: tuple[Operation, ...]
     inputs: tuple[Traced, ...]
     overwrites: bool = False
 
@@ -57,7 +57,7 @@ def _pair(value: Any) -> Pair:
 # ---- modules
 
 
-def _conv(module: nn.Conv2d) -> tuple[Op, ...]:
+def _conv(module: nn.Conv2d) -> tuple[Operation, ...]:
     expect("padding_mode", module.padding_mode, "zeros")
     if isinstance(module.padding, str):
         raise GraphError(f"padding={module.padding!r}; expected integers")
@@ -66,11 +66,11 @@ def _conv(module: nn.Conv2d) -> tuple[Op, ...]:
     return (Conv2d(module.in_channels, module.out_channels, *geometry, groups=module.groups, bias=bias),)
 
 
-def _linear(module: nn.Linear) -> tuple[Op, ...]:
+def _linear(module: nn.Linear) -> tuple[Operation, ...]:
     return (Linear(module.in_features, module.out_features, module.bias is not None),)
 
 
-def _batch_norm(module: nn.BatchNorm2d) -> tuple[Op, ...]:
+def _batch_norm(module: nn.BatchNorm2d) -> tuple[Operation, ...]:
     expect("affine", module.affine, True)
     expect("track_running_stats", module.track_running_stats, True)
     if module.momentum is None:
@@ -78,33 +78,33 @@ def _batch_norm(module: nn.BatchNorm2d) -> tuple[Op, ...]:
     return (BatchNorm2d(module.num_features, float(module.eps), float(module.momentum)),)
 
 
-def _group_norm(module: nn.GroupNorm) -> tuple[Op, ...]:
+def _group_norm(module: nn.GroupNorm) -> tuple[Operation, ...]:
     expect("affine", module.affine, True)
     return (GroupNorm(module.num_groups, module.num_channels, float(module.eps)),)
 
 
-def _dropout(module: nn.Dropout | nn.Dropout2d) -> tuple[Op, ...]:
+def _dropout(module: nn.Dropout | nn.Dropout2d) -> tuple[Operation, ...]:
     expect("p", module.p, 0)
     return ()
 
 
-def _flatten_module(module: nn.Flatten) -> tuple[Op, ...]:
+def _flatten_module(module: nn.Flatten) -> tuple[Operation, ...]:
     expect("start_dim", module.start_dim, 1)
     expect("end_dim", module.end_dim, -1)
     return (Flatten(),)
 
 
-def _max_pool_module(module: nn.MaxPool2d) -> tuple[Op, ...]:
+def _max_pool_module(module: nn.MaxPool2d) -> tuple[Operation, ...]:
     return (_max_pool(module.kernel_size, module.stride, module.padding, module.dilation, module.ceil_mode,
                       module.return_indices),)  # fmt: skip
 
 
-def _avg_pool_module(module: nn.AvgPool2d) -> tuple[Op, ...]:
+def _avg_pool_module(module: nn.AvgPool2d) -> tuple[Operation, ...]:
     return (_avg_pool(module.kernel_size, module.stride, module.padding, module.ceil_mode, module.count_include_pad,
                       module.divisor_override),)  # fmt: skip
 
 
-MODULES: dict[type[nn.Module], Callable[[Any], tuple[Op, ...]]] = {
+MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...]]] = {
     nn.Conv2d: _conv,
     nn.Linear: _linear,
     nn.BatchNorm2d: _batch_norm,
@@ -127,7 +127,7 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Op, ...]]] = {
 def _max_pool(
     kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Op:  # fmt: skip
+) -> Operation:  # fmt: skip
     expect("dilation", _pair(dilation), (1, 1))
     expect("ceil_mode", ceil_mode, False)
     expect("return_indices", return_indices, False)
@@ -137,13 +137,13 @@ def _max_pool(
 def _avg_pool(
     kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
     divisor_override: int | None = None,
-) -> Op:  # fmt: skip
+) -> Operation:  # fmt: skip
     expect("ceil_mode", ceil_mode, False)
     expect("divisor_override", divisor_override, None)
     return AvgPool2d(_pair(kernel_size), _pair(stride or kernel_size), _pair(padding), count_include_pad)
 
 
-def _adaptive_pool(output_size: Any) -> Op:
+def _adaptive_pool(output_size: Any) -> Operation:
     expect("output_size", output_size, 1, (1, 1), [1, 1])
     return GlobalAvgPool()
 

@@ -18,7 +18,7 @@ from torch import Tensor, fx, nn
 
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model, Node, Params
-from edgefl.graph.operations import Flatten, Op, Shape
+from edgefl.graph.operations import Flatten, Operation, Shape
 from edgefl.nn.module import to_torch
 from edgefl.nn.operations import FUNCTIONS, METHODS, MODULES, Step
 
@@ -134,7 +134,7 @@ class _Converter:
             inputs = (self._append_op(op, inputs, name if is_last else f"{name}_{op.title}", is_free and is_last),)
         self._names[node] = inputs[0]
 
-    def _append_op(self, op: Op, inputs: tuple[str, ...], name: str, is_free: bool) -> str:
+    def _append_op(self, op: Operation, inputs: tuple[str, ...], name: str, is_free: bool) -> str:
         unique = name if is_free else _unused(name, self._taken)
         self._taken.add(unique)
         self._shapes[unique] = op.output(*(self._shapes[source] for source in inputs))

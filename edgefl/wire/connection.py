@@ -36,9 +36,9 @@ from edgefl.wire.messages import (
 )
 from edgefl.wire.model import FRAME_ALLOWANCE, frame_cap
 
-State = Literal["greeting", "challenging", "proving", "deciding", "welcomed", "loading", "ready", "finished", "closed"]
+Stage = Literal["greeting", "challenging", "proving", "deciding", "welcomed", "loading", "ready", "finished", "closed"]
 
-TABLE: dict[tuple[State, Role, type[Message]], State] = {
+TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
     ("greeting", "device", Hello): "challenging",
     ("challenging", "server", Challenge): "proving",
     ("proving", "device", Enrol): "deciding",
@@ -57,9 +57,9 @@ TABLE: dict[tuple[State, Role, type[Message]], State] = {
     ("finished", "device", Trained): "finished",
     ("finished", "device", Evaluated): "finished",
     ("finished", "server", Verdict): "finished",  # and a last reply still gets its answer
-    **{(state, role, Refused): "closed" for state in get_args(State) for role in get_args(Role) if state != "closed"},
+    **{(state, role, Refused): "closed" for state in get_args(Stage) for role in get_args(Role) if state != "closed"},
 }
-WITH_MODEL: dict[State, State] = {"welcomed": "ready", "loading": "ready"}  # once the device holds all of the model
+WITH_MODEL: dict[Stage, Stage] = {"welcomed": "ready", "loading": "ready"}  # once the device holds all of the model
 
 
 class Connection:
@@ -67,7 +67,7 @@ class Connection:
 
     role   which side this is
     cap    largest message, in bytes, in either direction; Welcome raises it by the size of the model
-    state  a State of TABLE
+    state  a Stage of TABLE
 
     received_bytes, sent_bytes                what went through `receive` and came out of `send`
     received_header_bytes, sent_header_bytes  the part of whole frames that is neither payload, selection nor model:
@@ -77,7 +77,7 @@ class Connection:
     def __init__(self, role: Role, cap: int = FRAME_ALLOWANCE) -> None:
         self.role: Role = role
         self.peer: Role = "server" if role == "device" else "device"
-        self.state: State = "greeting"
+        self.state: Stage = "greeting"
         self.cap = cap
         self.received_bytes = self.sent_bytes = 0
         self.received_header_bytes = self.sent_header_bytes = 0

@@ -112,7 +112,7 @@ def test_feddc_estimates_gradients_with_the_rate_of_round_one() -> None:
     before, shared, w = scalar(locals_[0], GRADIENT), weight(state, GRADIENT), weight(state)
     play(method, locals_, state, 2)
     # From w = -1 as in the round by hand, gradient 1.5: x = -1 - 0.125 * 1.5.
-    moved = float(locals_[0].learner.params["fc.bias"][0]) - w
+    moved = float(locals_[0].learner.read()["fc.bias"][0]) - w
     assert moved == -0.1875
     assert scalar(locals_[0], GRADIENT) == before - shared - moved / 0.25
 

@@ -123,11 +123,11 @@ def test_a_client_trains_as_its_settings_say(delta: str, bn_frozen: str) -> None
     plan = algorithm.plan(task, state, 1)[0]
     trained, expected = device(plain(), plan.client), device(plain(), plan.client)
     algorithm.train(trained, plan)
-    put(expected.learner.params, plan.payload[MODEL])
+    expected.learner.write(plan.payload[MODEL])
     batches = minibatches(expected, 1, algorithm.epochs, algorithm.batch)
     settings = {"delta": delta, "bn_frozen": bn_frozen}
     expected.learner.fit(expected.data, batches, SGD(algorithm.lr), plan.selection, **settings)
-    assert same_bits(copied(trained.learner.params), copied(expected.learner.params))
+    assert same_bits(copied(trained.learner.read()), copied(expected.learner.read()))
 
 
 @graphs

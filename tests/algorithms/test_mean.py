@@ -7,14 +7,14 @@ import pytest
 
 from edgefl.algorithms.mean import Mean
 from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
-from edgefl.neurons.update import Axes, Block, Flat, Ids, Update
+from edgefl.neurons.update import Axes, AxisIds, Block, Flat, Update
 
 SPEC = ModelSpec({"w": ParamSpec((3, 2), "learn", AxisSpec("a"))}, {"a": 3}, b"")
 OLD = {"w": np.array([[10, 20], [30, 40], [50, 60]], np.float32)}
 
 
 def rows(*ids: int, values: list[list[float]]) -> Update:
-    index = Axes(Ids(np.array(ids, np.int32), 3)) if len(ids) < 3 else None
+    index = Axes(AxisIds(np.array(ids, np.int32), 3)) if len(ids) < 3 else None
     return Update({"w": Block((3, 2), index, np.array(values, np.float32))})
 
 

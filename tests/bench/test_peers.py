@@ -6,7 +6,7 @@ import torch
 from bench import peers
 from edgefl.graph import Model
 from edgefl.graph.models import build
-from edgefl.graph.operations import Conv2d, Linear, Op
+from edgefl.graph.operations import Conv2d, Linear, Operation
 from edgefl.nn import to_torch
 from edgefl.rng import INIT, stream
 
@@ -18,7 +18,7 @@ from edgefl.rng import INIT, stream
         (Linear(5, 3), (2, 5), (2, 3)),
     ],
 )
-def test_every_path_of_a_product_gives_what_autograd_gives(op: Op, x_shape: tuple, dy_shape: tuple) -> None:
+def test_every_path_of_a_product_gives_what_autograd_gives(op: Operation, x_shape: tuple, dy_shape: tuple) -> None:
     torch.manual_seed(1)
     x = torch.randn(x_shape, requires_grad=True)
     weight = torch.randn(op.parameters()["weight"].shape, requires_grad=True)

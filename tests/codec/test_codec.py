@@ -14,7 +14,7 @@ from edgefl.errors import CodecError
 from edgefl.graph import models
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec, ParamSpec
-from edgefl.neurons.update import Axes, Block, Flat, Ids, Update, active_axes, block_shape, take
+from edgefl.neurons.update import Axes, AxisIds, Block, Flat, Update, active_axes, block_shape, take
 from edgefl.rng import INIT, NEURONS, sample_ids, stream
 
 
@@ -156,8 +156,8 @@ def test_blocks_are_written_in_the_order_of_the_specification() -> None:
     assert list(decode(encode(update, SPEC), SPEC, limit=LIMIT).blocks) == ["a.weight", "b.weight"]
 
 
-def ids(*neurons: int, size: int = 6, repeat: int = 1, key: int | None = None) -> Ids:
-    return Ids(np.array(neurons, np.int32), size, repeat, key)
+def ids(*neurons: int, size: int = 6, repeat: int = 1, key: int | None = None) -> AxisIds:
+    return AxisIds(np.array(neurons, np.int32), size, repeat, key)
 
 
 def zeros(shape: tuple[int, ...], index: Axes | Flat | None, dtype: type = np.float32) -> Block:

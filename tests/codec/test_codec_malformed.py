@@ -17,7 +17,7 @@ from edgefl.errors import CodecError
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
-from edgefl.neurons.update import Axes, Block, Ids, Update
+from edgefl.neurons.update import Axes, AxisIds, Block, Update
 
 A_BIAS, B_WEIGHT, WIDE, HUGE = 1, 2, 3, 4  # parameters of SPEC by number; its groups are a = 0, wide = 1, huge = 2
 DENSE, AXES, FLAT_BITMAP, FLAT_LIST16, FLAT_LIST32, FLAT_SEED = range(6)
@@ -72,7 +72,7 @@ def one_flat(parameter: int, coding: int, count: int, index: bytes) -> bytes:
 
 def test_the_hand_written_payload_is_accepted() -> None:
     decoded = decode(one_set(1, LIST16, 2, ids16(3, 9), WIDE, 2), SPEC, limit=LIMIT)
-    index = Axes(Ids(np.array([3, 9], np.int32), 300))
+    index = Axes(AxisIds(np.array([3, 9], np.int32), 300))
     assert decoded == Update({"wide.bias": Block((300,), index, np.ones(2, np.float32))})
 
 

@@ -16,7 +16,7 @@ from edgefl.graph import Params
 from edgefl.graph.models import build
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Axes, Ids, Update, take
+from edgefl.neurons.update import Axes, AxisIds, Update, take
 from edgefl.rng import NEURONS, sample_ids, stream
 
 BITMAP, LIST16, LIST32, SEED = range(4)
@@ -216,7 +216,7 @@ def test_keys_are_kept() -> None:
 
 
 def test_blocks_that_disagree_about_a_group_are_refused() -> None:
-    rows = Axes(Ids(np.array([1, 3], np.int32), 6))
+    rows = Axes(AxisIds(np.array([1, 3], np.int32), 6))
     update = Update({"a.weight": active("a.weight").blocks["a.weight"], "a.bias": block("a.bias", rows)})
     with pytest.raises(CodecError, match=r"block 'a\.bias': other neurons of group 'a' than the blocks before it"):
         neurons_of(update, SPEC)

@@ -19,7 +19,7 @@ from device_server import ScriptedServer, converse
 
 from edgefl.commands.cli import main
 from edgefl.device.protocol import Device, World
-from edgefl.device.socket import LONGEST_DELAY_S, Address, Client, delay_s
+from edgefl.device.socket import LONGEST_DELAY_S, DeviceSocket, ServerAddress, delay_s
 from edgefl.errors import RequestError, RunError
 from edgefl.experiment.shares import share_file
 from edgefl.trust import tls
@@ -69,9 +69,9 @@ def client(
     pause: Pauses,
     context: ssl.SSLContext | None = None,
     give_up_s: float = math.inf,
-) -> Client:
+) -> DeviceSocket:
     world = World(said.append, pause, lambda: pause.now)
-    return Client(Address.parse(listener.address), device, context, bytes, world, give_up_s)
+    return DeviceSocket(ServerAddress.parse(listener.address), device, context, bytes, world, give_up_s)
 
 
 @pytest.mark.parametrize("length", [1, 20, 100, 300, 5_000, 60_000, 100_000])
@@ -113,8 +113,8 @@ def test_a_server_that_says_nothing_is_tried_again(
     monkeypatch.setattr("edgefl.device.socket.HANDSHAKE_S", 0.05)
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError, match="goes on trying"):
-        address, pause = Address(*silent.getsockname()), Pauses(most=2)
-        Client(address, make(), context, bytes, World(said.append, pause, lambda: pause.now)).run()
+        address, pause = ServerAddress(*silent.getsockname()), Pauses(most=2)
+        DeviceSocket(address, make(), context, bytes, World(said.append, pause, lambda: pause.now)).run()
     assert "timed out" in said[0]
     assert said[0].endswith("; trying again")
 
@@ -249,14 +249,14 @@ def test_a_wrong_request_is_refused_before_anything_is_written(
     ],
 )
 def test_addresses(text: str, host: str, port: int, loopback: bool) -> None:
-    address = Address.parse(text)
+    address = ServerAddress.parse(text)
     assert (address.host, address.port, address.is_loopback, str(address)) == (host, port, loopback, text)
 
 
 @pytest.mark.parametrize("text", ["", "host", ":1", "host:", "host:0", "host:65536", "host:-1", "host:1x"])
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match="expected HOST:PORT"):
-        Address.parse(text)
+        ServerAddress.parse(text)
 
 
 def test_a_device_loads_nothing_that_it_does_not_use() -> None:

@@ -20,7 +20,7 @@ import torch
 from edgefl import kernels
 from edgefl.graph import Model, Params
 from edgefl.learners import GraphLearner, Samples
-from edgefl.learners.plans.active import trained_blocks
+from edgefl.learners.lowering.active import trained_blocks
 from edgefl.neurons.spec import ModelSpec
 
 from . import oracle
@@ -156,10 +156,10 @@ class Problem:
         for name, value in expected.items():
             allowed = OF_MOVE * moves[name] + OF_ALL * most + OF_VALUE * float(np.abs(value).max())
             allowed += OF_ROUNDING * rounding.get(name, 0.0)
-            error = np.abs(learner.params[name] - value)
+            error = np.abs(learner.read()[name] - value)
             if not error.max() <= allowed:
                 at = tuple(map(int, np.unravel_index(int(np.argmax(error)), error.shape)))
-                ends = f"{learner.params[name][at]:.7g}, torch at {value[at]:.7g}"
+                ends = f"{learner.read()[name][at]:.7g}, torch at {value[at]:.7g}"
                 return f"{name}{list(at)} ends at {ends}, from {start[name][at]:.7g}; allowed {allowed:.1g}"
         return ""
 

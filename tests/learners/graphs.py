@@ -16,7 +16,7 @@ from edgefl.graph.operations import (
     GroupNorm,
     Linear,
     MaxPool2d,
-    Op,
+    Operation,
     ReLU,
 )
 from edgefl.learners import Samples
@@ -24,7 +24,7 @@ from edgefl.learners import Samples
 CLASSES = 5
 
 
-def chain(shape: tuple[int, ...], *ops: tuple[str, Op]) -> Graph:
+def chain(shape: tuple[int, ...], *ops: tuple[str, Operation]) -> Graph:
     """Nodes one after the other."""
     names = [INPUT, *(name for name, _ in ops)]
     return Graph(shape, tuple(Node(name, op, (names[i],)) for i, (name, op) in enumerate(ops)))

@@ -26,13 +26,13 @@ from edgefl.graph.operations import (
     GroupNorm,
     Linear,
     MaxPool2d,
-    Op,
+    Operation,
     ReLU,
     Shape,
 )
 from edgefl.learners import SGD
 from edgefl.learners.base import Delta, FrozenStats, Trainable
-from edgefl.learners.plans.active import layer_of
+from edgefl.learners.lowering.active import layer_of
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 
@@ -188,7 +188,7 @@ class _Builder:
         elif groups:
             self._append(GroupNorm(int(self._choose(groups)), channels))
 
-    def _convolution(self) -> Op:
+    def _convolution(self) -> Operation:
         channels, out = self._shape[0], int(self._choose(self._family.channels))
         choices = ((1, 2, 3, 3, 5), (1, 1, 1, 2, 3), (0, 1, 1, 2), (1, 1, 1, 2))
         kernel, stride, padding, dilation = map(self._pair, choices)
@@ -201,20 +201,20 @@ class _Builder:
             groups = 2
         return Conv2d(channels, out, kernel, stride, padding, dilation, groups, bias=self._flag(0.7))
 
-    def _pool(self) -> Op:
+    def _pool(self) -> Operation:
         window = self._pair((1, 2, 3)), self._pair((1, 2)), (0, 0)
         if self._flag(0.5):
             window = *window[:2], tuple(self._between((0, k // 2)) for k in window[0])
         return MaxPool2d(*window) if self._flag(0.5) else AvgPool2d(*window, count_include_pad=self._flag(0.5))
 
-    def _sum(self) -> Op:
+    def _sum(self) -> Operation:
         return Add() if any(self._partners()) else ReLU()
 
     def _partners(self) -> Iterator[str]:
         """Results that the last one can be added to."""
         return (name for name, shape in self._shapes.items() if shape == self._shape and name != self._last)
 
-    def _append(self, op: Op) -> None:
+    def _append(self, op: Operation) -> None:
         inputs = (self._last, self._choose(list(self._partners()))) if isinstance(op, Add) else (self._last,)
         node = Node(f"n{len(self._nodes)}", op, inputs)
         self._shapes[node.name] = node.output(self._shapes)

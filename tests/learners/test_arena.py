@@ -1,4 +1,4 @@
-"""Placement of buffers, and that plans name their lifetimes truly."""
+"""Placement of buffers, and that schedules name their lifetimes truly."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from edgefl import rng
 from edgefl.graph import Graph, models
 from edgefl.learners import SGD, GraphLearner
-from edgefl.learners.plans.arena import ALIGNMENT, place
-from edgefl.learners.plans.lowering import Mode, lower
-from edgefl.learners.plans.plan import Buffer, Plan
-from edgefl.learners.plans.updates import Terms
+from edgefl.learners.lowering.arena import ALIGNMENT, place
+from edgefl.learners.lowering.lower import Mode, lower
+from edgefl.learners.lowering.schedule import Buffer, Schedule
+from edgefl.learners.lowering.updates import Terms
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 
@@ -65,8 +65,8 @@ def test_no_overlap_in_the_plans_of_built_in_models(name: str, keep: float) -> N
     graph = BUILT_IN[name]
     spec = ModelSpec.of(graph)
     neurons = NeuronSet.draw(spec, keep, rng.stream(1, rng.NEURONS))
-    for plan in (lower(graph, spec, 5, neurons), lower(graph, spec, 7, mode="evaluate")):
-        assert_disjoint(plan.buffers, plan.offsets, plan.arena_bytes, 4)
+    for schedule in (lower(graph, spec, 5, neurons), lower(graph, spec, 7, mode="evaluate")):
+        assert_disjoint(schedule.buffers, schedule.offsets, schedule.arena_bytes, 4)
 
 
 @pytest.mark.parametrize("mode", ["train", "gradient"])
@@ -92,7 +92,7 @@ def test_results_do_not_depend_on_what_the_arena_held(name: str, mode: Mode) -> 
         np.testing.assert_array_equal(value, results[1][parameter], err_msg=parameter)
 
 
-def _arena(graph: Graph, keep: float, terms: Terms | None = None) -> Plan:
+def _arena(graph: Graph, keep: float, terms: Terms | None = None) -> Schedule:
     spec = ModelSpec.of(graph)
     return lower(graph, spec, 16, NeuronSet.draw(spec, keep, rng.stream(1, rng.NEURONS)), terms=terms)
 
@@ -120,5 +120,5 @@ def test_velocities_exist_for_active_blocks_only() -> None:
     graph = BUILT_IN["fedspu_cifar"]
     spec = ModelSpec.of(graph)
     neurons = NeuronSet.draw(spec, 0.4, rng.stream(1, rng.NEURONS))
-    plan = lower(graph, spec, 16, neurons, terms=Terms(momentum=True))
-    assert plan.state_bytes(4) == 4 * neurons.count(spec)
+    schedule = lower(graph, spec, 16, neurons, terms=Terms(momentum=True))
+    assert schedule.state_bytes(4) == 4 * neurons.count(spec)

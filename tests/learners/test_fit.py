@@ -139,7 +139,7 @@ def test_layers_above_the_trained_ones_keep_their_bits(backend: str, name: str) 
     """The signal passes through norms and convolutions that are not trained themselves."""
     graph, sgd = GRAPHS[name], SGD(0.1)
     learner = GraphLearner(model(graph), backend)
-    before = {parameter: value.copy() for parameter, value in learner.params.items()}
+    before = {parameter: value.copy() for parameter, value in learner.read().items()}
     first = graph.nodes[0].name
     nothing = np.zeros(0, np.int32)
     blocks = {p: (None if p.startswith(f"{first}.") else nothing, None) for p in before if "running" not in p}
@@ -148,17 +148,17 @@ def test_layers_above_the_trained_ones_keep_their_bits(backend: str, name: str) 
     learner.fit(data, batches, sgd, frozenset({first}))
     for parameter, (rows, _) in blocks.items():
         if rows is not None:
-            np.testing.assert_array_equal(learner.params[parameter], before[parameter], err_msg=parameter)
+            np.testing.assert_array_equal(learner.read()[parameter], before[parameter], err_msg=parameter)
         bound = 1e-6 * np.abs(expected[parameter]).max()
-        np.testing.assert_allclose(learner.params[parameter], expected[parameter], 0, bound, err_msg=parameter)
+        np.testing.assert_allclose(learner.read()[parameter], expected[parameter], 0, bound, err_msg=parameter)
 
 
 def test_with_names_of_layers_the_statistics_of_the_others_stay_where_they_are_frozen() -> None:
     graph = GRAPHS["plain"]
     learner = GraphLearner(model(graph))
-    before = {parameter: value.copy() for parameter, value in learner.params.items()}
+    before = {parameter: value.copy() for parameter, value in learner.read().items()}
     learner.fit(samples(graph, 8), batches_of(8, 8), SGD(0.1), frozenset({"conv1", "bn1"}), bn_frozen="freeze")
-    moved = {name for name, value in learner.params.items() if "running" in name and (value != before[name]).any()}
+    moved = {name for name, value in learner.read().items() if "running" in name and (value != before[name]).any()}
     assert moved == {"bn1.running_mean", "bn1.running_var"}
 
 
@@ -169,10 +169,10 @@ def test_a_global_average_of_a_large_map_trains() -> None:
     graph = chain(shape, *nodes)
     learner = GraphLearner(model(graph))
     data, batches = samples(graph, 4), batches_of(4, 4)
-    expected, _ = oracle.train(graph, learner.params, data, batches, SGD(0.1))
+    expected, _ = oracle.train(graph, learner.read(), data, batches, SGD(0.1))
     learner.fit(data, batches, SGD(0.1))
     for name, value in expected.items():
-        np.testing.assert_allclose(learner.params[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(learner.read()[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("keep", [1.0, 0.5])

@@ -7,22 +7,22 @@ import pytest
 
 from edgefl import rng
 from edgefl.graph import INPUT, Graph, Node, models
-from edgefl.graph.operations import Add, BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, Op, ReLU
+from edgefl.graph.operations import Add, BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, Operation, ReLU
 from edgefl.learners import SGD, GraphLearner
-from edgefl.learners.plans import lowering
-from edgefl.learners.plans.fusion import NormReLU, fuse
-from edgefl.learners.plans.lowering import lower
+from edgefl.learners.lowering import lower as lowering
+from edgefl.learners.lowering.fusion import NormReLU, fuse
+from edgefl.learners.lowering.lower import lower
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 
 from . import oracle
 from .graphs import model, samples
 
-NORMS: dict[str, Op] = {"batch": BatchNorm2d(4), "group": GroupNorm(2, 4)}
+NORMS: dict[str, Operation] = {"batch": BatchNorm2d(4), "group": GroupNorm(2, 4)}
 HALVING = MaxPool2d((2, 2), (2, 2))
 
 
-def block(norm: Op, pool: Op | None, size: tuple[int, int] = (9, 7), kernel: int = 2) -> Graph:
+def block(norm: Operation, pool: Operation | None, size: tuple[int, int] = (9, 7), kernel: int = 2) -> Graph:
     """An even kernel and odd planes: convolution, norm, ReLU, pool, convolution, norm, ReLU, classes."""
     nodes = [Node("conv1", Conv2d(2, 4, (kernel, kernel)), (INPUT,)), Node("norm1", norm, ("conv1",))]
     nodes += [Node("relu1", ReLU(), ("norm1",))]
@@ -49,7 +49,7 @@ def test_a_run_becomes_one_node_with_the_name_of_its_last() -> None:
 @pytest.mark.parametrize(
     "pool", [MaxPool2d((3, 3), (2, 2)), MaxPool2d((2, 2), (1, 1)), MaxPool2d((2, 2), (2, 2), (1, 1))]
 )
-def test_other_pools_stay_apart(pool: Op) -> None:
+def test_other_pools_stay_apart(pool: Operation) -> None:
     assert kinds(block(GroupNorm(2, 4), pool))[1:3] == ["NormReLU", "MaxPool2d"]
 
 
@@ -72,7 +72,7 @@ def test_batch_norm_by_running_statistics_is_not_fused() -> None:
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("backend", ["native", "numba", "reference"])
 def test_fused_training_equals_the_parts(
-    monkeypatch: pytest.MonkeyPatch, backend: str, norm: str, pool: Op | None, batch: int, delta: str
+    monkeypatch: pytest.MonkeyPatch, backend: str, norm: str, pool: Operation | None, batch: int, delta: str
 ) -> None:
     """Three steps, all neurons and half of them; frozen coordinates keep their bits, statistics follow."""
     graph = block(NORMS[norm], pool)
@@ -105,7 +105,7 @@ def test_fused_training_equals_the_parts(
 @pytest.mark.parametrize("pool", [None, HALVING], ids=["unpooled", "pooled"])
 @pytest.mark.parametrize("norm", NORMS)
 def test_gradients_of_fused_blocks_equal_autograd(
-    norm: str, pool: Op | None, kernel: int, size: tuple[int, int], batch: int, keep: float
+    norm: str, pool: Operation | None, kernel: int, size: tuple[int, int], batch: int, keep: float
 ) -> None:
     """In float64 within 1e-10 of a gradient's largest value, and on the native backend within float32's roundings."""
     graph = block(NORMS[norm], pool, size, kernel)

@@ -9,7 +9,7 @@ from edgefl import rng
 from edgefl.graph import INPUT, Graph, Node
 from edgefl.graph.operations import Add, Conv2d, Flatten, Linear, ReLU
 from edgefl.learners import GraphLearner
-from edgefl.learners.plans.lowering import lower
+from edgefl.learners.lowering.lower import lower
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 
@@ -95,7 +95,7 @@ def test_a_signal_that_two_sums_pass_on_reaches_each_result_once(order: tuple[in
     )
     graph = Graph((2, 3, 3), nodes)
     learner, data = GraphLearner(model(graph), "reference", np.float64), samples(graph, 4, dtype=np.float64)
-    dense = oracle.gradients(graph, dict(learner.params), data.x, data.y)
+    dense = oracle.gradients(graph, dict(learner.read()), data.x, data.y)
     for parameter, found in learner.gradient(data, everything(4)).items():
         assert_close(found, dense[parameter], parameter)
 
@@ -132,8 +132,8 @@ def test_the_signal_to_half_of_a_linear_layers_inputs_is_computed_for_all() -> N
     graph = GRAPHS["mlp"]
     spec = ModelSpec.of(graph)
     for keep, is_whole in ((0.3, False), (0.6, True)):
-        plan = lower(graph, spec, 3, NeuronSet.draw(spec, keep, rng.stream(3, rng.NEURONS)))
-        (ins,) = (call.args[4] for call in plan.calls if (call.op, call.node) == ("linear_grad_input", "fc2"))
+        schedule = lower(graph, spec, 3, NeuronSet.draw(spec, keep, rng.stream(3, rng.NEURONS)))
+        (ins,) = (call.args[4] for call in schedule.calls if (call.op, call.node) == ("linear_grad_input", "fc2"))
         assert (ins is None) is is_whole
 
 

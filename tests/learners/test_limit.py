@@ -8,7 +8,7 @@ import pytest
 from edgefl import kernels, rng
 from edgefl.errors import MemoryLimitError
 from edgefl.learners import SGD, GraphLearner
-from edgefl.learners.plans.updates import Terms
+from edgefl.learners.lowering.updates import Terms
 from edgefl.memory import Training, estimate
 from edgefl.neurons.selection import NeuronSet
 

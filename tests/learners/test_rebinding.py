@@ -1,4 +1,4 @@
-"""Other neurons and other data take the place of the former ones in the programs of a learner: no plan is made anew."""
+"""Other neurons and other data take the place of the former ones in the programs of a learner: none is lowered anew."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from edgefl import rng
 from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.learners.plans import lowering
-from edgefl.learners.plans.active import Active
+from edgefl.learners.lowering import lower as lowering
+from edgefl.learners.lowering.active import Active
 from edgefl.learners.running import workspace
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
@@ -23,7 +23,7 @@ BACKENDS = ("native", "numba", "reference")
 
 @pytest.fixture
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The batch size of every plan that a workspace makes."""
+    """The batch size of every schedule that a workspace makes."""
     sizes: list[int] = []
 
     def count(graph, spec, batch, *args, **kwargs):
@@ -98,7 +98,7 @@ def test_many_batch_sizes_do_not_pile_up() -> None:
     for size in range(40, 0, -1):  # the first needs the largest arena
         learner.fit(data, [np.arange(size, dtype=np.int32)], SGD(0.1))
     (session,) = learner._workspace._sessions.values()
-    assert len(session.plans) == len(session.programs) == workspace.SIZES_KEPT + 1
+    assert len(session.schedules) == len(session.programs) == workspace.SIZES_KEPT + 1
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

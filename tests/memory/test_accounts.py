@@ -11,7 +11,7 @@ from edgefl.graph import Graph, Model, Node
 from edgefl.graph.heads import head_of
 from edgefl.graph.models import build
 from edgefl.graph.operations import Add, AvgPool2d, Conv2d, Linear
-from edgefl.learners.plans.updates import Terms
+from edgefl.learners.lowering.updates import Terms
 from edgefl.memory import Training, estimate
 from edgefl.memory.counts import output_scalars, saved_bits, scalars, trained_scalars
 from edgefl.neurons.selection import NeuronSet

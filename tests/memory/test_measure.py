@@ -8,7 +8,7 @@ import pytest
 
 from edgefl.errors import TrainingError
 from edgefl.graph.models import EXAMPLES, build
-from edgefl.learners.plans.updates import Terms
+from edgefl.learners.lowering.updates import Terms
 from edgefl.memory import Training, estimate
 from edgefl.memory.measure import measure, resident_bytes
 

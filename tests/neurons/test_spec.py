@@ -18,7 +18,7 @@ from edgefl.graph.operations import (
     GroupNorm,
     Linear,
     MaxPool2d,
-    Op,
+    Operation,
     ReLU,
 )
 from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
@@ -28,7 +28,7 @@ def conv(channels: int, out: int, groups: int = 1) -> Conv2d:
     return Conv2d(channels, out, (1, 1), groups=groups, bias=False)
 
 
-def chain(shape: tuple[int, ...], *layers: tuple[str, Op]) -> list[Node]:
+def chain(shape: tuple[int, ...], *layers: tuple[str, Operation]) -> list[Node]:
     names = ["input", *(name for name, _ in layers)]
     return [Node(name, op, (before,)) for before, (name, op) in zip(names, layers, strict=False)]
 

@@ -12,7 +12,7 @@ from edgefl.graph.operations import Add, BatchNorm2d, Conv2d, Flatten, GlobalAvg
 from edgefl.kernels import reference
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Axes, Block, Flat, Ids, Update, active_axes, block_shape, put, take, take_flat
+from edgefl.neurons.update import Axes, AxisIds, Block, Flat, Update, active_axes, block_shape, put, take, take_flat
 from edgefl.rng import INIT, NEURONS, stream
 
 TINY = Graph(
@@ -34,8 +34,8 @@ BRANCHES = Graph(
 )
 
 
-def ids(*neurons: int, size: int, repeat: int = 1, key: int | None = None) -> Ids:
-    return Ids(np.array(neurons, np.int32), size, repeat, key)
+def ids(*neurons: int, size: int, repeat: int = 1, key: int | None = None) -> AxisIds:
+    return AxisIds(np.array(neurons, np.int32), size, repeat, key)
 
 
 def numbered(spec: ModelSpec) -> Params:
@@ -221,7 +221,7 @@ def test_bad_ids_are_named(neurons: list[int], size: int, message: str) -> None:
 
 def test_ids_of_another_type_are_refused() -> None:
     with pytest.raises(SelectionError, match=r"neurons of type int64 and shape \(2,\); expected a list of int32"):
-        Ids(np.array([0, 1]), 4)
+        AxisIds(np.array([0, 1]), 4)
     with pytest.raises(SelectionError, match="key=-1; expected 0 <= key"):
         ids(0, size=2, key=-1)
 

@@ -22,7 +22,7 @@ from edgefl.graph.operations import (
     GlobalAvgPool,
     Linear,
     MaxPool2d,
-    Op,
+    Operation,
     ReLU,
     Shape,
 )
@@ -41,7 +41,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     shapes: dict[str, Shape] = {INPUT: (draw(st.integers(1, 3)), draw(st.integers(4, 8)), draw(st.integers(4, 8)))}
     nodes: list[Node] = []
 
-    def append(op: Op, *inputs: str) -> None:
+    def append(op: Operation, *inputs: str) -> None:
         node = Node(f"n{len(nodes)}.{op.title.lower()}", op, inputs or (last(),))
         shapes[node.name] = node.output(shapes)
         nodes.append(node)
@@ -67,11 +67,11 @@ def graphs(draw: st.DrawFn) -> Graph:
     return Graph(shapes[INPUT], tuple(nodes))
 
 
-def fitting_operations(shape: Shape, out: int) -> list[Op]:
+def fitting_operations(shape: Shape, out: int) -> list[Operation]:
     """Operations that take a result of this shape; GroupNorm is absent because it mixes channels."""
     channels, height, width = shape
     same = Conv2d(channels, channels, (3, 3), padding=(1, 1))
-    candidates: list[Op] = [
+    candidates: list[Operation] = [
         same,
         Conv2d(channels, out, (3, 2), (2, 1), (1, 1), bias=False),
         Conv2d(channels, out, (2, 2), padding=(1, 1), dilation=(1, 2)),
@@ -86,7 +86,7 @@ def fitting_operations(shape: Shape, out: int) -> list[Op]:
     return [op for op in candidates if takes(op, shape)]
 
 
-def takes(op: Op, shape: Shape) -> bool:
+def takes(op: Operation, shape: Shape) -> bool:
     try:
         op.output(shape)
     except GraphError:

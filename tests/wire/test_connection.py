@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from edgefl.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from edgefl.wire import frames, messages
-from edgefl.wire.connection import TABLE, Connection, State
+from edgefl.wire.connection import TABLE, Connection, Stage
 from edgefl.wire.handshake import Role
 from edgefl.wire.messages import (
     Finished,
@@ -66,13 +66,13 @@ def test_every_message_is_in_the_conversation() -> None:
 
 
 def test_every_state_is_reached_by_the_conversation() -> None:
-    assert set(UP_TO) == set(get_args(State))
+    assert set(UP_TO) == set(get_args(Stage))
     assert {state for state, _, _ in TABLE} == set(UP_TO) - {"closed"}
 
 
 @pytest.mark.parametrize("sender", ROLES)
 @pytest.mark.parametrize("state", UP_TO)
-def test_what_the_table_lacks_is_refused_by_both_sides(state: State, sender: Role) -> None:
+def test_what_the_table_lacks_is_refused_by_both_sides(state: Stage, sender: Role) -> None:
     for kind, message in EXAMPLES.items():
         if (state, sender, kind) in TABLE:
             continue
@@ -83,7 +83,7 @@ def test_what_the_table_lacks_is_refused_by_both_sides(state: State, sender: Rol
 
 
 @pytest.mark.parametrize(("state", "sender", "kind"), TABLE)
-def test_what_the_table_has_is_received(state: State, sender: Role, kind: type[Message]) -> None:
+def test_what_the_table_has_is_received(state: Stage, sender: Role, kind: type[Message]) -> None:
     pair = pair_in(state)
     pair.say(sender, EXAMPLES[kind])
     expected = TABLE[state, sender, kind]

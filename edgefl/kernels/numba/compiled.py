@@ -13,11 +13,11 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from ..arrays import Array, Ids
+from ..arrays import Array, Index
 
 compiled = numba.njit(cache=True, nogil=True, fastmath=False)
 
 
-def spelt_out(ids: Ids, size: int) -> Array:
+def spelt_out(ids: Index, size: int) -> Array:
     """The ids, or all of them, in one type: a loop is compiled once for both."""
     return np.arange(size, dtype=np.int32) if ids is None else ids

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ..arrays import Array, Ids, Pair
+from ..arrays import Array, Index, Pair
 from ..functions import Call, prepares
 from ..reference.convolution import planes_read
 from ..window import Window
@@ -51,7 +51,15 @@ def _conv2d_forward(
 
 @prepares
 def conv2d_grad_input(
-    dy: Array, weight: Array, dx: Array, stride: Pair, padding: Pair, dilation: Pair, groups: int, outs: Ids, ins: Ids
+    dy: Array,
+    weight: Array,
+    dx: Array,
+    stride: Pair,
+    padding: Pair,
+    dilation: Pair,
+    groups: int,
+    outs: Index,
+    ins: Index,
 ) -> Call:
     window = Window.of(weight.shape[2:], stride, padding, dilation, dx.shape[2:])
     taps_of = weight.reshape(*weight.shape[:2], math.prod(window.kernel))
@@ -104,8 +112,8 @@ def conv2d_grad_weight(
     padding: Pair,
     dilation: Pair,
     groups: int,
-    outs: Ids,
-    ins: Ids,
+    outs: Index,
+    ins: Index,
     in_channels: int,
 ) -> Call:
     window = Window.of(dw.shape[2:], stride, padding, dilation, x.shape[2:])

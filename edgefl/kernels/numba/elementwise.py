@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, planes, split_planes
+from ..arrays import Array, Index, planes, split_planes
 from ..functions import Call, prepares
 from .compiled import compiled, spelt_out
 
@@ -34,7 +34,7 @@ def _relu_forward(x: Array, y: Array, bits: Array) -> None:
 
 
 @prepares
-def relu_backward(dy: Array, bits: Array, dx: Array, channels: Ids) -> Call:
+def relu_backward(dy: Array, bits: Array, dx: Array, channels: Index) -> Call:
     blocks = split_planes(dy)
     kept = bits.reshape(*dy.shape[:2], (blocks.shape[2] + 7) // 8)
     return _relu_backward, (blocks, kept, split_planes(dx), spelt_out(channels, dy.shape[1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, split_planes
+from ..arrays import Array, Index, split_planes
 from ..functions import Call, prepares, run
 from .compiled import compiled, spelt_out
 from .update import sgd
@@ -21,7 +21,7 @@ def _linear_forward(x: Array, columns: Array, bias: Array | None, y: Array) -> N
         y += bias
 
 
-def linear_grad_input(dy: Array, weight: Array, dx: Array, outs: Ids, ins: Ids) -> None:
+def linear_grad_input(dy: Array, weight: Array, dx: Array, outs: Index, ins: Index) -> None:
     sent, rows = (dy, weight) if outs is None else (dy[:, outs], weight[outs])
     if ins is None:
         np.matmul(sent, rows, out=dx)
@@ -29,18 +29,18 @@ def linear_grad_input(dy: Array, weight: Array, dx: Array, outs: Ids, ins: Ids) 
         dx[:, ins] = sent @ rows[:, ins]
 
 
-def linear_grad_weight(x: Array, dy: Array, dw: Array, outs: Ids, ins: Ids) -> None:
+def linear_grad_weight(x: Array, dy: Array, dw: Array, outs: Index, ins: Index) -> None:
     sent, seen = dy if outs is None else dy[:, outs], x if ins is None else x[:, ins]
     np.matmul(sent.T, seen, out=dw)
 
 
-def linear_update(x: Array, dy: Array, w: Array, hyper: Array, outs: Ids, ins: Ids, cols: Ids) -> None:
+def linear_update(x: Array, dy: Array, w: Array, hyper: Array, outs: Index, ins: Index, cols: Index) -> None:
     sent, seen = dy if outs is None else dy[:, outs], x if ins is None else x[:, ins]
     run(sgd(w[:, :, None], np.ascontiguousarray(sent.T @ seen), hyper, outs, cols))
 
 
 @prepares
-def channel_sum(dy: Array, out: Array, outs: Ids) -> Call:
+def channel_sum(dy: Array, out: Array, outs: Index) -> Call:
     return _channel_sum, (split_planes(dy), out, spelt_out(outs, dy.shape[1]))
 
 

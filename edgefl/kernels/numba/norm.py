@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, split_planes
+from ..arrays import Array, Index, split_planes
 from ..functions import Call, prepares
 from .compiled import compiled, spelt_out
 
@@ -79,8 +79,8 @@ def batchnorm_backward(
     dx: Array,
     dweight: Array,
     dbias: Array,
-    channels: Ids,
-    outs: Ids,
+    channels: Index,
+    outs: Index,
 ) -> Call:
     chosen = spelt_out(channels, dy.shape[1]), spelt_out(outs, dy.shape[1])
     blocks = split_planes(dy), split_planes(xhat), weight, inv_std, split_planes(dx)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, split_planes
+from ..arrays import Array, Index, split_planes
 from ..functions import run
 from ..reference.norm import groupnorm_backward
 from . import norm
@@ -43,8 +43,8 @@ def batchnorm_relu_backward(
     dx: Array,
     dweight: Array,
     dbias: Array,
-    channels: Ids,
-    outs: Ids,
+    channels: Index,
+    outs: Index,
 ) -> None:
     xhat, dz = _signal(dy, x, weight, bias, mean[None], inv_std[None])
     run(norm.batchnorm_backward(dz, xhat, weight, inv_std, dx, dweight, dbias, channels, outs))
@@ -71,8 +71,8 @@ def groupnorm_relu_backward(
     dweight: Array,
     dbias: Array,
     groups: int,
-    groups_needed: Ids,
-    outs: Ids,
+    groups_needed: Index,
+    outs: Index,
 ) -> None:
     xhat, dz = _signal(dy, x, weight, bias, mean, inv_std)
     groupnorm_backward(dz, xhat, weight, inv_std, dx, dweight, dbias, groups, groups_needed, outs)

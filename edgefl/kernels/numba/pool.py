@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, Pair, planes
+from ..arrays import Array, Index, Pair, planes
 from ..functions import Call, prepares
 from ..reference.pool import pool_cells
 from ..window import Window
@@ -60,7 +60,7 @@ def keep_larger(seen: Array, code: np.uint8, best: Array, winner: Array) -> None
 
 @prepares
 def maxpool_backward(
-    dy: Array, codes: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, channels: Ids
+    dy: Array, codes: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, channels: Index
 ) -> Call:
     window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:])
     chosen, geometry = spelt_out(channels, dx.shape[1]), walk(window)[2]
@@ -106,7 +106,7 @@ def _avgpool_forward(x: Array, y: Array, rows: Array, cols: Array, geometry: Arr
 
 @prepares
 def avgpool_backward(
-    dy: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, channels: Ids
+    dy: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, channels: Index
 ) -> Call:
     window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:])
     cells = pool_cells(window, count_include_pad, dy.dtype)[0, 0]

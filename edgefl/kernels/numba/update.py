@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids
+from ..arrays import Array, Index
 from ..functions import Call, prepares
 from .compiled import compiled, spelt_out
 
@@ -14,8 +14,8 @@ def sgd(
     w: Array,
     grad: Array,
     hyper: Array,
-    rows: Ids,
-    cols: Ids,
+    rows: Index,
+    cols: Index,
     scale: Array | None = None,
     velocity: Array | None = None,
     centre: Array | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..arrays import Array, Ids, all_or
+from ..arrays import Array, Index, all_or
 
 
 def gather_rows(src: Array, index: Array, scale: float, shift: float, out: Array) -> None:
@@ -15,6 +15,6 @@ def gather_labels(src: Array, index: Array, out: Array) -> None:
     out[:] = src[index]
 
 
-def take_channels(x: Array, channels: Ids, out: Array) -> None:
+def take_channels(x: Array, channels: Index, out: Array) -> None:
     """out[b, j] = x[b, channels[j]]."""
     out[:] = x[:, all_or(channels, x.shape[1])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, Pair
+from ..arrays import Array, Index, Pair
 from ..window import Window
 from .taps import inside, pad, taps
 
@@ -30,7 +30,15 @@ def conv2d_forward(
 
 
 def conv2d_grad_input(
-    dy: Array, weight: Array, dx: Array, stride: Pair, padding: Pair, dilation: Pair, groups: int, outs: Ids, ins: Ids
+    dy: Array,
+    weight: Array,
+    dx: Array,
+    stride: Pair,
+    padding: Pair,
+    dilation: Pair,
+    groups: int,
+    outs: Index,
+    ins: Index,
 ) -> None:
     """dx[:, ins] = transposed convolution of dy[:, outs] with weight[outs]; other channels of dx are left alone."""
     window = Window.of(weight.shape[2:], stride, padding, dilation, dx.shape[2:])
@@ -42,7 +50,7 @@ def conv2d_grad_input(
     dx[:, chosen] = inside(padded, window)[:, chosen]
 
 
-def _only(array: Array, axis: int, ids: Ids) -> Array:
+def _only(array: Array, axis: int, ids: Index) -> Array:
     """A copy where everything outside `ids` on the axis is 0."""
     if ids is None:
         return array
@@ -60,8 +68,8 @@ def conv2d_grad_weight(
     padding: Pair,
     dilation: Pair,
     groups: int,
-    outs: Ids,
-    ins: Ids,
+    outs: Index,
+    ins: Index,
     in_channels: int,
 ) -> None:
     """dw[j, i, tap] = sum over batch and pixels of dy[:, outs[j]] and x[:, ins[i]] at the tap; dw is compact.

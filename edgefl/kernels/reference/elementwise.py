@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, all_or
+from ..arrays import Array, Index, all_or
 
 
 def relu_forward(x: Array, y: Array, bits: Array | None = None) -> None:
@@ -18,7 +18,7 @@ def relu_forward(x: Array, y: Array, bits: Array | None = None) -> None:
     y[:] = np.where(x <= 0, 0, x)
 
 
-def relu_backward(dy: Array, bits: Array, dx: Array, channels: Ids) -> None:
+def relu_backward(dy: Array, bits: Array, dx: Array, channels: Index) -> None:
     """dx[:, channels] = dy where the bit is set, else 0; other channels are left alone. dx may alias dy."""
     inner = int(np.prod(dy.shape[2:]))
     packed = bits.reshape(*dy.shape[:2], (inner + 7) // 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, all_or
+from ..arrays import Array, Index, all_or
 
 
 def linear_forward(x: Array, weight: Array, bias: Array | None, y: Array) -> None:
@@ -14,24 +14,24 @@ def linear_forward(x: Array, weight: Array, bias: Array | None, y: Array) -> Non
         y += bias
 
 
-def linear_grad_input(dy: Array, weight: Array, dx: Array, outs: Ids, ins: Ids) -> None:
+def linear_grad_input(dy: Array, weight: Array, dx: Array, outs: Index, ins: Index) -> None:
     """dx[:, ins] = dy[:, outs] weight[outs, ins]; other columns of dx are left alone."""
     rows, columns = all_or(outs, len(weight)), all_or(ins, weight.shape[1])
     dx[:, columns] = dy[:, rows] @ weight[np.ix_(rows, columns)]
 
 
-def linear_grad_weight(x: Array, dy: Array, dw: Array, outs: Ids, ins: Ids) -> None:
+def linear_grad_weight(x: Array, dy: Array, dw: Array, outs: Index, ins: Index) -> None:
     """dw = dy[:, outs]^T x[:, ins], compact."""
     dw[:] = dy[:, all_or(outs, dy.shape[1])].T @ x[:, all_or(ins, x.shape[1])]
 
 
-def linear_update(x: Array, dy: Array, w: Array, hyper: Array, outs: Ids, ins: Ids, cols: Ids) -> None:
+def linear_update(x: Array, dy: Array, w: Array, hyper: Array, outs: Index, ins: Index, cols: Index) -> None:
     """w[outs, cols] -= lr (dw + decay w[outs, cols]) with dw = dy[:, outs]^T x[:, ins]; the rest of w is untouched."""
     block = np.ix_(all_or(outs, len(w)), all_or(cols, w.shape[1]))
     dw = dy[:, all_or(outs, dy.shape[1])].T @ x[:, all_or(ins, x.shape[1])]
     w[block] -= hyper[0] * (dw + hyper[2] * w[block])
 
 
-def channel_sum(dy: Array, out: Array, outs: Ids) -> None:
+def channel_sum(dy: Array, out: Array, outs: Index) -> None:
     """out[j] = sum of dy[:, outs[j]] over batch and pixels: a bias gradient."""
     out[:] = dy[:, all_or(outs, dy.shape[1])].sum(axis=(0, *range(2, dy.ndim)))

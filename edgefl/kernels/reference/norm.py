@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, split_planes
+from ..arrays import Array, Index, split_planes
 
 
 def _members(shape: tuple[int, ...], groups: int) -> tuple[int, int, int]:
@@ -66,8 +66,8 @@ def batchnorm_backward(
     dx: Array,
     dweight: Array,
     dbias: Array,
-    channels: Ids,
-    outs: Ids,
+    channels: Index,
+    outs: Index,
 ) -> None:
     """dx for `channels` (dx may alias dy); dweight and dbias compact for `outs`, which are among `channels`."""
     chosen = slice(None) if channels is None else channels
@@ -102,8 +102,8 @@ def groupnorm_backward(
     dweight: Array,
     dbias: Array,
     groups: int,
-    groups_needed: Ids,
-    outs: Ids,
+    groups_needed: Index,
+    outs: Index,
 ) -> None:
     """dx for every channel of `groups_needed` (dx may alias dy); dweight, dbias compact for `outs`, in those groups."""
     rows = slice(None) if outs is None else outs
@@ -150,8 +150,8 @@ def batchnorm_relu_backward(
     dx: Array,
     dweight: Array,
     dbias: Array,
-    channels: Ids,
-    outs: Ids,
+    channels: Index,
+    outs: Index,
 ) -> None:
     """dx for `channels` (dx may alias x); dweight and dbias compact for `outs`, which are among `channels`."""
     xhat = ((x.reshape(*x.shape[:2], -1) - mean[:, None]) * inv_std[:, None]).reshape(x.shape)
@@ -180,8 +180,8 @@ def groupnorm_relu_backward(
     dweight: Array,
     dbias: Array,
     groups: int,
-    groups_needed: Ids,
-    outs: Ids,
+    groups_needed: Index,
+    outs: Index,
 ) -> None:
     """dx for every channel of `groups_needed` (dx may alias x); dweight, dbias compact for `outs`, in those groups."""
     members = x.reshape(len(x), groups, int(np.prod(x.shape[1:])) // groups)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, all_or
+from ..arrays import Array, Index, all_or
 
 
-def take_axes(w: Array, rows: Ids, cols: Ids, values: Array) -> None:
+def take_axes(w: Array, rows: Index, cols: Index, values: Array) -> None:
     """values = w[rows, cols, :], compact."""
     values[...] = w[np.ix_(all_or(rows, w.shape[0]), all_or(cols, w.shape[1]))].reshape(values.shape)
 
 
-def put_axes(w: Array, rows: Ids, cols: Ids, values: Array) -> None:
+def put_axes(w: Array, rows: Index, cols: Index, values: Array) -> None:
     """w[rows, cols, :] = values; the rest of w is untouched."""
     block = np.ix_(all_or(rows, w.shape[0]), all_or(cols, w.shape[1]))
     w[block] = values.reshape(w[block].shape)

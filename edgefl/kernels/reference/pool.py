@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Ids, Pair
+from ..arrays import Array, Index, Pair
 from ..window import Window
 from .taps import inside, pad, taps
 
@@ -29,7 +29,7 @@ def maxpool_forward(x: Array, y: Array, codes: Array | None, kernel: Pair, strid
 
 
 def maxpool_backward(
-    dy: Array, codes: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, channels: Ids
+    dy: Array, codes: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, channels: Index
 ) -> None:
     """dx[:, channels] = dy scattered to the winning cells, summed where windows overlap; the rest is left alone."""
     window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:])
@@ -57,7 +57,7 @@ def avgpool_forward(x: Array, y: Array, kernel: Pair, stride: Pair, padding: Pai
 
 
 def avgpool_backward(
-    dy: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, channels: Ids
+    dy: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, channels: Index
 ) -> None:
     """dx[:, channels] = each dy spread evenly over its window; other channels of dx are left alone."""
     window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:])

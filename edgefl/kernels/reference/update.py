@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, Ids, all_or
+from ..arrays import Array, Index, all_or
 
 
 def sum_squares(x: Array, total: Array) -> None:
@@ -21,8 +21,8 @@ def sgd(
     w: Array,
     grad: Array,
     hyper: Array,
-    rows: Ids,
-    cols: Ids,
+    rows: Index,
+    cols: Index,
     scale: Array | None = None,
     velocity: Array | None = None,
     centre: Array | None = None,

@@ -1,4 +1,4 @@
-"""Binds a plan to memory: resolves references to array views and records the calls in a backend's Program."""
+"""Binds a schedule to memory: resolves references to array views and records the calls in a backend's Program."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from edgefl.learners.plans.arena import ALIGNMENT
-from edgefl.learners.plans.plan import Param, Plan, Slot, State, Tensor
+from edgefl.learners.lowering.arena import ALIGNMENT
+from edgefl.learners.lowering.schedule import Companion, Param, Schedule, Slot, Tensor
 
 Array = NDArray[Any]
 _DTYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype(np.int32), "byte": np.dtype(np.uint8)}
@@ -24,38 +24,38 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
 
 
 class Memory:
-    """All memory that a plan may refer to. `floats` is the type of activations, gradients and parameters."""
+    """All memory that a schedule may refer to. `floats` is the type of activations, gradients and parameters."""
 
     def __init__(
         self,
         arena: NDArray[np.uint8],
         floats: DTypeLike,
         params: Mapping[str, Array],
-        states: Mapping[State, Array],
+        states: Mapping[Companion, Array],
         slots: Mapping[str, Any],
     ) -> None:
         self._arena, self._floats = arena, np.dtype(floats)
         self._params, self._states, self._slots = params, states, slots
 
-    def view(self, plan: Plan, tensor: Tensor) -> Array:
-        """The array of a tensor of `plan`."""
-        dtype = _DTYPES.get(plan.buffers[tensor.buffer].kind, self._floats)
-        return np.ndarray(tensor.shape, dtype, self._arena, plan.offsets[tensor.buffer])
+    def view(self, schedule: Schedule, tensor: Tensor) -> Array:
+        """The array of a tensor of `schedule`."""
+        dtype = _DTYPES.get(schedule.buffers[tensor.buffer].kind, self._floats)
+        return np.ndarray(tensor.shape, dtype, self._arena, schedule.offsets[tensor.buffer])
 
-    def resolve(self, plan: Plan, arg: Any) -> Any:
+    def resolve(self, schedule: Schedule, arg: Any) -> Any:
         """The value of a call's argument."""
         if isinstance(arg, Tensor):
-            return self.view(plan, arg)
+            return self.view(schedule, arg)
         if isinstance(arg, Param):
             return self._params[arg.name].reshape(arg.shape)
         if isinstance(arg, Slot):
             return self._slots[arg.name]
-        return self._states[arg] if isinstance(arg, State) else arg
+        return self._states[arg] if isinstance(arg, Companion) else arg
 
 
-def bind(backend: ModuleType, plan: Plan, memory: Memory) -> Any:
-    """A Program of the backend that makes the plan's calls. Raises ValueError if an argument does not fit."""
+def bind(backend: ModuleType, schedule: Schedule, memory: Memory) -> Any:
+    """A Program of the backend that makes the schedule's calls. Raises ValueError if an argument does not fit."""
     program = backend.Program()
-    for call in plan.calls:
-        program.append(call.op, *(memory.resolve(plan, arg) for arg in call.args))
+    for call in schedule.calls:
+        program.append(call.op, *(memory.resolve(schedule, arg) for arg in call.args))
     return program

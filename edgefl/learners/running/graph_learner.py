@@ -32,11 +32,11 @@ from edgefl.learners.base import (
     Samples,
     Trainable,
 )
-from edgefl.learners.plans.active import layer_of
-from edgefl.learners.plans.channels import NONE
-from edgefl.learners.plans.lowering import Mode, lower
-from edgefl.learners.plans.plan import Ids
-from edgefl.learners.plans.updates import Terms
+from edgefl.learners.lowering.active import layer_of
+from edgefl.learners.lowering.channels import NONE
+from edgefl.learners.lowering.lower import Mode, lower
+from edgefl.learners.lowering.schedule import Index
+from edgefl.learners.lowering.updates import Terms
 from edgefl.learners.running.workspace import Session, Workspace
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
@@ -195,7 +195,7 @@ class GraphLearner:
         bound, share = session.programs[len(part)], len(part) / examples
         bound.index[:] = part
         bound.program.run()
-        blocks = session.plans[len(part)].gradients
+        blocks = session.schedules[len(part)].gradients
         return Gradient(
             (name, self._workspace.view(session, len(part), block.values) * share) for name, block in blocks.items()
         )
@@ -257,7 +257,7 @@ class GraphLearner:
 
     def sub(self, neurons: NeuronSet) -> GraphLearner:
         """A learner of the smaller graph that has only these neurons, with a copy of their blocks; within the same
-        limit. Those of the last few graphs are kept, so that rounds with as many neurons reuse plans and programs.
+        limit. Those of the last few graphs are kept, so that rounds with as many neurons reuse schedules and programs.
 
         Raises  GraphError if a GroupNorm or grouped convolution would break, SelectionError for other models' neurons.
         """
@@ -327,7 +327,7 @@ class GraphLearner:
                 frozen[name] = others, self._params[name][others]
         return frozen
 
-    def _trained_stats(self, trainable: Trainable) -> dict[str, Ids]:
+    def _trained_stats(self, trainable: Trainable) -> dict[str, Index]:
         """Running statistics -> channels that are trained."""
         if isinstance(trainable, NeuronSet):
             return {name: rows for name, (rows, _) in trainable.blocks(self.spec, kinds=("stat",)).items()}
@@ -352,7 +352,7 @@ class GraphLearner:
             bound = session.programs[len(part)]
             bound.index[:] = part
             bound.program.run()
-            output = session.plans[len(part)].output
+            output = session.schedules[len(part)].output
             yield None if output is None else self._workspace.view(session, len(part), output)
 
     def _chunk(self) -> int:

@@ -1,7 +1,7 @@
-"""How much packing memory the kernels will take for a plan, asked of the kernels themselves. Nothing is computed.
+"""How much packing memory the kernels will take for a schedule, asked of the kernels themselves. Nothing is computed.
 
 It depends on the machine: on its instruction set and its number of threads. The kernels' blocks grow to the largest
-call and are then reused, so a plan takes what its largest call takes. A limit never makes a kernel take another way
+call and are then reused, so a schedule takes what its largest call takes. A limit never makes a kernel take another way
 with less of it: results would depend on the limit, and a served run would differ from its simulation.
 """
 
@@ -12,22 +12,22 @@ from types import ModuleType
 import numpy as np
 
 from edgefl.kernels.table import HYPER, TABLE
-from edgefl.learners.plans.plan import Param, Plan
+from edgefl.learners.lowering.schedule import Param, Schedule
 from edgefl.learners.running.binding import Memory, aligned_bytes
 
 
-def scratch_bytes(backend: ModuleType, plan: Plan) -> int:
-    """Bytes that the calling thread will hold for packing once the plan has run; 0 where the backend has none.
+def scratch_bytes(backend: ModuleType, schedule: Schedule) -> int:
+    """Bytes that the calling thread will hold for packing once the schedule has run; 0 where the backend has none.
 
-    Address space for the plan's arrays is reserved meanwhile and hardly touched. float32 plans only.
+    Address space for the schedule's arrays is reserved meanwhile and hardly touched. float32 schedules only.
     """
     needed = getattr(backend, "scratch_needed", None)
     if needed is None:
         return 0
-    calls = [call for call in plan.calls if TABLE[call.op].packs]
+    calls = [call for call in schedule.calls if TABLE[call.op].packs]
     args = [arg for call in calls for arg in call.args]
     params = {arg.name: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Param)}
     memory = Memory(
-        aligned_bytes(plan.arena_bytes), np.float32, params, {}, {"hyper": np.zeros(len(HYPER), np.float32)}
+        aligned_bytes(schedule.arena_bytes), np.float32, params, {}, {"hyper": np.zeros(len(HYPER), np.float32)}
     )
-    return max((needed(call.op, *(memory.resolve(plan, arg) for arg in call.args)) for call in calls), default=0)
+    return max((needed(call.op, *(memory.resolve(schedule, arg) for arg in call.args)) for call in calls), default=0)

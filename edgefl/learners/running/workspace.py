@@ -21,18 +21,18 @@ from numpy.typing import NDArray
 from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph
 from edgefl.learners.base import Array, Delta, Samples, Trainable
-from edgefl.learners.plans.active import Active
-from edgefl.learners.plans.arena import aligned
-from edgefl.learners.plans.lowering import TRAINING, Mode, lower_active
-from edgefl.learners.plans.plan import Plan, Slot, State, Tensor
-from edgefl.learners.plans.updates import Terms, rows_cols_inner
+from edgefl.learners.lowering.active import Active
+from edgefl.learners.lowering.arena import aligned
+from edgefl.learners.lowering.lower import TRAINING, Mode, lower_active
+from edgefl.learners.lowering.schedule import Companion, Schedule, Slot, Tensor
+from edgefl.learners.lowering.updates import Terms, rows_cols_inner
 from edgefl.learners.running.binding import Memory, aligned_bytes, bind
 from edgefl.learners.running.scratch import scratch_bytes
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 
 SESSIONS_KEPT = 6
-SIZES_KEPT = 8  # batch sizes of a session whose plans outlive a pass that has none of them
+SIZES_KEPT = 8  # batch sizes of a session whose schedules outlive a pass that has none of them
 DATA_SLOTS = ("x", "y", "scale", "shift")
 
 
@@ -49,16 +49,16 @@ class Bound:
 class Session:
     """Plans and programs of one mode, set of options and signature of id lists, by batch size.
 
-    active, samples  what the next pass trains, and on which data; the plans hold the very lists of `active`
+    active, samples  what the next pass trains, and on which data; the schedules hold the very lists of `active`
     """
 
     mode: Mode
     terms: Terms
     active: Active
     samples: Samples
-    plans: dict[int, Plan] = field(default_factory=dict)
+    schedules: dict[int, Schedule] = field(default_factory=dict)
     programs: dict[int, Bound] = field(default_factory=dict)
-    states: dict[State, Array] = field(default_factory=dict)
+    states: dict[Companion, Array] = field(default_factory=dict)
 
 
 class Workspace:
@@ -135,26 +135,26 @@ class Workspace:
         Raises  MemoryLimitError, before anything is allocated, if these passes alone exceed the limit.
         """
         for size in sizes:
-            if size not in session.plans:
-                session.plans[size] = self._lower(session, size)
-        arena_bytes = max(session.plans[size].arena_bytes for size in sizes)
+            if size not in session.schedules:
+                session.schedules[size] = self._lower(session, size)
+        arena_bytes = max(session.schedules[size].arena_bytes for size in sizes)
         if self.limit is not None:
             self._admit(session, sizes, arena_bytes)
         self._reserve(arena_bytes)
-        for size in [kept for kept in session.plans if kept not in sizes][:-SIZES_KEPT]:
-            session.plans.pop(size)
+        for size in [kept for kept in session.schedules if kept not in sizes][:-SIZES_KEPT]:
+            session.schedules.pop(size)
             session.programs.pop(size, None)
         for size, bound in session.programs.items():
-            self._rebind(session, session.plans[size], bound)
+            self._rebind(session, session.schedules[size], bound)
         for size in sizes:
             if size not in session.programs:
                 index = np.zeros(size, np.int32)
-                program = self._bind(session, session.plans[size], index)
+                program = self._bind(session, session.schedules[size], index)
                 session.programs[size] = Bound(program, index, session.samples)
 
     def view(self, session: Session, size: int, tensor: Tensor) -> Array:
-        """The array that a tensor of the plan for batches of `size` stands for."""
-        return self._memory(session, session.programs[size].index).view(session.plans[size], tensor)
+        """The array that a tensor of the schedule for batches of `size` stands for."""
+        return self._memory(session, session.programs[size].index).view(session.schedules[size], tensor)
 
     def fill_states(self, session: Session, centre: Mapping[str, Array], linear: Mapping[str, Array]) -> None:
         """Zero the velocities and gather the active blocks of the other states from whole parameters."""
@@ -192,7 +192,7 @@ class Workspace:
     def _admit(self, session: Session, sizes: Collection[int], arena_bytes: int) -> None:
         """Make room for these passes within the limit, at the cost of others; see prepare."""
         assert self.limit is not None
-        scratch = max(self._scratch, *(scratch_bytes(self._backend, session.plans[size]) for size in sizes))
+        scratch = max(self._scratch, *(scratch_bytes(self._backend, session.schedules[size]) for size in sizes))
         if self._needed(max(arena_bytes, self.arena.nbytes) + scratch) > self.limit:
             for relative in self._relatives():
                 relative.release()
@@ -206,10 +206,10 @@ class Workspace:
         self._scratch = scratch
 
     def _needed(self, shared: int) -> int:
-        """Bytes once all plans of the kept sessions are bound, with `shared` for what passes take turns in."""
+        """Bytes once all schedules of the kept sessions are bound, with `shared` for what passes take turns in."""
         total = self.params_bytes + shared + sum(sum(each._own_memory().values()) for each in self._relatives())
         for session in self._sessions.values():
-            states = {state for plan in session.plans.values() for state in plan.states}
+            states = {state for schedule in session.schedules.values() for state in schedule.states}
             total += sum(math.prod(state.shape) for state in states) * self._dtype.itemsize
             total += _index_bytes(session)
         return total
@@ -218,10 +218,10 @@ class Workspace:
         return [each for each in self._family if each is not self]
 
     def _keep_only(self, session: Session, sizes: Collection[int]) -> None:
-        """Give back everything but the parameters and the plans of these batch sizes of the session asked for last."""
+        """Give back all but the parameters and the schedules of these batch sizes of the session asked for last."""
         key, _ = self._sessions.popitem()
         self.release()
-        session.plans = {size: session.plans[size] for size in sizes}
+        session.schedules = {size: session.schedules[size] for size in sizes}
         session.programs.clear()
         session.states.clear()
         self._sessions[key] = session
@@ -230,7 +230,7 @@ class Workspace:
         if self.limit is not None and needed > self.limit:
             raise MemoryLimitError(f"{what} needs {needed} bytes; limit_bytes={self.limit}")
 
-    def _lower(self, session: Session, batch: int) -> Plan:
+    def _lower(self, session: Session, batch: int) -> Schedule:
         about = (self._graph, self._spec, batch, session.active)
         return lower_active(*about, mode=session.mode, terms=session.terms, float_bytes=self._dtype.itemsize)
 
@@ -241,20 +241,20 @@ class Workspace:
             self.arena = aligned_bytes(0)  # frees the old arena before the new one is allocated
             self.arena = aligned_bytes(size)
 
-    def _bind(self, session: Session, plan: Plan, index: NDArray[np.int32]) -> Any:
-        for state in plan.states:
+    def _bind(self, session: Session, schedule: Schedule, index: NDArray[np.int32]) -> Any:
+        for state in schedule.states:
             if state not in session.states:
                 session.states[state] = np.zeros(state.shape, self._dtype)
-        return bind(self._backend, plan, self._memory(session, index))
+        return bind(self._backend, schedule, self._memory(session, index))
 
-    def _rebind(self, session: Session, plan: Plan, bound: Bound) -> None:
+    def _rebind(self, session: Session, schedule: Schedule, bound: Bound) -> None:
         """Point the calls that read the data set at the session's."""
         if bound.samples is session.samples:
             return
         memory = self._memory(session, bound.index)
-        for position, call in enumerate(plan.calls):
+        for position, call in enumerate(schedule.calls):
             if any(isinstance(arg, Slot) and arg.name in DATA_SLOTS for arg in call.args):
-                bound.program.replace(position, call.op, *(memory.resolve(plan, arg) for arg in call.args))
+                bound.program.replace(position, call.op, *(memory.resolve(schedule, arg) for arg in call.args))
         bound.samples = session.samples
 
     def _memory(self, session: Session, index: NDArray[np.int32]) -> Memory:
@@ -266,8 +266,8 @@ class Workspace:
 
 
 def _index_bytes(session: Session) -> int:
-    """Bytes of the id lists that the session's plans share."""
-    lists = {id(ids): ids.nbytes for plan in session.plans.values() for ids in plan.id_lists()}
+    """Bytes of the id lists that the session's schedules share."""
+    lists = {id(ids): ids.nbytes for schedule in session.schedules.values() for ids in schedule.id_lists()}
     return sum(lists.values())
 
 

@@ -22,28 +22,28 @@ from edgefl.graph.operations import (
     GroupNorm,
     Linear,
     MaxPool2d,
-    Op,
+    Operation,
     ReLU,
 )
-from edgefl.learners.plans.channels import NONE, count, is_empty
-from edgefl.learners.plans.forward import average_window, planes_view
-from edgefl.learners.plans.fusion import NormReLU
-from edgefl.learners.plans.needs import own_rows
-from edgefl.learners.plans.plan import Block, Ids, Tensor
-from edgefl.learners.plans.recorder import Recorder
+from edgefl.learners.lowering.channels import NONE, count, is_empty
+from edgefl.learners.lowering.forward import average_window, planes_view
+from edgefl.learners.lowering.fusion import NormReLU
+from edgefl.learners.lowering.needs import own_rows
+from edgefl.learners.lowering.recorder import Recorder
+from edgefl.learners.lowering.schedule import Index, Tensor, TrainedBlock
 
 
 class Product(NamedTuple):
     """A Linear layer's weight gradient that is not stored: the update multiplies dy by x[:, ids]."""
 
-    rows: Ids
-    cols: Ids
+    rows: Index
+    cols: Index
     x: Tensor
-    ids: Ids
+    ids: Index
     dy: Tensor
 
 
-Gradients = dict[str, Block | Product]  # parameter -> its trained block
+Gradients = dict[str, TrainedBlock | Product]  # parameter -> its trained block
 
 
 @dataclass
@@ -137,7 +137,7 @@ def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gra
     return gradients
 
 
-def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> Block | Product:
+def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> TrainedBlock | Product:
     x, ids = recorder.inputs[node.name]
     if recorder.scope.in_place:
         return Product(*recorder.scope.active.blocks[f"{node.name}.weight"], x, ids, dy)
@@ -163,14 +163,14 @@ def _is_centred(recorder: Recorder, node: Node) -> bool:
     return bool(readers) and all(isinstance(reader.op, BatchNorm2d) for reader in readers)
 
 
-def _block(recorder: Recorder, node: Node, name: str) -> Block:
+def _block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
     """The trained block of a parameter, with a new buffer for its gradient."""
     param = recorder.param(node, name)
     rows, cols = recorder.scope.active.blocks.get(param.name, (NONE, NONE))  # a norm above what is trained
     shape = (count(rows, param.shape[0]), *param.shape[1:])
     if len(shape) > 1:
         shape = (shape[0], count(cols, shape[1]), *shape[2:])
-    return Block(rows, cols, recorder.new(shape))
+    return TrainedBlock(rows, cols, recorder.new(shape))
 
 
 def _norm_kernel(recorder: Recorder, norm: Node) -> tuple[str, tuple[object, ...]]:
@@ -247,7 +247,7 @@ def _add(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradie
     return {}
 
 
-_TABLE: dict[type[Op], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {
+_TABLE: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {
     Conv2d: _conv,
     Linear: _linear,
     BatchNorm2d: _norm,

@@ -1,7 +1,7 @@
-"""The id lists of a plan: which rows, columns and channels its calls read and write, from a graph and a set of neurons.
+"""The id lists of a schedule: which rows, columns and channels its calls read and write, from a graph and neurons.
 
-A plan's structure depends on the graph and on the sizes of these lists alone (`signature`). So a plan for other neurons
-with the same signature is the same plan over other ids, and `adopt` turns one into the other in place.
+A schedule's structure depends on the graph and on the sizes of these lists alone (`signature`). So a schedule for other
+neurons with the same signature is the same schedule over other ids, and `adopt` turns one into the other in place.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import Conv2d, GroupNorm, Linear
 from edgefl.learners.base import Delta, Trainable
-from edgefl.learners.plans.channels import NONE, is_empty, owners
-from edgefl.learners.plans.needs import Axes, gradient_needs, own_rows
-from edgefl.learners.plans.plan import Ids
+from edgefl.learners.lowering.channels import NONE, is_empty, owners
+from edgefl.learners.lowering.needs import RowsCols, gradient_needs, own_rows
+from edgefl.learners.lowering.schedule import Index
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import AxisSpec, ModelSpec
 
@@ -32,11 +32,11 @@ class Active:
     neurons  group -> active neurons; empty if all are active
     """
 
-    blocks: Mapping[str, Axes] = field(default_factory=dict)
-    needs: Mapping[str, Ids] = field(default_factory=dict)
-    groups: Mapping[str, Ids] = field(default_factory=dict)
-    saved: Mapping[str, Ids] = field(default_factory=dict)
-    neurons: Mapping[str, Ids] = field(default_factory=dict)
+    blocks: Mapping[str, RowsCols] = field(default_factory=dict)
+    needs: Mapping[str, Index] = field(default_factory=dict)
+    groups: Mapping[str, Index] = field(default_factory=dict)
+    saved: Mapping[str, Index] = field(default_factory=dict)
+    neurons: Mapping[str, Index] = field(default_factory=dict)
 
     @staticmethod
     def of(graph: Graph, spec: ModelSpec, trainable: Trainable, delta: Delta) -> Active:
@@ -62,19 +62,19 @@ class Active:
             if ours is not None and theirs is not None and ours.size:
                 ours[:] = theirs
 
-    def _lists(self) -> Iterator[Ids]:
+    def _lists(self) -> Iterator[Index]:
         for axes in self.blocks.values():
             yield from axes
         for lists in (self.needs, self.groups, self.saved, self.neurons):
             yield from lists.values()
 
 
-def trained_blocks(spec: ModelSpec, trainable: Trainable) -> Mapping[str, Axes]:
+def trained_blocks(spec: ModelSpec, trainable: Trainable) -> Mapping[str, RowsCols]:
     """Learnable parameter -> active rows and columns. Axes of one group share one array."""
     learned = {name: param for name, param in spec.params.items() if param.kind == "learn"}
     if not isinstance(trainable, NeuronSet):
         return {name: (None, None) for name in learned if trainable is None or layer_of(name) in trainable}
-    expanded: dict[AxisSpec | None, Ids] = {None: None}
+    expanded: dict[AxisSpec | None, Index] = {None: None}
     for param in spec.params.values():
         for axis, size in zip((param.rows, param.cols), param.shape, strict=False):
             if axis not in expanded:
@@ -87,7 +87,7 @@ def layer_of(parameter: str) -> str:
     return parameter.rpartition(".")[0]
 
 
-def saved_channels(node: Node, blocks: Mapping[str, Axes]) -> Ids:
+def saved_channels(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     """Input channels (features) that the layer's weight gradient reads; empty if it has none."""
     rows, cols = own_rows(node, blocks), blocks.get(f"{node.name}.weight", (NONE, NONE))[1]
     if is_empty(rows) or is_empty(cols):
@@ -97,6 +97,6 @@ def saved_channels(node: Node, blocks: Mapping[str, Axes]) -> Ids:
     return cols
 
 
-def _groups(norm: Node, needs: Mapping[str, Ids]) -> Ids:
+def _groups(norm: Node, needs: Mapping[str, Index]) -> Index:
     assert isinstance(norm.op, GroupNorm)
     return owners(needs.get(norm.name, NONE), norm.op.num_channels // norm.op.num_groups, norm.op.num_groups)

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
 from edgefl.graph.operations import Flatten, Shape
-from edgefl.learners.plans.active import Active
-from edgefl.learners.plans.channels import NONE
-from edgefl.learners.plans.fusion import NormReLU
-from edgefl.learners.plans.plan import Buffer, BufferKind, Call, Ids, Param, Tensor
+from edgefl.learners.lowering.active import Active
+from edgefl.learners.lowering.channels import NONE
+from edgefl.learners.lowering.fusion import NormReLU
+from edgefl.learners.lowering.schedule import Buffer, BufferKind, Call, Index, Param, Tensor
 from edgefl.neurons.spec import ModelSpec
 
 
@@ -35,7 +35,7 @@ class SavedInput(NamedTuple):
     """A layer's input as the weight gradient reads it: `ids` are its active planes within `values`."""
 
     values: Tensor
-    ids: Ids
+    ids: Index
 
 
 @dataclass
@@ -100,7 +100,7 @@ class Recorder:
         """Whether the gradient of a result is needed."""
         return name in self.scope.active.needs
 
-    def channels_needed(self, name: str) -> Ids:
+    def channels_needed(self, name: str) -> Index:
         return self.scope.active.needs.get(name, NONE)
 
 

@@ -1,4 +1,4 @@
-"""Rewrites the nodes of a graph into those of a plan: a normalisation, its ReLU and a 2 x 2 max pool become one node.
+"""Rewrites a graph's nodes into those of a schedule: a normalisation, its ReLU and a 2 x 2 max pool become one node.
 
 A pure rewrite: what is computed stays the same but for rounding, what is saved for the backward pass shrinks to the
 normalisation's input. Names of parameters and gradient needs stay those of the graph's own nodes.
@@ -13,14 +13,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from edgefl.graph import Node
-from edgefl.graph.operations import BatchNorm2d, GroupNorm, MaxPool2d, Op, ReLU
+from edgefl.graph.operations import BatchNorm2d, GroupNorm, MaxPool2d, Operation, ReLU
 
 HALVING = MaxPool2d((2, 2), (2, 2))
 
 
 @dataclass(frozen=True)
-class NormReLU(Op):
-    """A node of a plan, never of a Graph: the normalisation `norm`, its ReLU and, if is_pooled, a halving max pool."""
+class NormReLU(Operation):
+    """A node of a schedule, never of a Graph: the normalisation `norm`, its ReLU and, if is_pooled, a halving pool."""
 
     norm: Node
     is_pooled: bool
@@ -52,7 +52,7 @@ def fuse(nodes: tuple[Node, ...], trains: bool) -> tuple[Node, ...]:
     return tuple(fused.get(node.name, node) for node in nodes if node.name in fused or node.name not in gone)
 
 
-def _sole_reader(readers: dict[str, list[Node]], node: Node, op: type[Op]) -> Node | None:
+def _sole_reader(readers: dict[str, list[Node]], node: Node, op: type[Operation]) -> Node | None:
     """The node that alone reads the result of `node`, if it is of this kind."""
     found = readers[node.name]
     return found[0] if len(found) == 1 and isinstance(found[0].op, op) else None

@@ -1,8 +1,8 @@
-"""Plan: one training step or forward pass as a list of kernel calls over one arena. Values only; nothing runs here.
+"""Schedule: one training step or forward pass as a list of kernel calls over one arena. Values only; nothing runs here.
 
-A call's arguments are plain values (sizes, ids), or references that are resolved when the plan is bound to memory:
-Tensor (a view of an arena buffer), Param (a view of a model parameter), State (an array that lives as long as a fit)
-and Slot (an input, output or setting that the learner owns).
+A call's arguments are plain values (sizes, ids), or references that are resolved when the schedule is bound to memory:
+Tensor (a view of an arena buffer), Param (a view of a model parameter), Companion (an array beside a parameter, as long
+as a fit) and Slot (an input, output or setting that the learner owns).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.graph.operations import Shape
+from edgefl.kernels.arrays import Index
 
-Ids = NDArray[np.int32] | None
 BufferKind = Literal["float", "int32", "byte"]
-StateKind = Literal["velocity", "centre", "linear"]
+CompanionKind = Literal["velocity", "centre", "linear"]
 LOSS = "loss"  # Call.node of the loss and all that belongs to it
 SlotName = Literal["x", "y", "scale", "shift", "index", "loss", "correct", "hyper", "total", "total_bits", "clip"]
 
@@ -50,10 +50,10 @@ class Param(NamedTuple):
     shape: Shape
 
 
-class State(NamedTuple):
+class Companion(NamedTuple):
     """An array beside a parameter block, laid out like its compact gradient [rows, cols, inner]."""
 
-    kind: StateKind
+    kind: CompanionKind
     param: str
     shape: Shape
 
@@ -70,22 +70,22 @@ class Call(NamedTuple):
     node: str
 
 
-class Block(NamedTuple):
+class TrainedBlock(NamedTuple):
     """The part of a parameter that is trained: rows of axis 0, columns of axis 1; None is all of them."""
 
-    rows: Ids
-    cols: Ids
+    rows: Index
+    cols: Index
     values: Tensor  # its gradient, [|rows|, |cols|, ...]
 
 
 @dataclass(frozen=True)
-class Plan:
+class Schedule:
     """A recorded pass for one batch size, neuron set and set of options.
 
     offsets      byte offset of each buffer in the arena, a multiple of 64
     output       logits or features, valid after the last call; None in training
     gradients    parameter -> its trained block; the values are valid after the last call in mode "gradient" only
-    states       the State arrays the calls refer to; they depend on the neuron set, not on the batch
+    states       the Companion arrays the calls refer to; they depend on the neuron set, not on the batch
     """
 
     batch: int
@@ -94,8 +94,8 @@ class Plan:
     offsets: tuple[int, ...]
     arena_bytes: int
     output: Tensor | None
-    gradients: dict[str, Block]
-    states: tuple[State, ...]
+    gradients: dict[str, TrainedBlock]
+    states: tuple[Companion, ...]
 
     def state_bytes(self, float_bytes: int) -> int:
         return sum(math.prod(state.shape) for state in self.states) * float_bytes

@@ -11,29 +11,29 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgefl.graph.operations import Shape
-from edgefl.learners.plans.backward import Gradients, Product
-from edgefl.learners.plans.plan import Block, Param, Slot, State, StateKind
-from edgefl.learners.plans.recorder import Recorder
+from edgefl.learners.lowering.backward import Gradients, Product
+from edgefl.learners.lowering.recorder import Recorder
+from edgefl.learners.lowering.schedule import Companion, CompanionKind, Param, Slot, TrainedBlock
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Which terms the update has; their coefficients are settings of the fit, not of the plan."""
+    """Which terms the update has; their coefficients are settings of the fit, not of the schedule."""
 
     momentum: bool = False
     clip: float | None = None
     pull: bool = False
     linear: bool = False
 
-    def states(self) -> tuple[StateKind, ...]:
+    def states(self) -> tuple[CompanionKind, ...]:
         """The arrays that each trained block has beside it."""
-        present: dict[StateKind, bool] = {"velocity": self.momentum, "centre": self.pull, "linear": self.linear}
+        present: dict[CompanionKind, bool] = {"velocity": self.momentum, "centre": self.pull, "linear": self.linear}
         return tuple(kind for kind, is_present in present.items() if is_present)
 
 
-def update(recorder: Recorder, passes: Iterable[Gradients], terms: Terms) -> tuple[State, ...]:
+def update(recorder: Recorder, passes: Iterable[Gradients], terms: Terms) -> tuple[Companion, ...]:
     """Record the updates of all gradients as `passes` yields them; return the states they use."""
-    states: list[State] = []
+    states: list[Companion] = []
     waiting: Gradients = {}
     for gradients in passes:
         if terms.clip is None:
@@ -53,13 +53,13 @@ def rows_cols_inner(shape: Shape) -> tuple[int, int, int]:
 def _measure(recorder: Recorder, gradients: Gradients, clip: float) -> None:
     recorder.call("fill_zero", Slot("total_bits"))
     for block in gradients.values():
-        assert isinstance(block, Block)
+        assert isinstance(block, TrainedBlock)
         recorder.call("sum_squares", block.values, Slot("total"))
     recorder.call("clip_scale", Slot("total"), clip, Slot("clip"))
 
 
-def _step(recorder: Recorder, gradients: Gradients, terms: Terms) -> list[State]:
-    used: list[State] = []
+def _step(recorder: Recorder, gradients: Gradients, terms: Terms) -> list[Companion]:
+    used: list[Companion] = []
     scale = None if terms.clip is None else Slot("clip")
     for name, block in gradients.items():
         if isinstance(block, Product):
@@ -67,7 +67,7 @@ def _step(recorder: Recorder, gradients: Gradients, terms: Terms) -> list[State]
             recorder.call("linear_update", block.x, block.dy, w, Slot("hyper"), block.rows, block.ids, block.cols)
             continue
         shape = rows_cols_inner(block.values.shape)
-        states = {kind: State(kind, name, shape) for kind in terms.states()}
+        states = {kind: Companion(kind, name, shape) for kind in terms.states()}
         w = Param(name, rows_cols_inner(recorder.scope.spec.params[name].shape))
         beside = (states.get("velocity"), states.get("centre"), states.get("linear"))
         recorder.call("sgd", w, block.values.view(*shape), Slot("hyper"), block.rows, block.cols, scale, *beside)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgefl.learners.plans.plan import Ids
+from edgefl.learners.lowering.schedule import Index
 
 NONE = np.zeros(0, np.int32)
 NONE.flags.writeable = False
 
 
-def is_empty(ids: Ids) -> bool:
+def is_empty(ids: Index) -> bool:
     return ids is not None and not ids.size
 
 
-def count(ids: Ids, size: int) -> int:
+def count(ids: Index, size: int) -> int:
     """How many of `size` channels `ids` selects."""
     return size if ids is None else ids.size
 
 
-def union(a: Ids, b: Ids, size: int) -> Ids:
+def union(a: Index, b: Index, size: int) -> Index:
     """Channels in a or b, of `size`."""
     if a is None or b is None:
         return None
@@ -28,17 +28,17 @@ def union(a: Ids, b: Ids, size: int) -> Ids:
     return b if not a.size else _simplest(np.union1d(a, b), size)
 
 
-def owners(ids: Ids, repeat: int, size: int) -> Ids:
+def owners(ids: Index, repeat: int, size: int) -> Index:
     """The runs, of `size` runs of `repeat` neighbours each, that hold one of `ids`."""
     return ids if ids is None or repeat == 1 else _simplest(np.unique(ids // repeat), size)
 
 
-def members(ids: Ids, repeat: int) -> Ids:
+def members(ids: Index, repeat: int) -> Index:
     """All channels of the runs `ids`, each of `repeat` neighbours."""
     if ids is None or repeat == 1:
         return ids
     return (ids[:, None] * np.int32(repeat) + np.arange(repeat, dtype=np.int32)).ravel()
 
 
-def _simplest(ids: np.ndarray, size: int) -> Ids:
+def _simplest(ids: np.ndarray, size: int) -> Index:
     return None if ids.size == size else ids.astype(np.int32, copy=False)

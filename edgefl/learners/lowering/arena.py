@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgefl.learners.plans.plan import Buffer
+from edgefl.learners.lowering.schedule import Buffer
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest simd word
 

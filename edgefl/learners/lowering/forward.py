@@ -20,13 +20,13 @@ from edgefl.graph.operations import (
     GroupNorm,
     Linear,
     MaxPool2d,
-    Op,
+    Operation,
     ReLU,
 )
-from edgefl.learners.plans.channels import is_empty
-from edgefl.learners.plans.fusion import NormReLU
-from edgefl.learners.plans.plan import Param, Slot, Tensor
-from edgefl.learners.plans.recorder import Readers, Recorder, SavedInput
+from edgefl.learners.lowering.channels import is_empty
+from edgefl.learners.lowering.fusion import NormReLU
+from edgefl.learners.lowering.recorder import Readers, Recorder, SavedInput
+from edgefl.learners.lowering.schedule import Param, Slot, Tensor
 
 
 def forward(recorder: Recorder, nodes: tuple[Node, ...]) -> Tensor:
@@ -204,7 +204,7 @@ def _add(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-_TABLE: dict[type[Op], Callable[[Recorder, Readers, Node], Tensor]] = {
+_TABLE: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     Conv2d: _conv,
     Linear: _linear,
     BatchNorm2d: _batchnorm,

@@ -16,26 +16,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from edgefl.graph import Graph, Node
-from edgefl.graph.operations import Conv2d, Flatten, GroupNorm, Linear, Op
+from edgefl.graph.operations import Conv2d, Flatten, GroupNorm, Linear, Operation
 from edgefl.learners.base import Delta
-from edgefl.learners.plans.channels import NONE, is_empty, members, owners, union
-from edgefl.learners.plans.plan import Ids
+from edgefl.learners.lowering.channels import NONE, is_empty, members, owners, union
+from edgefl.learners.lowering.schedule import Index
 
-Axes = tuple[Ids, Ids]
+RowsCols = tuple[Index, Index]
 
 
-def own_rows(node: Node, blocks: Mapping[str, Axes]) -> Ids:
+def own_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     """Output channels of a node whose parameters are trained; empty for a node without parameters."""
     axes = blocks.get(f"{node.name}.weight")
     return NONE if axes is None else axes[0]
 
 
-def gradient_needs(graph: Graph, blocks: Mapping[str, Axes], delta: Delta) -> dict[str, Ids]:
+def gradient_needs(graph: Graph, blocks: Mapping[str, RowsCols], delta: Delta) -> dict[str, Index]:
     """Result -> channels whose gradient is needed; results that need none are absent."""
-    needs: dict[str, Ids] = {}
+    needs: dict[str, Index] = {}
     for node in graph.nodes:
         size = graph.shapes[node.name][0]
-        below: Ids = NONE
+        below: Index = NONE
         for name in node.inputs:
             below = union(below, needs.get(name, NONE), graph.shapes[name][0])
         rows = own_rows(node, blocks)
@@ -48,15 +48,15 @@ def gradient_needs(graph: Graph, blocks: Mapping[str, Axes], delta: Delta) -> di
     return needs
 
 
-def _same(graph: Graph, node: Node, below: Ids) -> Ids:
+def _same(graph: Graph, node: Node, below: Index) -> Index:
     return below
 
 
-def _linear(graph: Graph, node: Node, below: Ids) -> Ids:
+def _linear(graph: Graph, node: Node, below: Index) -> Index:
     return below if is_empty(below) else None
 
 
-def _conv(graph: Graph, node: Node, below: Ids) -> Ids:
+def _conv(graph: Graph, node: Node, below: Index) -> Index:
     op = node.op
     assert isinstance(op, Conv2d)
     if op.groups == 1:
@@ -64,11 +64,11 @@ def _conv(graph: Graph, node: Node, below: Ids) -> Ids:
     return members(owners(below, op.in_channels // op.groups, op.groups), op.out_channels // op.groups)
 
 
-def _flatten(graph: Graph, node: Node, below: Ids) -> Ids:
+def _flatten(graph: Graph, node: Node, below: Index) -> Index:
     return members(below, graph.shapes[node.name][0] // graph.shapes[node.inputs[0]][0])
 
 
-def _spread(graph: Graph, node: Node, channels: Ids) -> Ids:
+def _spread(graph: Graph, node: Node, channels: Index) -> Index:
     """Whole groups for a GroupNorm; `channels` for everything else."""
     if not isinstance(node.op, GroupNorm):
         return channels
@@ -76,7 +76,7 @@ def _spread(graph: Graph, node: Node, channels: Ids) -> Ids:
     return members(owners(channels, per_group, node.op.num_groups), per_group)
 
 
-_REACH: dict[type[Op], Callable[[Graph, Node, Ids], Ids]] = {
+_REACH: dict[type[Operation], Callable[[Graph, Node, Index], Index]] = {
     Conv2d: _conv,
     Linear: _linear,
     Flatten: _flatten,

@@ -1,4 +1,4 @@
-"""lower(graph, ...) -> Plan: what a learner runs for one batch size, neuron set and mode. Pure: values in, values out.
+"""lower(graph, ...) -> Schedule: what a learner runs for one batch size, neuron set and mode. Values in, values out.
 
 Modes:  train     forward with batch statistics, exact (or cut) backward, SGD in place
         gradient  the same without updates; the gradients stay in the arena
@@ -6,8 +6,8 @@ Modes:  train     forward with batch statistics, exact (or cut) backward, SGD in
         predict   forward with running statistics; the logits stay in the arena
         features  the same up to the input of the last Linear layer
 
-A plan's arrays have torch's layouts; kernels pack as they choose by shape, which on 126 convolutions of the built-in
-models took .98 of the time of each one's fastest way (bench/README.md): a table of layouts would gain nothing.
+A schedule's arrays have torch's layouts; kernels pack as they choose by shape, which on 126 convolutions of the
+built-in models took .98 of the time of each one's fastest way (bench/README.md): a table of layouts would gain nothing.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from edgefl.errors import GraphError
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import Linear
 from edgefl.learners.base import Delta, Trainable
-from edgefl.learners.plans.active import Active
-from edgefl.learners.plans.arena import place
-from edgefl.learners.plans.backward import backward
-from edgefl.learners.plans.forward import forward
-from edgefl.learners.plans.fusion import fuse
-from edgefl.learners.plans.plan import LOSS, Block, Plan, Slot, State, Tensor
-from edgefl.learners.plans.recorder import Recorder, Scope
-from edgefl.learners.plans.updates import Terms, update
+from edgefl.learners.lowering.active import Active
+from edgefl.learners.lowering.arena import place
+from edgefl.learners.lowering.backward import backward
+from edgefl.learners.lowering.forward import forward
+from edgefl.learners.lowering.fusion import fuse
+from edgefl.learners.lowering.recorder import Recorder, Scope
+from edgefl.learners.lowering.schedule import LOSS, Companion, Schedule, Slot, Tensor, TrainedBlock
+from edgefl.learners.lowering.updates import Terms, update
 from edgefl.neurons.spec import ModelSpec
 
 Mode = Literal["train", "gradient", "evaluate", "predict", "features"]
@@ -42,8 +42,8 @@ def lower(
     delta: Delta = "exact",
     terms: Terms | None = None,
     float_bytes: int = 4,
-) -> Plan:
-    """The plan of one pass over `batch` examples.
+) -> Schedule:
+    """The schedule of one pass over `batch` examples.
 
     trainable  neurons or layers (None: all); ignored in modes without gradients
     terms      terms of the update in mode "train"
@@ -62,24 +62,24 @@ def lower_active(
     mode: Mode = "train",
     terms: Terms | None = None,
     float_bytes: int = 4,
-) -> Plan:
-    """The same for id lists that are known already; the plan's calls hold these very lists."""
+) -> Schedule:
+    """The same for id lists that are known already; the schedule's calls hold these very lists."""
     terms = terms or Terms()
     recorder = Recorder(Scope(graph, spec, batch, active, mode == "train" and terms == Terms(), mode in TRAINING))
     nodes = fuse(_below_last_linear(graph) if mode == "features" else graph.nodes, mode in TRAINING)
     output = _as_rows(forward(recorder, nodes))
-    gradients: dict[str, Block] = {}
-    states: tuple[State, ...] = ()
+    gradients: dict[str, TrainedBlock] = {}
+    states: tuple[Companion, ...] = ()
     if mode in ("predict", "features"):
         recorder.keep(output)
     else:
         states, gradients = _loss(recorder, nodes, output, mode, terms)
-    return _plan(recorder, output if mode in ("predict", "features") else None, gradients, states, float_bytes)
+    return _schedule(recorder, output if mode in ("predict", "features") else None, gradients, states, float_bytes)
 
 
 def _loss(
     recorder: Recorder, nodes: tuple[Node, ...], logits: Tensor, mode: Mode, terms: Terms
-) -> tuple[tuple[State, ...], dict[str, Block]]:
+) -> tuple[tuple[Companion, ...], dict[str, TrainedBlock]]:
     """Record the loss and, in training, all that follows it."""
     if len(logits.shape) != 2:
         raise GraphError(f"output of shape {logits.shape[1:]}; expected one logit per class")
@@ -93,7 +93,7 @@ def _loss(
     passes = backward(recorder, nodes, dlogits.view(*recorder.values[nodes[-1].name].shape))
     if mode == "train":
         return update(recorder, passes, terms), {}
-    gradients = {name: block for part in passes for name, block in part.items() if isinstance(block, Block)}
+    gradients = {name: block for part in passes for name, block in part.items() if isinstance(block, TrainedBlock)}
     for block in gradients.values():
         recorder.keep(block.values)
     return (), gradients
@@ -117,10 +117,14 @@ def _below_last_linear(graph: Graph) -> tuple[Node, ...]:
     return tuple(reversed(kept))
 
 
-def _plan(
-    recorder: Recorder, output: Tensor | None, gradients: dict[str, Block], states: tuple[State, ...], float_bytes: int
-) -> Plan:
+def _schedule(
+    recorder: Recorder,
+    output: Tensor | None,
+    gradients: dict[str, TrainedBlock],
+    states: tuple[Companion, ...],
+    float_bytes: int,
+) -> Schedule:
     buffers = recorder.buffers()
     offsets, size = place(buffers, float_bytes)
     calls = tuple(recorder.calls)
-    return Plan(recorder.scope.batch, calls, buffers, offsets, size, output, gradients, states)
+    return Schedule(recorder.scope.batch, calls, buffers, offsets, size, output, gradients, states)
