@@ -60,6 +60,35 @@ View Args::view(const char* name, const py::array& array) const {
             .data = const_cast<void*>(array.data())};
 }
 
+template <class T>
+View Args::checked(const char* name, py::handle value, Access access, const char* dtype) const {
+    const py::array found = array(name, value, access);
+    if (!py::isinstance<py::array_t<T, 0>>(found)) refuse(name, "dtype " + dtype_of(found), dtype);
+    return view(name, found);
+}
+
+template <class T>
+View Args::typed(const char* name, Access access, const char* dtype) {
+    return checked<T>(name, next(name), access, dtype);
+}
+
+template <class T>
+View Args::typed_or_none(const char* name, Access access, const char* dtype) {
+    const py::handle value = take(name);
+    if (value && !value.is_none()) return checked<T>(name, value, access, dtype);
+    if (!value && !left_out_) left_out_ = name;
+    return {.name = name, .shape = {}, .data = nullptr};
+}
+
+template View Args::typed<float>(const char*, Access, const char*);
+template View Args::typed<double>(const char*, Access, const char*);
+template View Args::typed<efl_uint8>(const char*, Access, const char*);
+template View Args::typed<efl_int32>(const char*, Access, const char*);
+template View Args::typed<efl_uint32>(const char*, Access, const char*);
+template View Args::typed<efl_int64>(const char*, Access, const char*);
+template View Args::typed_or_none<float>(const char*, Access, const char*);
+template View Args::typed_or_none<efl_uint8>(const char*, Access, const char*);
+
 View Args::ids(const char* name, py::handle value) {
     const View view = checked<efl_int32>(name, value, Access::in, "int32");
     expect_dims(view, 1, 1);

@@ -63,18 +63,12 @@ public:
     View f32_or_none(const char* name, Access access = Access::in) {
         return typed_or_none<float>(name, access, "float32");
     }
+    // Of float, double, uint8, int32, uint32 or int64: call.cc compiles these, once for all families.
     template <class T>
-    View typed(const char* name, Access access, const char* dtype) {
-        return checked<T>(name, next(name), access, dtype);
-    }
+    View typed(const char* name, Access access, const char* dtype);
     // None, or left out where no later argument is given.
     template <class T>
-    View typed_or_none(const char* name, Access access, const char* dtype) {
-        const py::handle value = take(name);
-        if (value && !value.is_none()) return checked<T>(name, value, access, dtype);
-        if (!value && !left_out_) left_out_ = name;
-        return {.name = name, .shape = {}, .data = nullptr};
-    }
+    View typed_or_none(const char* name, Access access, const char* dtype);
     py::array any(const char* name, Access access) { return array(name, next(name), access); }
     View view(const char* name, const py::array& array) const;
     static std::string dtype_of(const py::array& array) { return std::string(py::str(array.dtype())); }
@@ -100,11 +94,7 @@ private:
     py::array array(const char* name, py::handle value, Access access) const;
     View ids(const char* name, py::handle value);
     template <class T>
-    View checked(const char* name, py::handle value, Access access, const char* dtype) const {
-        const py::array found = array(name, value, access);
-        if (!py::isinstance<py::array_t<T, 0>>(found)) refuse(name, "dtype " + dtype_of(found), dtype);
-        return view(name, found);
-    }
+    View checked(const char* name, py::handle value, Access access, const char* dtype) const;
 
     const char* op_;
     const py::handle args_, named_;
