@@ -3,7 +3,11 @@
 #include <atomic>
 #include <cstring>
 
+#include <pybind11/pybind11.h>
+
 #include "python/call.h"
+
+namespace py = pybind11;
 
 namespace efl {
 namespace {
@@ -19,7 +23,7 @@ class Program {
 public:
     void append(const std::string& name, const py::args& args, const py::kwargs& named) {
         if (running_.load()) throw std::runtime_error("append to a program that is running; expected an idle one");
-        steps_.push_back(make_call(find(name), args, named));
+        steps_.push_back(make_call(find(name), args.ptr(), named.ptr()));
         kept_.append(all_of(args, named));
     }
 
@@ -28,7 +32,7 @@ public:
         if (position >= steps_.size())
             throw py::value_error("position=" + std::to_string(position) + "; expected 0 to " +
                                   std::to_string(py::ssize_t(steps_.size()) - 1));
-        steps_[position] = make_call(find(name), args, named);
+        steps_[position] = make_call(find(name), args.ptr(), named.ptr());
         kept_[position] = all_of(args, named);
     }
 
@@ -45,7 +49,7 @@ public:
     }
 
     void run_batches(const py::args& args, const py::kwargs& named) {
-        Args reader("run_batches", args, named);
+        Args reader("run_batches", args.ptr(), named.ptr());
         const View index = reader.typed<efl_int32>("index_buffer", Access::out, "int32");
         const View batches = reader.typed<efl_int32>("batches", Access::in, "int32");
         reader.end();
@@ -100,7 +104,9 @@ private:
 PYBIND11_MODULE(_core, m) {
     using namespace efl;
     m.doc() = "The native kernels. Use edgefl.kernels, whose table.py says what each is given.";
-    m.def("function", &function);
+    m.def("function", [](const std::string& name, const std::string& signature, const std::string& documentation) {
+        return py::reinterpret_steal<py::object>(function(name, signature, documentation));
+    });
 
     m.def("isa", [] { return std::string(efl_isa()); });
     m.def("has_isa", [](const std::string& name) { return efl_has_isa(name.c_str()) != 0; });
@@ -118,7 +124,7 @@ PYBIND11_MODULE(_core, m) {
     });
     m.def("scratch_bytes", [] { return efl_scratch_bytes(); });
     m.def("scratch_needed", [](const std::string& name, const py::args& args, const py::kwargs& named) {
-        const Checked checked = make_call(find(name), args, named);
+        const Checked checked = make_call(find(name), args.ptr(), named.ptr());
         efl_count_scratch(1);
         const efl_status status = checked.call();
         const efl_int64 needed = efl_count_scratch(0);

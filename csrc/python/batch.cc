@@ -5,11 +5,8 @@ namespace efl {
 namespace {
 
 Call gather_rows(Args& a) {
-    const py::array source = a.any("src", Access::in);
-    const bool bytes = py::isinstance<py::array_t<efl_uint8, 0>>(source);
-    if (!bytes && !py::isinstance<py::array_t<float, 0>>(source))
-        a.refuse("src", "dtype " + Args::dtype_of(source), "uint8 or float32");
-    const View src = a.view("src", source), ids = a.ids("index");
+    bool bytes = false;
+    const View src = a.pixels("src", &bytes), ids = a.ids("index");
     const float scale = a.real("scale"), shift = a.real("shift");
     const View out = a.f32("out", Access::out);
     a.expect_dims(src, 1, 8);

@@ -1,7 +1,39 @@
 // The checks declared in call.h.
 #include "call.h"
 
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+namespace py = pybind11;
+
 namespace efl {
+namespace {
+
+py::array array(const Args& args, const char* name, PyObject* value, Access access) {
+    if (!py::isinstance<py::array>(value))
+        args.refuse(name, "type " + std::string(Py_TYPE(value)->tp_name), "a numpy array");
+    const py::array array = py::reinterpret_borrow<py::array>(value);
+    if (!(array.flags() & py::array::c_style))
+        args.refuse(name, "strides that are not C-contiguous", "a C-contiguous array");
+    if (access == Access::out && !array.writeable()) args.refuse(name, "the read-only flag", "a writeable array");
+    return array;
+}
+
+View view_of(const char* name, const py::array& array) {
+    return {.name = name,
+            .shape = Shape(array.shape(), array.shape() + array.ndim()),
+            .data = const_cast<void*>(array.data())};
+}
+
+template <class T>
+bool holds(const py::array& array) {
+    return py::isinstance<py::array_t<T, 0>>(array);
+}
+
+std::string dtype_of(const py::array& array) { return "dtype " + std::string(py::str(array.dtype())); }
+std::string shown(py::handle value) { return "value " + std::string(py::repr(value)); }
+
+}  // namespace
 
 std::string text(const Shape& shape) {
     std::string out = "(";
@@ -19,17 +51,21 @@ void Args::refuse(const std::string& name, const std::string& value, const std::
     throw py::value_error(std::string(op_) + ": " + name + " has " + value + "; expected " + expected);
 }
 
-py::handle Args::take(const char* name) {
+Args::Args(const char* op, PyObject* args, PyObject* named)
+    : op_(op), args_(args), named_(named), positions_(size_t(PyTuple_GET_SIZE(args))),
+      names_(named ? size_t(PyDict_GET_SIZE(named)) : 0) {}
+
+PyObject* Args::take(const char* name) {
     const size_t at = at_++;
-    if (at < positions_) return PyTuple_GET_ITEM(args_.ptr(), py::ssize_t(at));
+    if (at < positions_) return PyTuple_GET_ITEM(args_, py::ssize_t(at));
     if (!names_) return nullptr;
-    PyObject* const value = PyDict_GetItemString(named_.ptr(), name);
+    PyObject* const value = PyDict_GetItemString(named_, name);
     named_read_ += value != nullptr;
     return value;
 }
 
-py::handle Args::next(const char* name) {
-    const py::handle value = take(name);
+PyObject* Args::next(const char* name) {
+    PyObject* const value = take(name);
     if (value && !left_out_) return value;
     throw py::value_error(std::string(op_) + ": " + std::to_string(positions_ + names_) + " arguments; expected also " +
                           (left_out_ ? left_out_ : name));
@@ -40,31 +76,16 @@ void Args::end() const {
         throw py::value_error(std::string(op_) + ": " + std::to_string(positions_) + " arguments; expected " +
                               std::to_string(at_));
     if (named_read_ < names_)
-        throw py::value_error(std::string(op_) + ": arguments " + std::string(py::repr(named_.attr("keys")())) +
+        throw py::value_error(std::string(op_) + ": arguments " +
+                              std::string(py::repr(py::handle(named_).attr("keys")())) +
                               "; expected names of its signature that no position gives");
 }
 
-py::array Args::array(const char* name, py::handle value, Access access) const {
-    if (!py::isinstance<py::array>(value))
-        refuse(name, "type " + std::string(Py_TYPE(value.ptr())->tp_name), "a numpy array");
-    const py::array array = py::reinterpret_borrow<py::array>(value);
-    if (!(array.flags() & py::array::c_style))
-        refuse(name, "strides that are not C-contiguous", "a C-contiguous array");
-    if (access == Access::out && !array.writeable()) refuse(name, "the read-only flag", "a writeable array");
-    return array;
-}
-
-View Args::view(const char* name, const py::array& array) const {
-    return {.name = name,
-            .shape = Shape(array.shape(), array.shape() + array.ndim()),
-            .data = const_cast<void*>(array.data())};
-}
-
 template <class T>
-View Args::checked(const char* name, py::handle value, Access access, const char* dtype) const {
-    const py::array found = array(name, value, access);
-    if (!py::isinstance<py::array_t<T, 0>>(found)) refuse(name, "dtype " + dtype_of(found), dtype);
-    return view(name, found);
+View Args::checked(const char* name, PyObject* value, Access access, const char* dtype) const {
+    const py::array found = array(*this, name, value, access);
+    if (!holds<T>(found)) refuse(name, dtype_of(found), dtype);
+    return view_of(name, found);
 }
 
 template <class T>
@@ -74,8 +95,8 @@ View Args::typed(const char* name, Access access, const char* dtype) {
 
 template <class T>
 View Args::typed_or_none(const char* name, Access access, const char* dtype) {
-    const py::handle value = take(name);
-    if (value && !value.is_none()) return checked<T>(name, value, access, dtype);
+    PyObject* const value = take(name);
+    if (value && value != Py_None) return checked<T>(name, value, access, dtype);
     if (!value && !left_out_) left_out_ = name;
     return {.name = name, .shape = {}, .data = nullptr};
 }
@@ -89,7 +110,25 @@ template View Args::typed<efl_int64>(const char*, Access, const char*);
 template View Args::typed_or_none<float>(const char*, Access, const char*);
 template View Args::typed_or_none<efl_uint8>(const char*, Access, const char*);
 
-View Args::ids(const char* name, py::handle value) {
+View Args::pixels(const char* name, bool* are_bytes) {
+    const py::array found = array(*this, name, next(name), Access::in);
+    *are_bytes = holds<efl_uint8>(found);
+    if (!*are_bytes && !holds<float>(found)) refuse(name, dtype_of(found), "uint8 or float32");
+    return view_of(name, found);
+}
+
+View Args::word(const char* name, Access access) {
+    const py::array found = array(*this, name, next(name), access);
+    if (found.itemsize() != 4) refuse(name, dtype_of(found), "a 4-byte type");
+    return view_of(name, found);
+}
+
+View Args::memory(const char* name, Access access) {
+    const py::array found = array(*this, name, next(name), access);
+    return {.name = name, .shape = {efl_int64(found.nbytes())}, .data = const_cast<void*>(found.data())};
+}
+
+View Args::ids(const char* name, PyObject* value) {
     const View view = checked<efl_int32>(name, value, Access::in, "int32");
     expect_dims(view, 1, 1);
     ids_.push_back({.name = view.name, .first = view.as<efl_int32>(), .count = view.size()});
@@ -97,13 +136,11 @@ View Args::ids(const char* name, py::handle value) {
 }
 
 efl_index Args::index(const char* name) {
-    const py::handle value = next(name);
-    if (value.is_none()) return {.ids = nullptr, .count = 0};
+    PyObject* const value = next(name);
+    if (value == Py_None) return {.ids = nullptr, .count = 0};
     const View view = ids(name, value);
     return {.ids = view.as<efl_int32>(), .count = view.size()};
 }
-
-static std::string shown(py::handle value) { return "value " + std::string(py::repr(value)); }
 
 float Args::real(const char* name) {
     const py::handle value = next(name);

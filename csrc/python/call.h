@@ -1,18 +1,17 @@
 // Reading a kernel's arguments from Python: dtype, layout and shape are checked once, and what remains is a Call that
 // holds raw pointers only and runs without the interpreter. Every refusal is a ValueError: operation, argument, value,
 // expectation.
+// Families include this file, and with it nothing of Python: only call.cc, operations.cc and python.cc use pybind11.
 #pragma once
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "../core/check.h"
 
+struct _object;  // PyObject
+
 namespace efl {
-namespace py = pybind11;
 
 using Call = std::function<efl_status()>;
 using Shape = std::vector<efl_int64>;
@@ -55,9 +54,7 @@ enum class Access { in, out };
 class Args {
 public:
     // args: a tuple; named: a dictionary or null
-    Args(const char* op, py::handle args, py::handle named)
-        : op_(op), args_(args), named_(named), positions_(size_t(PyTuple_GET_SIZE(args.ptr()))),
-          names_(named ? size_t(PyDict_GET_SIZE(named.ptr())) : 0) {}
+    Args(const char* op, _object* args, _object* named);
 
     View f32(const char* name, Access access = Access::in) { return typed<float>(name, access, "float32"); }
     View f32_or_none(const char* name, Access access = Access::in) {
@@ -69,9 +66,9 @@ public:
     // None, or left out where no later argument is given.
     template <class T>
     View typed_or_none(const char* name, Access access, const char* dtype);
-    py::array any(const char* name, Access access) { return array(name, next(name), access); }
-    View view(const char* name, const py::array& array) const;
-    static std::string dtype_of(const py::array& array) { return std::string(py::str(array.dtype())); }
+    View pixels(const char* name, bool* are_bytes);  // uint8 or float32
+    View word(const char* name, Access access);      // any type of 4 bytes
+    View memory(const char* name, Access access);    // any type, as so many bytes
 
     View ids(const char* name) { return ids(name, next(name)); }  // int32, one dimension
     efl_index index(const char* name);
@@ -89,15 +86,14 @@ public:
     const std::vector<Ids>& ids_read() const { return ids_; }
 
 private:
-    py::handle take(const char* name);  // null if it was left out
-    py::handle next(const char* name);
-    py::array array(const char* name, py::handle value, Access access) const;
-    View ids(const char* name, py::handle value);
+    _object* take(const char* name);  // null if it was left out
+    _object* next(const char* name);
+    View ids(const char* name, _object* value);
     template <class T>
-    View checked(const char* name, py::handle value, Access access, const char* dtype) const;
+    View checked(const char* name, _object* value, Access access, const char* dtype) const;
 
     const char* op_;
-    const py::handle args_, named_;
+    _object *const args_, *const named_;
     const size_t positions_, names_;
     size_t at_ = 0, named_read_ = 0;
     const char* left_out_ = nullptr;
@@ -120,8 +116,9 @@ struct Op {
 };
 
 const Op& find(const std::string& name);
-Checked make_call(const Op& op, py::handle args, py::handle named);
-py::object function(const std::string& name, const std::string& signature, const std::string& documentation);
+Checked make_call(const Op& op, _object* args, _object* named);
+// An operation as a Python function; a new reference.
+_object* function(const std::string& name, const std::string& signature, const std::string& documentation);
 
 // The operations by family, as in edgefl/kernels/table.py.
 extern const std::vector<Op> batch_ops, convolution_ops, linear_ops, norm_ops, pool_ops, elementwise_ops, loss_ops,

@@ -36,11 +36,9 @@ Call add(Args& a) {
 }
 
 Call fill_zero(Args& a) {
-    const py::array x = a.any("x", Access::out);
-    void* const data = const_cast<void*>(x.data());
-    const size_t bytes = size_t(x.nbytes());
+    const View x = a.memory("x", Access::out);
     return [=] {
-        std::memset(data, 0, bytes);
+        std::memset(x.data, 0, size_t(x.size()));
         return EFL_OK;
     };
 }

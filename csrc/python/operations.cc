@@ -3,7 +3,11 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include <pybind11/pybind11.h>
+
 #include "call.h"
+
+namespace py = pybind11;
 
 namespace efl {
 namespace {
@@ -18,7 +22,7 @@ OpsByName by_name() {
     return found;
 }
 
-void run(const Op& op, py::handle args, py::handle named) {
+void run(const Op& op, PyObject* args, PyObject* named) {
     const Checked checked = make_call(op, args, named);
     efl_status status;
     {
@@ -32,7 +36,7 @@ void run(const Op& op, py::handle args, py::handle named) {
 PyObject* run_from_python(PyObject* self, PyObject* args, PyObject* named) {
     try {
         run(*static_cast<const Op*>(PyCapsule_GetPointer(self, nullptr)), args, named);
-        return py::none().release().ptr();
+        Py_RETURN_NONE;
     } catch (py::error_already_set& error) {
         error.restore();
     } catch (const py::builtin_exception& error) {
@@ -57,7 +61,7 @@ const Op& find(const std::string& name) {
     return *found->second;
 }
 
-Checked make_call(const Op& op, py::handle args, py::handle named) {
+Checked make_call(const Op& op, PyObject* args, PyObject* named) {
     Args reader(op.name, args, named);
     Call call = op.make(reader);
     reader.end();
@@ -66,7 +70,7 @@ Checked make_call(const Op& op, py::handle args, py::handle named) {
 
 // pybind11's own functions take 0.2 us more a call. The method lives as long as the process: functions may outlive the
 // module.
-py::object function(const std::string& name, const std::string& signature, const std::string& documentation) {
+PyObject* function(const std::string& name, const std::string& signature, const std::string& documentation) {
     const Op& op = find(name);
     const auto* const about =
         new std::string(name + signature + "\n--\n\n" + documentation);  // as inspect and help() read it
@@ -77,7 +81,7 @@ py::object function(const std::string& name, const std::string& signature, const
         .ml_doc = about->c_str(),
     };
     const py::capsule self(&op, [](void*) {});
-    return py::reinterpret_steal<py::object>(PyCFunction_NewEx(method, self.ptr(), py::str("edgefl._core").ptr()));
+    return PyCFunction_NewEx(method, self.ptr(), py::str("edgefl._core").ptr());
 }
 
 }  // namespace efl

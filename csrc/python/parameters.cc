@@ -4,41 +4,36 @@
 namespace efl {
 namespace {
 
-// A parameter and its values may have any 4-byte type, the same for both.
-View four_bytes(Args& a, const char* name, Access access) {
-    const py::array array = a.any(name, access);
-    if (array.itemsize() != 4) a.refuse(name, "dtype " + Args::dtype_of(array), "a 4-byte type");
-    return a.view(name, array);
-}
+// A parameter and its values may have any 4-byte type.
 
 Call take_axes(Args& a) {
-    const View w = four_bytes(a, "w", Access::in);
+    const View w = a.word("w", Access::in);
     const efl_index rows = a.index("rows"), cols = a.index("cols");
-    const View values = four_bytes(a, "values", Access::out);
+    const View values = a.word("values", Access::out);
     a.expect_dims(w, 3, 3);
     a.expect_size(values, block_size(w, rows, cols));
     return [=] { return efl_take_axes_32(w.data, w.shape[0], w.shape[1], w.shape[2], rows, cols, values.data); };
 }
 
 Call put_axes(Args& a) {
-    const View w = four_bytes(a, "w", Access::out);
+    const View w = a.word("w", Access::out);
     const efl_index rows = a.index("rows"), cols = a.index("cols");
-    const View values = four_bytes(a, "values", Access::in);
+    const View values = a.word("values", Access::in);
     a.expect_dims(w, 3, 3);
     a.expect_size(values, block_size(w, rows, cols));
     return [=] { return efl_put_axes_32(w.data, w.shape[0], w.shape[1], w.shape[2], rows, cols, values.data); };
 }
 
 Call take_flat(Args& a) {
-    const View w = four_bytes(a, "w", Access::in), ids = a.typed<efl_uint32>("ids", Access::in, "uint32"),
-               values = four_bytes(a, "values", Access::out);
+    const View w = a.word("w", Access::in), ids = a.typed<efl_uint32>("ids", Access::in, "uint32"),
+               values = a.word("values", Access::out);
     a.expect_size(values, ids.size());
     return [=] { return efl_take_flat_32(w.data, w.size(), ids.as<efl_uint32>(), ids.size(), values.data); };
 }
 
 Call put_flat(Args& a) {
-    const View w = four_bytes(a, "w", Access::out), ids = a.typed<efl_uint32>("ids", Access::in, "uint32"),
-               values = four_bytes(a, "values", Access::in);
+    const View w = a.word("w", Access::out), ids = a.typed<efl_uint32>("ids", Access::in, "uint32"),
+               values = a.word("values", Access::in);
     a.expect_size(values, ids.size());
     return [=] { return efl_put_flat_32(w.data, w.size(), ids.as<efl_uint32>(), ids.size(), values.data); };
 }
