@@ -22,7 +22,7 @@ inline efl_int64 count(efl_index index, efl_int64 all) { return index.ids ? inde
 
 // An array's memory and shape; data is NULL where None was passed.
 struct View {
-    std::string name;
+    const char* name;  // a literal
     Shape shape;
     void* data = nullptr;
 

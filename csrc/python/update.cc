@@ -26,8 +26,8 @@ Call clip_scale(Args& a) {
 // An array that a coefficient in hyper multiplies; hyper may change between runs.
 void need(const View& view, float coefficient, const char* name) {
     if (coefficient != 0 && !view.data)
-        throw std::invalid_argument("sgd: " + view.name + " has value None; expected an array, because " + name +
-                                    " is " + std::to_string(coefficient));
+        throw std::invalid_argument(std::string("sgd: ") + view.name + " has value None; expected an array, because " +
+                                    name + " is " + std::to_string(coefficient));
 }
 
 // hyper is read at every run, so that a recorded program follows a learning-rate schedule.
