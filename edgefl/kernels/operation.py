@@ -22,6 +22,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 DERIVED = {"P", "Q", "Z", "columns", "bytes"}
@@ -29,7 +31,7 @@ DERIVED = {"P", "Q", "Z", "columns", "bytes"}
 
 ARRAYS = {"float", "pixels", "word", "any", "uint8", "int32", "uint32", "int64", "float64"}
 SCALARS = {"real", "int", "flag", "pair"}
-_ARGUMENT = re.compile(
+_ARGUMENT = (
     r"(?P<name>\w+)(:(?P<type>\w+))?(\[(?P<shape>[^]]*)]|{(?P<size>[^}]*)})?(?P<optional>\?)?"
     r"((?P<access>[!+])(?P<aliases>[\w,]*))?(<(?P<below>\w+))?(\|(?P<divides>[\w,]+))?"
 )
@@ -62,21 +64,32 @@ class Argument(NamedTuple):
         return bool(self.access)
 
 
-class Operation(NamedTuple):
-    """One row: a name, the arguments in order, what it computes, and the rules that letters cannot say.
+@dataclass(frozen=True)
+class Operation:
+    """One row: a name, the arguments in order as text, what it computes, and the rules that letters cannot say.
 
-    required  how many arguments have to be given: all but the optional ones at the end
-    packs     True if native kernels may take packing memory for it
+    packs  True if native kernels may take packing memory for it
     """
 
     name: str
-    arguments: tuple[Argument, ...]
-    names: tuple[str, ...]
-    required: int
-    meaning: str
-    rules: tuple[str, ...]
-    packs: bool
     text: str
+    meaning: str
+    rules: tuple[str, ...] = ()
+    packs: bool = False
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """Read when they are first asked for: a device with native kernels never does."""
+        return tuple(_argument(self.name, word) for word in self.text.split())
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(re.split(r"\W", word, maxsplit=1)[0] for word in self.text.split())
+
+    @cached_property
+    def required(self) -> int:
+        """How many arguments have to be given: all but the optional ones at the end."""
+        return max(place for place, word in enumerate(self.text.split(), 1) if "?" not in word)
 
     @property
     def signature(self) -> str:
@@ -89,17 +102,8 @@ class Operation(NamedTuple):
         return f"{self.meaning}.\n\nArguments, as edgefl/kernels/operation.py writes them:\n{self.text}"
 
 
-def operation(name: str, text: str, meaning: str, rules: str = "", packs: bool = False) -> Operation:
-    """The row of an operation whose arguments are written in `text`."""
-    arguments = tuple(_argument(name, word) for word in text.split())
-    names, required = tuple(argument.name for argument in arguments), len(arguments)
-    while arguments[required - 1].is_optional:
-        required -= 1
-    return Operation(name, arguments, names, required, meaning, tuple(rules.split()), packs, text)
-
-
 def _argument(operation_name: str, word: str) -> Argument:
-    match = _ARGUMENT.fullmatch(word)
+    match = re.fullmatch(_ARGUMENT, word)
     part = match.groupdict() if match else {}
     extents = part.get("size") or part.get("shape")
     is_array = extents is not None or part.get("below") is not None

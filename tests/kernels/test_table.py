@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgefl.kernels.operation import DERIVED, Operation, operation
+from edgefl.kernels.operation import DERIVED, Operation
 from edgefl.kernels.rules import RULES
 from edgefl.kernels.table import FAMILIES, TABLE
 
@@ -16,7 +16,7 @@ IN_BINDING = {"fill_zero"}  # memset: nothing for the C ABI
 
 
 def test_an_argument_as_it_is_written() -> None:
-    row = operation("op", "x[B,C,*] bits:uint8{B,bytes}?!x,w outs<C index[B]<N groups|C eps:real", "meaning", "bits")
+    row = Operation("op", "x[B,C,*] bits:uint8{B,bytes}?!x,w outs<C index[B]<N groups|C eps:real", "meaning")
     x, bits, outs, index, groups, eps = row.arguments
     assert (x.name, x.type, x.extents, x.is_flat, x.is_written) == ("x", "float", ("B", "C", "*"), False, False)
     assert (bits.type, bits.extents, bits.is_flat, bits.is_optional) == ("uint8", ("B", "bytes"), True, True)
@@ -25,11 +25,11 @@ def test_an_argument_as_it_is_written() -> None:
     assert (index.is_ids, index.is_array, index.type, index.below) == (False, True, "int32", "N")
     assert (groups.type, groups.divides) == ("int", ("C",))
     assert (eps.type, eps.is_array) == ("real", False)
-    assert row.rules == ("bits",)
+    assert row.names == ("x", "bits", "outs", "index", "groups", "eps")
 
 
 def test_optional_arguments_at_the_end_may_be_left_out() -> None:
-    row = operation("op", "x[B] bias[B]? y[B]! scale[1]? bits:uint8[B]?", "meaning")
+    row = Operation("op", "x[B] bias[B]? y[B]! scale[1]? bits:uint8[B]?", "meaning")
     assert row.required == 3
     assert row.signature == "(x, bias, y, scale=None, bits=None)"
 
@@ -37,7 +37,7 @@ def test_optional_arguments_at_the_end_may_be_left_out() -> None:
 @pytest.mark.parametrize("word", ["x[B", "x]", "x[B]<", "[B]", "x:", "x:float16[B]", "x:real?!", "eps:number"])
 def test_an_argument_that_cannot_be_read_is_refused(word: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(word))):
-        operation("op", word, "meaning")
+        assert Operation("op", word, "meaning").arguments
 
 
 @pytest.mark.parametrize("op", TABLE)
