@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array
-from .operation import DERIVED, Argument, Operation
 from .rules import RULES, Extents, wrong
+from .signature import DERIVED, Argument, Signature
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 WORD_BYTES = (4, 8)  # 8 for the float64 reference
@@ -28,7 +28,7 @@ Dtypes = dict[str, "np.dtype[Any]"]  # of the call's floats, and of its words
 class Check:
     """Refuses what a row does not allow. Made once per operation, so that calls look up nothing in the row."""
 
-    def __init__(self, row: Operation) -> None:
+    def __init__(self, row: Signature) -> None:
         places = list(enumerate(row.arguments))
         self._names = row.names
         self._scalars = [(at, argument) for at, argument in places if not argument.is_array and not argument.is_ids]
@@ -195,7 +195,7 @@ def _scalar(argument: Argument, value: Any, extents: Extents) -> None:
 class _Ids:
     """Index below an extent: an array of them in any order, or sorted ids, perhaps among those that others select."""
 
-    def __init__(self, row: Operation, argument: Argument) -> None:
+    def __init__(self, row: Signature, argument: Argument) -> None:
         below = argument.below or ""
         outer = row.names.index(below) if below in row.names and row.arguments[row.names.index(below)].is_ids else None
         self._name, self._type, self._is_sorted = argument.name, argument.type, argument.is_ids

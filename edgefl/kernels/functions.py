@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 from .checks import Check
-from .operation import Operation, ordered
+from .signature import Signature, ordered
 from .table import TABLE
 
 Body = TypeVar("Body", bound=Callable[..., Any])
@@ -50,7 +50,7 @@ def functions(*families: ModuleType, checks_once: bool = False) -> dict[str, Fun
     return {name: _function(TABLE[name], body, checks_once) for name, body in bodies.items()}
 
 
-def _function(row: Operation, body: Callable[..., Any], checks_once: bool) -> Function:
+def _function(row: Signature, body: Callable[..., Any], checks_once: bool) -> Function:
     check, is_prepared = Check(row), getattr(body, "prepares", False)
 
     def checked(*args: Any, **named: Any) -> Call:

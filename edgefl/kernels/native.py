@@ -21,4 +21,4 @@ __all__ = [
     "threads",
 ]
 
-globals().update({row.name: _core.function(row.name, row.signature, row.documentation) for row in TABLE.values()})
+globals().update({row.name: _core.function(row.name, row.as_python, row.documentation) for row in TABLE.values()})

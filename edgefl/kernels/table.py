@@ -1,6 +1,6 @@
 """The table of operations: of each its arguments in order, what is written, and what it computes. The one list of them.
 
-Rows are written as operation.py tells; C programs read the same promises in csrc/edgefl.h. From a row follow the checks
+Rows are written as signature.py tells; C programs read the same promises in csrc/edgefl.h. From a row follow the checks
 of the Python backends (checks.py), the signatures of every backend, what a Program records, and the tests of wrong
 arguments, of aliases and of what is left alone. Rules, by name, are in rules.py. The families name the files of all
 layers.
@@ -8,7 +8,7 @@ layers.
 
 from __future__ import annotations
 
-from .operation import Operation
+from .signature import Signature
 
 HYPER = ("lr", "momentum", "weight_decay", "pull")
 """What the four float32 of `hyper` are."""
@@ -20,32 +20,32 @@ _SIGNAL = "dy[B,C,*] xhat[B,C,*] weight[C]"  # what reaches a normalisation from
 _GRADS = "dx[B,C,*]!dy dweight[outs]! dbias[outs]!"
 _RELU_GRADS = "dx[B,C,*]!x,dy dweight[outs]! dbias[outs]!"
 
-FAMILIES: dict[str, tuple[Operation, ...]] = {
+FAMILIES: dict[str, tuple[Signature, ...]] = {
     "batch": (
-        Operation(
+        Signature(
             "gather_rows",
             "src:pixels[N,*] index[B]<N scale:real shift:real out[B,*]!",
             "out[b] = float(src[index[b]]) * scale + shift, rounded twice",
         ),
-        Operation("gather_labels", "src:int32[N] index[B]<N out:int32[B]!", "out[b] = src[index[b]]"),
-        Operation("take_channels", "x[B,C,*] channels<C out[B,channels,*]!", "out[b, j] = x[b, channels[j]]"),
+        Signature("gather_labels", "src:int32[N] index[B]<N out:int32[B]!", "out[b] = src[index[b]]"),
+        Signature("take_channels", "x[B,C,*] channels<C out[B,channels,*]!", "out[b, j] = x[b, channels[j]]"),
     ),
     "convolution": (
-        Operation(
+        Signature(
             "conv2d_forward",
             f"x[B,I,H,W] weight[O,I/groups,Y,X] bias[O]? y[B,O,P,Q]! {_CONV} groups|I,O",
             "y = conv(x, weight) + bias",
             rules=("window",),
             packs=True,
         ),
-        Operation(
+        Signature(
             "conv2d_grad_input",
             f"dy[B,O,P,Q] weight[O,I/groups,Y,X] dx[B,I,H,W]! {_CONV} groups|I,O outs<O ins<I",
             "dx[:, ins] = transposed convolution of dy[:, outs] with weight[outs, ins]; the rest of dx is left alone",
             rules=("window",),
             packs=True,
         ),
-        Operation(
+        Signature(
             "conv2d_grad_weight",
             f"x[B,S,H,W] dy[B,O,P,Q] dw[outs,columns,Y,X]! {_CONV} groups|in_channels,O outs<O ins<S in_channels:int",
             "compact dw[outs, ins] from dy and x, which holds all of in_channels or only the planes that are needed",
@@ -54,76 +54,76 @@ FAMILIES: dict[str, tuple[Operation, ...]] = {
         ),
     ),
     "linear": (
-        Operation("linear_forward", "x[B,I] weight[O,I] bias[O]? y[B,O]!", "y = x weight^T + bias", packs=True),
-        Operation(
+        Signature("linear_forward", "x[B,I] weight[O,I] bias[O]? y[B,O]!", "y = x weight^T + bias", packs=True),
+        Signature(
             "linear_grad_input",
             "dy[B,O] weight[O,I] dx[B,I]! outs<O ins<I",
             "dx[:, ins] = dy[:, outs] weight[outs, ins]; the rest of dx is left alone",
             packs=True,
         ),
-        Operation(
+        Signature(
             "linear_grad_weight",
             "x[B,I] dy[B,O] dw[outs,ins]! outs<O ins<I",
             "compact dw = dy[:, outs]^T x[:, ins]",
             packs=True,
         ),
-        Operation(
+        Signature(
             "linear_update",
             "x[B,I] dy[B,O] w[O,C]+ hyper[4] outs<O ins<I cols<C",
             "w[outs, cols] moves by a step of plain SGD with dw = dy[:, outs]^T x[:, ins]",
             rules=("columns", "plain"),
             packs=True,
         ),
-        Operation("channel_sum", "dy[B,C,*] out[outs]! outs<C", "out[j] = sum of dy[:, outs[j]]"),
+        Signature("channel_sum", "dy[B,C,*] out[outs]! outs<C", "out[j] = sum of dy[:, outs[j]]"),
     ),
     "norm": (
-        Operation(
+        Signature(
             "batchnorm_forward",
             f"{_NORM} running_mean[C]+ running_var[C]+ y[B,C,*]!x xhat[B,C,*]!x inv_std[C]! eps:real momentum:real",
             "normalise by the batch's statistics; the running ones move by momentum",
             rules=("two_values",),
         ),
-        Operation(
+        Signature(
             "batchnorm_eval",
             f"{_NORM} running_mean[C] running_var[C] y[B,C,*]!x eps:real",
             "normalise by the running statistics",
         ),
-        Operation(
+        Signature(
             "batchnorm_backward",
             f"{_SIGNAL} inv_std[C] {_GRADS} channels<C outs<channels",
             "dx for channels, dweight and dbias compact for outs",
         ),
-        Operation(
+        Signature(
             "groupnorm_forward",
             f"{_NORM} y[B,C,*]!x xhat[B,C,*]?!x inv_std[B,groups]! groups|C eps:real",
             "normalise by sample and group",
         ),
-        Operation(
+        Signature(
             "groupnorm_backward",
             f"{_SIGNAL} inv_std[B,groups] {_GRADS} groups|C groups_needed<groups outs<C",
             "dx for groups_needed, dweight and dbias compact for outs",
             rules=("outs_in_groups",),
             packs=True,
         ),
-        Operation(
+        Signature(
             "batchnorm_relu_forward",
             f"{_NORM} running_mean[C]+ running_var[C]+ y[B,C,Z]!x mean[C]! inv_std[C]! eps:real momentum:real",
             "max(z, 0) of the normalised z, or its 2 x 2 window maxima, by the shape of y",
             rules=("two_values", "halved"),
         ),
-        Operation(
+        Signature(
             "batchnorm_relu_backward",
             f"dy[B,C,Z] {_NORM} mean[C] inv_std[C] {_RELU_GRADS} channels<C outs<channels",
             "the backward pass of both forms, from x alone",
             rules=("halved",),
         ),
-        Operation(
+        Signature(
             "groupnorm_relu_forward",
             f"{_NORM} y[B,C,Z]!x mean[B,groups]! inv_std[B,groups]! groups|C eps:real",
             "max(z, 0) or its window maxima, with z normalised by sample and group",
             rules=("halved",),
         ),
-        Operation(
+        Signature(
             "groupnorm_relu_backward",
             f"dy[B,C,Z] {_NORM} mean[B,groups] inv_std[B,groups] {_RELU_GRADS} groups|C groups_needed<groups outs<C",
             "dx for groups_needed, dweight and dbias compact for outs, from x alone",
@@ -132,25 +132,25 @@ FAMILIES: dict[str, tuple[Operation, ...]] = {
         ),
     ),
     "pool": (
-        Operation(
+        Signature(
             "maxpool_forward",
             f"x[B,C,H,W] y[B,C,P,Q]! codes:uint8{{B,C,P,Q}}?! {_POOL}",
             "y = window maximum; codes = the winning cell",
             rules=("window", "small_padding", "code_cells"),
         ),
-        Operation(
+        Signature(
             "maxpool_backward",
             f"dy[B,C,P,Q] codes:uint8{{B,C,P,Q}} dx[B,C,H,W]! {_POOL} channels<C",
             "dy sent to the winning cells",
             rules=("window", "small_padding", "code_cells"),
         ),
-        Operation(
+        Signature(
             "avgpool_forward",
             f"x[B,C,H,W] y[B,C,P,Q]! {_POOL} count_include_pad:flag",
             "y = window mean",
             rules=("window", "small_padding"),
         ),
-        Operation(
+        Signature(
             "avgpool_backward",
             f"dy[B,C,P,Q] dx[B,C,H,W]! {_POOL} count_include_pad:flag channels<C",
             "dy shared over the window",
@@ -158,37 +158,37 @@ FAMILIES: dict[str, tuple[Operation, ...]] = {
         ),
     ),
     "elementwise": (
-        Operation(
+        Signature(
             "relu_forward",
             "x[B,C,*] y[B,C,*]!x bits:uint8{B,C,bytes}?!",
             "y = max(x, 0), NaN kept; one bit per element where x > 0",
             rules=("bits",),
         ),
-        Operation(
+        Signature(
             "relu_backward",
             "dy[B,C,*] bits:uint8{B,C,bytes} dx[B,C,*]!dy channels<C",
             "dx = dy where the bit is set, else 0",
             rules=("bits",),
         ),
-        Operation("add", "a[*] b[*] y[*]!a,b", "y = a + b"),
-        Operation("fill_zero", "x:any[*]!", "x = 0"),
+        Signature("add", "a[*] b[*] y[*]!a,b", "y = a + b"),
+        Signature("fill_zero", "x:any[*]!", "x = 0"),
     ),
     "loss": (
-        Operation(
+        Signature(
             "softmax_xent",
             "logits[B,K] labels[B]<K dlogits[B,K]?!logits loss:float64[1]+ correct:int64[1]+",
             "loss += summed cross-entropy; correct += hits; dlogits = (softmax - onehot) / B",
         ),
     ),
     "update": (
-        Operation("sum_squares", "x[*] total:float64[1]+", "total += sum of x^2 in float64"),
-        Operation(
+        Signature("sum_squares", "x[*] total:float64[1]+", "total += sum of x^2 in float64"),
+        Signature(
             "clip_scale",
             "total:float64[1] max_norm:real scale[1]!",
             "scale = min(1, max_norm / (sqrt(total) + 1e-6))",
             rules=("not_negative",),
         ),
-        Operation(
+        Signature(
             "sgd",
             "w[R,C,K]+ grad{rows,cols,K} hyper[4] rows<R cols<C scale[1]? velocity{rows,cols,K}?+ centre{rows,cols,K}? "
             "linear{rows,cols,K}?",
@@ -197,12 +197,12 @@ FAMILIES: dict[str, tuple[Operation, ...]] = {
         ),
     ),
     "parameters": (
-        Operation("take_axes", "w:word[R,C,K] rows<R cols<C values:word{rows,cols,K}!", "values = w[rows, cols, :]"),
-        Operation("put_axes", "w:word[R,C,K]+ rows<R cols<C values:word{rows,cols,K}", "w[rows, cols, :] = values"),
-        Operation("take_flat", "w:word{N} ids:uint32<N values:word{ids}!", "values = w.flat[ids]"),
-        Operation("put_flat", "w:word{N}+ ids:uint32<N values:word{ids}", "w.flat[ids] = values"),
+        Signature("take_axes", "w:word[R,C,K] rows<R cols<C values:word{rows,cols,K}!", "values = w[rows, cols, :]"),
+        Signature("put_axes", "w:word[R,C,K]+ rows<R cols<C values:word{rows,cols,K}", "w[rows, cols, :] = values"),
+        Signature("take_flat", "w:word{N} ids:uint32<N values:word{ids}!", "values = w.flat[ids]"),
+        Signature("put_flat", "w:word{N}+ ids:uint32<N values:word{ids}", "w.flat[ids] = values"),
     ),
 }
 
-TABLE: dict[str, Operation] = {row.name: row for rows in FAMILIES.values() for row in rows}
+TABLE: dict[str, Signature] = {row.name: row for rows in FAMILIES.values() for row in rows}
 """The operations by name."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgefl.kernels.operation import Argument, Operation
+from edgefl.kernels.signature import Argument, Signature
 from edgefl.kernels.table import TABLE
 
 from . import cases_convolution as convolution
@@ -40,7 +40,7 @@ def refused(backend: ModuleType, op: str, named: str, changes: Args, args: Args 
 # ---- what follows from the table ------------------------------------------------------------------------------------
 
 
-def wrong_calls(row: Operation) -> Iterator[Wrong]:
+def wrong_calls(row: Signature) -> Iterator[Wrong]:
     """The ordinary call with one argument made wrong, in every way that the row tells."""
     args = ordinary(row.name).args()
     for argument in row.arguments:
@@ -52,7 +52,7 @@ def wrong_calls(row: Operation) -> Iterator[Wrong]:
             yield f"{name} None", name, {name: None}
 
 
-def wrong_arrays(row: Operation, argument: Argument, value: np.ndarray) -> Iterator[tuple[str, Any]]:
+def wrong_arrays(row: Signature, argument: Argument, value: np.ndarray) -> Iterator[tuple[str, Any]]:
     if argument.type != "any":
         yield "of int16", np.zeros(value.shape, np.int16)
     yield "as a list", value.tolist()
@@ -68,7 +68,7 @@ def wrong_arrays(row: Operation, argument: Argument, value: np.ndarray) -> Itera
         yield from wrong_ids(argument, value)
 
 
-def is_free(row: Operation, argument: Argument) -> bool:
+def is_free(row: Signature, argument: Argument) -> bool:
     """True if the row gives the first extent of an array nothing to agree with."""
     first = (argument.extents or ("",))[0]
     others = [other.extents or () for other in row.arguments if other is not argument]

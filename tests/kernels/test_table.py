@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edgefl.kernels.operation import DERIVED, Operation
 from edgefl.kernels.rules import RULES
+from edgefl.kernels.signature import DERIVED, Signature
 from edgefl.kernels.table import FAMILIES, TABLE
 
 HEADER = Path(__file__).parents[2] / "csrc" / "edgefl.h"
@@ -16,7 +16,7 @@ IN_BINDING = {"fill_zero"}  # memset: nothing for the C ABI
 
 
 def test_an_argument_as_it_is_written() -> None:
-    row = Operation("op", "x[B,C,*] bits:uint8{B,bytes}?!x,w outs<C index[B]<N groups|C eps:real", "meaning")
+    row = Signature("op", "x[B,C,*] bits:uint8{B,bytes}?!x,w outs<C index[B]<N groups|C eps:real", "meaning")
     x, bits, outs, index, groups, eps = row.arguments
     assert (x.name, x.type, x.extents, x.is_flat, x.is_written) == ("x", "float", ("B", "C", "*"), False, False)
     assert (bits.type, bits.extents, bits.is_flat, bits.is_optional) == ("uint8", ("B", "bytes"), True, True)
@@ -29,15 +29,15 @@ def test_an_argument_as_it_is_written() -> None:
 
 
 def test_optional_arguments_at_the_end_may_be_left_out() -> None:
-    row = Operation("op", "x[B] bias[B]? y[B]! scale[1]? bits:uint8[B]?", "meaning")
+    row = Signature("op", "x[B] bias[B]? y[B]! scale[1]? bits:uint8[B]?", "meaning")
     assert row.required == 3
-    assert row.signature == "(x, bias, y, scale=None, bits=None)"
+    assert row.as_python == "(x, bias, y, scale=None, bits=None)"
 
 
 @pytest.mark.parametrize("word", ["x[B", "x]", "x[B]<", "[B]", "x:", "x:float16[B]", "x:real?!", "eps:number"])
 def test_an_argument_that_cannot_be_read_is_refused(word: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(word))):
-        assert Operation("op", word, "meaning").arguments
+        assert Signature("op", word, "meaning").arguments
 
 
 @pytest.mark.parametrize("op", TABLE)
@@ -53,7 +53,7 @@ def test_every_name_in_a_row_means_something(op: str) -> None:
     assert any(argument.is_written for argument in row.arguments)
 
 
-def letters(row: Operation) -> set[str]:
+def letters(row: Signature) -> set[str]:
     return {extent for argument in row.arguments for extent in argument.extents or () if len(extent) == 1}
 
 

@@ -65,7 +65,7 @@ class Argument(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Operation:
+class Signature:
     """One row: a name, the arguments in order as text, what it computes, and the rules that letters cannot say.
 
     packs  True if native kernels may take packing memory for it
@@ -92,14 +92,14 @@ class Operation:
         return max(place for place, word in enumerate(self.text.split(), 1) if "?" not in word)
 
     @property
-    def signature(self) -> str:
+    def as_python(self) -> str:
         """As Python shows it: (x, y, bits=None)."""
         given, optional = self.names[: self.required], self.names[self.required :]
         return f"({', '.join([*given, *(f'{name}=None' for name in optional)])})"
 
     @property
     def documentation(self) -> str:
-        return f"{self.meaning}.\n\nArguments, as edgefl/kernels/operation.py writes them:\n{self.text}"
+        return f"{self.meaning}.\n\nArguments, as edgefl/kernels/signature.py writes them:\n{self.text}"
 
 
 def _argument(operation_name: str, word: str) -> Argument:
@@ -109,7 +109,7 @@ def _argument(operation_name: str, word: str) -> Argument:
     is_array = extents is not None or part.get("below") is not None
     kind = part.get("type") or ("int" if part.get("divides") else "int32" if part.get("below") else "float")
     if kind not in (ARRAYS if is_array else SCALARS) or (part["access"] and not is_array):
-        raise ValueError(f"{operation_name}: argument {word!r}; expected name:type[extents] as operation.py tells")
+        raise ValueError(f"{operation_name}: argument {word!r}; expected name:type[extents] as signature.py tells")
     return Argument(
         name=part["name"],
         type=kind,
@@ -127,7 +127,7 @@ def _words(text: str | None) -> tuple[str, ...]:
     return tuple(text.split(",")) if text else ()
 
 
-def ordered(row: Operation, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+def ordered(row: Signature, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
     """The values of a call in the row's order. ValueError if one is missing, given twice or unknown."""
     names = row.names
     if len(args) == len(names) and not named:
