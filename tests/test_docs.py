@@ -16,10 +16,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from test_imports import MODULES, ROOMS, needed, room_of
 
 from edgefl.algorithms import METHODS
 from edgefl.commands.cli import COMMANDS
@@ -33,6 +35,13 @@ PROGRAMS = {"sh": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable,
 FENCE = re.compile(r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN, PRINTS = "not run: ", "prints"
 LIMIT_S = 240.0  # of one block on a busy machine
+COLUMNS = 120
+SOURCES = [
+    path
+    for folder in ("edgefl", "server", "tests", "bench", "csrc")
+    for path in sorted((ROOT / folder).rglob("*.*"))
+    if path.suffix in (".py", ".h", ".cc") and path != Path(__file__).resolve()
+]
 
 
 @dataclass(frozen=True)
@@ -149,10 +158,71 @@ def test_every_file_that_is_named_is_there(page: Path) -> None:
     assert not gone, f"{name(page)} names {gone}"
 
 
-def test_the_architecture_names_every_package() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text()
-    packages = [init.parent.name for init in (ROOT / "edgefl").glob("*/__init__.py") if not init.parent.is_symlink()]
-    assert [package for package in packages if f"`edgefl/{package}/`" not in text] == []
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_prose_keeps_within_its_columns(page: Path) -> None:
+    """Tables, pictures and blocks may be wider."""
+    prose = FENCE.sub("", page.read_text()).splitlines()
+    wide = [line for line in prose if len(line) > COLUMNS and not line.startswith(("|", "!["))]
+    assert not wide, f"{name(page)} has lines of more than {COLUMNS} columns: {wide}"
+
+
+def architecture() -> str:
+    return (ROOT / "docs" / "architecture.md").read_text()
+
+
+def test_the_architecture_lists_the_packages_in_the_order_of_their_imports() -> None:
+    layers, _, _ = architecture().partition("The rooms inside")
+    rows = "".join(row.split("|")[2] for row in layers.splitlines() if row.startswith("|"))
+    listed = re.findall(r"`(?:edgefl[/.])(\w+)(?:/|\.py)?`", rows)
+    assert listed == [room for room in ROOMS if room not in ("edgefl", "__main__")]
+
+
+def test_the_architecture_names_every_room_inside_the_larger_packages() -> None:
+    packages = [ROOT / "edgefl" / package for package in ("kernels", "learners")]
+    rooms = [init.parent for package in packages for init in package.glob("*/__init__.py")]
+    rooms += [folder for folder in (ROOT / "csrc").iterdir() if folder.is_dir()]
+    assert [name(room) for room in rooms if f"`{name(room)}/`" not in architecture()] == []
+
+
+def test_the_architecture_gives_the_figures_of_the_import_graph() -> None:
+    """Nodes are packages and the files beside them; edgefl/__init__.py and what imports it do not count."""
+    graph: dict[str, set[str]] = {room: set() for room in ROOMS if room != "edgefl"}
+    for module, path in MODULES.items():
+        if module != "edgefl":
+            graph[room_of(module)] |= {room_of(other) for other in needed(module, path)} - {room_of(module), "edgefl"}
+    edges = sum(map(len, graph.values()))
+    figures = f"{len(graph)} nodes in {layers_of(graph)} layers with {edges} edges"
+    assert figures in " ".join(architecture().split()), f"docs/architecture.md gives other figures than {figures}"
+
+
+def layers_of(graph: dict[str, set[str]]) -> int:
+    """How often all nodes can be taken away that need none of the others."""
+    sorter = TopologicalSorter(graph)
+    sorter.prepare()
+    layers = 0
+    while sorter.is_active():
+        sorter.done(*sorter.get_ready())
+        layers += 1
+    return layers
+
+
+def test_everything_that_the_architecture_names_is_there() -> None:
+    """A `Type`; or as `path/file.py`, `function`; or `Class.method` and `module.function`, wherever that is."""
+    text = " ".join(architecture().split())
+    python = [path for path in SOURCES if path.suffix == ".py"]
+    named = [([ROOT / path], what) for path, what in re.findall(r"`(\w+/[\w/]+\.py)`, `([\w.]+)`", text)]
+    assert len(named) > 15
+    named += [(python, what) for what in re.findall(r"`([A-Z][a-z]\w*(?:\.[a-z_]\w+)?)`", text)]
+    for module, what in re.findall(r"`(exchange|update)\.(\w+)`", text):
+        named.append(([path for path in python if path.stem == module], what))
+    gone = [what for places, what in named if not any(defines(path, what) for path in places)]
+    assert not gone, f"docs/architecture.md names {gone}"
+
+
+def defines(path: Path, what: str) -> bool:
+    """Whether a file has each part of a dotted name as a function or class of its own."""
+    text = path.read_text()
+    return all(re.search(rf"^\s*(?:def|class) {part}\b", text, re.MULTILINE) for part in what.split("."))
 
 
 def anchors(page: Path) -> set[str]:
@@ -173,19 +243,37 @@ def test_every_cited_section_is_in_the_specification() -> None:
 def citations() -> Iterator[tuple[str, str]]:
     """Every "ALGORITHMS n.m, n and n" of the sources, with its file."""
     numbers = r"\d+(?:\.\d+)?(?: [a-m]\b)?"
-    for folder in ("edgefl", "server", "tests", "bench", "csrc"):
-        for path in sorted((ROOT / folder).rglob("*.*")):
-            if path.suffix in (".py", ".h", ".cc") and path != Path(__file__).resolve():
-                text = re.sub(r"\s*\n[\s#*/]*", " ", path.read_text())
-                for found in re.findall(rf"ALGORITHMS ({numbers}(?:(?:,| and) {numbers})*)", text):
-                    yield name(path), found
+    for path in SOURCES:
+        for found in re.findall(rf"ALGORITHMS ({numbers}(?:(?:,| and) {numbers})*)", joined(path)):
+            yield name(path), found
+
+
+def joined(path: Path) -> str:
+    """A source with its comments' lines joined."""
+    return re.sub(r"\s*\n[\s#*/]*", " ", path.read_text())
+
+
+def test_every_cited_part_of_the_architecture_is_there() -> None:
+    """The code cites docs/architecture.md as ARCHITECTURE, "Deadlines and identity of runs"."""
+    cited = {part: name(path) for path in SOURCES for part in re.findall(r'ARCHITECTURE, "([^"]+)"', joined(path))}
+    assert cited
+    assert {part: place for part, place in cited.items() if part not in architecture()} == {}
+
+
+def test_every_citation_says_what_of_which_page() -> None:
+    where = (ROOT / "CONTRIBUTING.md").read_text()
+    assert all(page in where for page in ("(docs/algorithms.md)", "(docs/architecture.md)"))
+    vague = r'ALGORITHMS(?! \d)|ARCHITECTURE(?!, ")|\b(?:ALGORITHMS|ARCHITECTURE)\.md'
+    assert [name(path) for path in SOURCES if re.search(vague, joined(path))] == []
 
 
 def test_the_readme_is_short_and_names_every_command_and_method() -> None:
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 90
+    listed = re.search(r"Methods: ((?:`[\w-]+`,? ?)+)\.", " ".join(lines))
+    assert listed is not None
+    assert re.findall(r"`([\w-]+)`", listed[1]) == list(METHODS)
     text = "\n".join([*lines, *(page.read_text() for page in PAGES)])
-    assert [each for each in METHODS if f"`{each}`" not in text] == []
     assert [each for each in COMMANDS if f"edgefl {each}" not in text] == []
 
 

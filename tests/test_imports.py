@@ -1,4 +1,4 @@
-"""The layers of ARCHITECTURE.md as a literal table, checked with ast: nothing here is imported.
+"""The layers of docs/architecture.md as a literal table, checked with ast: nothing here is imported.
 
 A module may import from its own layer and from the layers above it in the table, and from the third-party packages and
 standard modules that the table grants it. A module or a package that is in no table fails, so a new file has to say
