@@ -209,7 +209,7 @@ class Device:
 
     def _judged(self, verdict: Verdict) -> Iterator[Message]:
         if verdict.round != self._state.pending:
-            self._world.say(f"verdict on round {verdict.round}, which does not wait for one: ignored")
+            self._world.say(f"verdict on round {verdict.round}, which waits for none: ignored")
             return
         if verdict.outcome == "refused":
             self._world.say(f"round {verdict.round}: the server refuses the reply ({verdict.reason})")
