@@ -90,11 +90,11 @@ def peer_round(algorithm: FedSPU, federation: Federation) -> dict[str, torch.Ten
     y = torch.from_numpy(data.y).long()
     common = {name: value.clone() for name, value in module.state_dict().items()}
     total = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in common.items()}
-    about = SEED, ModelSpec.of(model.graph), GraphLearner(model), data
+    spec, learner = ModelSpec.of(model.graph), GraphLearner(model)
     for client, split in enumerate(federation.clients):
         module.load_state_dict(common)
         optimiser = torch.optim.SGD(module.parameters(), lr=algorithm.lr)
-        local = Local(client, *about, split.train, split.validation, split.test)
+        local = Local(client, SEED, spec, learner, data, split.train, split.validation, split.test)
         for batch in minibatches(local, 1, algorithm.epochs, algorithm.batch):
             rows = torch.from_numpy(batch).long()
             optimiser.zero_grad(set_to_none=True)

@@ -11,7 +11,7 @@ class Rules:
 
     quorum                 accepted replies of authorised clients that close a round; None: a reply of every planned one
     deadline_s             after which a round closes whoever has replied; None: never
-    evaluation_deadline_s  the same for an evaluation, which else waits for every enrolled client
+    evaluation_deadline_s  the same for an evaluation, which otherwise waits for every enrolled client
     wait_for               enrolled clients before round 1
     values                 number format of the payloads
     """

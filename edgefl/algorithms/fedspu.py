@@ -31,7 +31,7 @@ from edgefl.algorithms.base import (
 )
 from edgefl.errors import TrainingError
 from edgefl.graph import Params
-from edgefl.learners.base import SGD, FitResult
+from edgefl.learners.base import SGD
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.update import take
 
@@ -151,15 +151,16 @@ class FedSPU(Algorithm):
             selection_hash=selection_hash,
             examples=len(local.train),
             steps=fit.steps,
-            status=self._stop(local, fit, metrics) if self.es else "on",
+            status=self._stop(local, metrics) if self.es else "on",
             metrics=metrics,
         )
 
-    def _stop(self, local: Local, fit: FitResult, metrics: dict[str, float]) -> Status:
+    def _stop(self, local: Local, metrics: dict[str, float]) -> Status:
         """Compares L with that of the client's previous participation and remembers both L and the verdict."""
         held_out = local.validation if self.es_set == "carve" else local.test
         if len(held_out) == 0:
-            raise TrainingError(f"client {local.client} has 0 {self.es_set} samples; early stopping expects at least 1")
+            part = "validation" if self.es_set == "carve" else "test"
+            raise TrainingError(f"client {local.client} has 0 {part} samples; early stopping needs at least 1")
         held = local.learner.evaluate(local.data, held_out)
         metrics["validation_loss"] = held.loss_sum / held.examples
         metrics["L"] = loss = self.lam * metrics["loss"] + (1 - self.lam) * metrics["validation_loss"]

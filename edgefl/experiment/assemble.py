@@ -98,7 +98,7 @@ def deal(data: DataSet, how: str, clients: int, seed: int) -> list[Indices]:
 
 
 def _scheme(how: str) -> tuple[Callable[..., list[Indices]], list[Any]]:
-    """The partition that "name:parameter:..." stands for, and its parameters; the second of Dirichlet may lack."""
+    """The partition that "name:parameter:..." stands for, and its parameters; Dirichlet's second may be left out."""
     kind, *texts = how.split(":")
     try:
         scheme, types = SCHEMES[kind]
@@ -117,7 +117,7 @@ def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> 
                 if not len(split.validation):
                     raise ValueError(
                         f"{name}: client {client} has 0 validation samples beside {len(split.train)} for training; "
-                        f"expected at least 1: a larger validation_share, or es_set=test"
+                        f"expected at least 1; raise validation_share, or set es_set=test"
                     )
 
 

@@ -52,6 +52,6 @@ def split(share: Indices, seed: int, client: int, train_share: float, validation
     stream = rng.stream(seed, rng.SPLIT, client=client)
     train, validation, test = partition.split(share, stream, train_share, validation_share)
     if not len(train) or not len(test):
-        parts = f"{len(train)} training and {len(test)} test samples"
-        raise DataError(f"client {client} gets {parts} of {len(share)}; expected at least one of each: fewer clients")
+        parts = f"{len(train)} training and {len(test)} test samples of {len(share)}"
+        raise DataError(f"client {client} gets {parts}; expected at least one of each; try fewer clients")
     return Split(train, validation, test)

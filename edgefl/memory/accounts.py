@@ -43,8 +43,7 @@ def _of_passes(account: str, parts_of: Callable[[Pass], Parts]) -> Callable[[Tra
     def footprint(training: Training) -> Footprint:
         found = {name: parts_of(each) for name, each in training.passes().items()}
         phase = max(found, key=lambda name: sum(found[name].values()))
-        about = (account, training.model, training.batch, training.keep, training.method)
-        return Footprint(*about, found[phase], phase)
+        return training.footprint(account, found[phase], phase=phase)
 
     return footprint
 

@@ -28,9 +28,9 @@ def exact(training: Training) -> Footprint:
     """The footprint by the learner's schedules. Raises GraphError if a sub-model or a head is impossible."""
     found = {name: _measure(each, training) for name, each in training.passes().items()}
     phase = max(found, key=lambda name: sum(found[name][0].values()))
-    about = ("exact", training.model, training.batch, training.keep, training.method)
     parts, schedule = found[phase]
-    return Footprint(*about, parts, phase, saved_bytes(schedule), arena_tensors(schedule))
+    tensors = arena_tensors(schedule)
+    return training.footprint("exact", parts, phase=phase, saved=saved_bytes(schedule), tensors=tensors)
 
 
 def _measure(one: Pass, training: Training) -> tuple[dict[str, int], Schedule]:

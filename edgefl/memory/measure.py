@@ -50,8 +50,7 @@ def measure(training: Training, meters: tuple[str, ...] = NATIVE, limit_bytes: i
         readings |= _ask({**_request(training), "limit_bytes": limit_bytes})
     if "torch" in meters:
         readings |= _ask({**_request(training), "torch": True})
-    about = (training.model, training.batch, training.keep, training.method)
-    return [Footprint(meter, *about, readings[meter], saved=readings[meter].get("saved")) for meter in meters]
+    return [training.footprint(meter, readings[meter], saved=readings[meter].get("saved")) for meter in meters]
 
 
 def resident_bytes(field: str) -> int:

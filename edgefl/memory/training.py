@@ -11,15 +11,17 @@ Passes without a gradient (evaluation, features) take chunks that fit beside the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from edgefl.graph import Graph
 from edgefl.graph.heads import head_of
 from edgefl.graph.operations import ParamInfo
 from edgefl.learners.lowering.lower import Mode
 from edgefl.learners.lowering.updates import Terms
+from edgefl.memory.footprint import Footprint
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import NEURONS, stream
@@ -78,6 +80,10 @@ class Training:
             raise ValueError(f"batch={self.batch}, examples={self.examples}; expected at least 1")
         if not 0 < self.keep <= 1 or (self.keep < 1 and self.method not in PARTIAL):
             raise ValueError(f"keep={self.keep} with method={self.method}; expected 0 < keep <= 1, and 1 for this one")
+
+    def footprint(self, account: str, parts: Mapping[str, int], **more: Any) -> Footprint:
+        """What this training takes by an account; `more` are the fields of Footprint that the account knows."""
+        return Footprint(account, self.model, self.batch, self.keep, self.method, parts, **more)
 
     @cached_property
     def neurons(self) -> NeuronSet | None:

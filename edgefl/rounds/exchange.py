@@ -144,7 +144,7 @@ def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
     who = f"reply of client {plan.client}"
     for name, update in reply.payload.items():
         if wrong := sorted(update.blocks.keys() ^ set(_names(plan, name, spec))):
-            return f"{who} has not the blocks of {name}: {', '.join(wrong[:3])}"
+            return f"{who} has missing or unasked blocks in {name}: {', '.join(wrong[:3])}"
         if plan.due[name].kind == "chosen":
             continue
         for parameter, block in update.blocks.items():

@@ -22,7 +22,6 @@ Role = Literal["device", "server"]
 
 KEY_BYTES = 32
 NONCE_BYTES = 32
-PROOF_BYTES = 32
 DOMAIN = b"edgefl handshake 1"
 
 

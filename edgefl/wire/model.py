@@ -65,7 +65,7 @@ def unpack(data: bytes, limits: Limits | None = None) -> Model:
     blocks = codec.decode(payload, spec, limit=size).blocks
     for name in spec.params:
         if name not in blocks or blocks[name].index is not None:
-            raise CodecError(f"parameter {name!r} is not there in full; expected every value")
+            raise CodecError(f"parameter {name!r} is incomplete; expected every value")
     return Model(graph, {name: block.values for name, block in blocks.items()})
 
 

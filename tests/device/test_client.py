@@ -208,7 +208,7 @@ def test_plain_bytes_to_a_server_with_tls_are_explained(trust: Path, server: Scr
     with Listener(server, context(trust)) as listener, pytest.raises(TimeoutError, match="goes on trying"):
         client(listener, make(), said, Pauses(most=1)).run()
     assert said == [
-        f"{listener.address}: the server closed the connection without a word; one with TLS expects --tls; trying again"
+        f"{listener.address}: the server closed the connection without a word; with TLS it expects --tls; trying again"
     ]
     assert "WRONG_VERSION_NUMBER" in listener.refusals[0] or "HTTP_REQUEST" in listener.refusals[0]
 

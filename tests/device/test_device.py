@@ -100,7 +100,7 @@ def test_a_verdict_on_another_round_is_ignored(server: ScriptedServer, make: Any
     device = make(said=said)
     assert messages_of(device, Verdict(2, "accepted", "")) == []
     assert device.is_waiting
-    assert said == ["verdict on round 2, which does not wait for one: ignored"]
+    assert said == ["verdict on round 2, which waits for none: ignored"]
 
 
 def test_a_late_round_is_kept(server: ScriptedServer, make: Any) -> None:

@@ -15,12 +15,13 @@ import pytest
 
 from edgefl.kernels import reference
 
-from . import cases as c
-from . import cases_conv as conv
+from . import cases_convolution as conv
+from . import cases_linear as linear
+from . import cases_norm as norm
 from . import cases_norm_relu as norm_relu
 from .bounds import bounds
 from .calls import Guarded, as_float64, compare, native_isas, run
-from .cases import Args, Case, Rng
+from .cases import Args, Case, Rng, blank, count, normal, pick
 
 THREADS = (1, 3)
 WIDE = (41, 18, 29, 29)  # a channel's planes are more floats than are kept between two walks; 16 channels, and 2 more
@@ -52,12 +53,12 @@ CONVOLUTIONS: dict[str, Callable[[Rng, conv.Geometry], Args]] = {
 def gather_unscaled(rng: Rng) -> Args:
     """Shifted and not scaled."""
     index = rng.integers(0, 6, 5).astype("int32")
-    return {"src": c.normal(rng, 6, 9), "index": index, "scale": 1.0, "shift": -0.5, "out": c.blank(5, 9)}
+    return {"src": normal(rng, 6, 9), "index": index, "scale": 1.0, "shift": -0.5, "out": blank(5, 9)}
 
 
 def channel_sum_of_many(rng: Rng) -> Args:
-    outs = c.pick("but_one", 40)
-    return {"dy": c.normal(rng, 3, 40), "out": c.blank(c.count(outs, 40)), "outs": outs}
+    outs = pick("but_one", 40)
+    return {"dy": normal(rng, 3, 40), "out": blank(count(outs, 40)), "outs": outs}
 
 
 def dead_channel(rng: Rng, is_halved: bool) -> Args:
@@ -70,10 +71,12 @@ def dead_channel(rng: Rng, is_halved: bool) -> Args:
 def large_cases() -> Iterator[Case]:
     yield Case("gather_rows", "unscaled", gather_unscaled)
     yield Case("channel_sum", "more_than_a_block", channel_sum_of_many)
-    yield Case("linear_forward", "examples_in_chunks", lambda rng: c.linear_forward(rng, 20, 3000, 9, True))
-    yield Case("linear_grad_weight", "two_passes", lambda rng: c.linear_grad_weight(rng, 200, 20, 30, "all", "all"))
-    yield Case("batchnorm_forward", "abreast", lambda rng: c.batchnorm_forward(rng, WIDE, 1.0))
-    yield Case("batchnorm_backward", "abreast", lambda rng: c.batchnorm_backward(rng, WIDE, "but_one", "but_one"))
+    yield Case("linear_forward", "examples_in_chunks", lambda rng: linear.linear_forward(rng, 20, 3000, 9, True))
+    yield Case(
+        "linear_grad_weight", "two_passes", lambda rng: linear.linear_grad_weight(rng, 200, 20, 30, "all", "all")
+    )
+    yield Case("batchnorm_forward", "abreast", lambda rng: norm.batchnorm_forward(rng, WIDE, 1.0))
+    yield Case("batchnorm_backward", "abreast", lambda rng: norm.batchnorm_backward(rng, WIDE, "but_one", "but_one"))
     yield Case("batchnorm_relu_forward", "abreast", lambda rng: norm_relu.batchnorm_forward(rng, WIDE, True))
     yield Case(
         "batchnorm_relu_backward",
@@ -82,7 +85,7 @@ def large_cases() -> Iterator[Case]:
     )
     for is_halved in (False, True):
         yield Case("batchnorm_relu_backward", f"dead-{is_halved}", lambda rng, h=is_halved: dead_channel(rng, h))
-    yield Case("groupnorm_forward", "stretches", lambda rng: c.groupnorm_forward(rng, STRETCHES, 2, True))
+    yield Case("groupnorm_forward", "stretches", lambda rng: norm.groupnorm_forward(rng, STRETCHES, 2, True))
     for op, geometries in PASSES.items():
         for name, geometry in geometries.items():
             yield Case(op, name, lambda rng, make=CONVOLUTIONS[op], g=geometry: make(rng, g))

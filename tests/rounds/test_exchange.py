@@ -146,7 +146,7 @@ def encoded(update: Update) -> dict[str, bytes]:
         (changed(payload={}, status="on"), "reply of client 0 has payloads []; expected ['model']"),
         (under_another_name, "reply of client 0 has payloads ['mask']; expected ['model']"),
         (with_all_neurons, "reply of client 0 has other coordinates in model/fc1.weight than were planned"),
-        (without_a_block, "reply of client 0 has not the blocks of model: fc2.bias"),
+        (without_a_block, "reply of client 0 has missing or unasked blocks in model: fc2.bias"),
         (cut_off, "reply of client 0: index and values"),
         (changed(payload={MODEL: b""}), "reply of client 0: header: 0 bytes left"),
     ],

@@ -118,8 +118,12 @@ def with_nan() -> Update:
         (NOTHING, answer(model=WHOLE[MODEL]), "has payloads ['model']; expected []"),
         (NOTHING, answer(mask=MASK), ": magic b'EFLM'; expected b'EFLU'"),
         (CHOSEN, answer(), "has payloads []; expected ['model']"),
-        (CHOSEN, answer(model=WHOLE[MODEL]), "has not the blocks of model: fc1.bias, fc2.bias, fc2.weight"),
-        (CHOSEN, answer(model=chosen("fc2.weight", 1)), "has not the blocks of model: fc1.weight, fc2.weight"),
+        (CHOSEN, answer(model=WHOLE[MODEL]), "has missing or unasked blocks in model: fc1.bias, fc2.bias, fc2.weight"),
+        (
+            CHOSEN,
+            answer(model=chosen("fc2.weight", 1)),
+            "has missing or unasked blocks in model: fc1.weight, fc2.weight",
+        ),
         (CHOSEN, answer(model=MASK), ": magic b'EFLM'; expected b'EFLU'"),
         (AT_MASK, answer(model=take(PARAMS, SPEC, MASK)), "has payloads ['model']; expected ['mask', 'model']"),
         (

@@ -127,7 +127,7 @@ def test_part_of_a_parameter_is_refused_though_its_size_is_right() -> None:
     part = Block((3, 2), Flat(np.arange(5, dtype=np.uint32), 6), np.ones(5, np.float32))  # a bitmap for the sixth value
     values = codec.encode(Update({"out.weight": part, "out.bias": Block((3,), None, PARAMS["out.bias"])}), SPEC)
     assert len(values) == len(VALUES)
-    assert refusal(joined(TEXT, values)) == "parameter 'out.weight' is not there in full; expected every value"
+    assert refusal(joined(TEXT, values)) == "parameter 'out.weight' is incomplete; expected every value"
 
 
 def test_float16_parameters_are_refused() -> None:

@@ -231,8 +231,15 @@ class Workspace:
             raise MemoryLimitError(f"{what} needs {needed} bytes; limit_bytes={self.limit}")
 
     def _lower(self, session: Session, batch: int) -> Schedule:
-        about = (self._graph, self._spec, batch, session.active)
-        return lower_active(*about, mode=session.mode, terms=session.terms, float_bytes=self._dtype.itemsize)
+        return lower_active(
+            self._graph,
+            self._spec,
+            batch,
+            session.active,
+            mode=session.mode,
+            terms=session.terms,
+            float_bytes=self._dtype.itemsize,
+        )
 
     def _reserve(self, size: int) -> None:
         if size > self.arena.nbytes:
