@@ -25,6 +25,7 @@ from test_imports import MODULES, ROOMS, needed, room_of
 
 from edgefl.algorithms import METHODS
 from edgefl.commands.cli import COMMANDS
+from edgefl.kernels.table import FAMILIES
 from edgefl.wire.connection import TABLE, WITH_MODEL, Stage
 from edgefl.wire.handshake import Role
 from edgefl.wire.messages import TYPES, Refused
@@ -265,6 +266,12 @@ def test_every_citation_says_what_of_which_page() -> None:
     assert all(page in where for page in ("(docs/algorithms.md)", "(docs/architecture.md)"))
     vague = r'ALGORITHMS(?! \d)|ARCHITECTURE(?!, ")|\b(?:ALGORITHMS|ARCHITECTURE)\.md'
     assert [name(path) for path in SOURCES if re.search(vague, joined(path))] == []
+
+
+def test_the_kernels_page_has_a_row_for_every_family() -> None:
+    page = (ROOT / "docs" / "kernels.md").read_text()
+    table = page.partition("| family |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| (\w+) \|", table, re.MULTILINE) == list(FAMILIES)
 
 
 def test_the_readme_is_short_and_names_every_command_and_method() -> None:
