@@ -124,7 +124,7 @@ class Server:
         await asyncio.wait([gone], timeout=min(seconds, SOON_S))
         if not gone.done() and seconds > SOON_S:
             away = len(self._coordinator.enrolled - self._heard)
-            self.say(f"the run is over; waiting {seconds:g} s for {away} clients to hear of it")
+            self.say(f"the run is over; waiting up to {seconds:g} s to tell {away} clients that are away")
             await asyncio.wait([gone], timeout=seconds - SOON_S)
 
     def _end_if_all_have_heard(self) -> None:

@@ -22,7 +22,7 @@ COMMANDS = {  # name -> what it does; the module of that name in edgefl/commands
     "client": "take part in a run as one device",
     "deal": "write every client's samples to a file of its own",
     "keys": "make device keys, and certificates",
-    "memory": "say what training takes in memory, by several accounts, or what fits",
+    "memory": "show how much memory training takes, by several accounts, or what fits",
     "doctor": "show backend, instruction set, threads, versions and data directories",
 }
 

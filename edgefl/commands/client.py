@@ -18,7 +18,7 @@ from edgefl.experiment.shares import read_share
 from edgefl.trust.keys import read_key
 from edgefl.trust.tls import device_context
 
-INTERRUPTED = "interrupted; started again with the same --state it goes on where it was"
+INTERRUPTED = "interrupted; run it again with the same --state to continue"
 MAX_MODEL_BYTES = 256 << 20
 GIVE_UP_S = 3600.0
 
@@ -26,26 +26,39 @@ GIVE_UP_S = 3600.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the server is, what the device has, and how they trust each other."""
     parser.add_argument("--server", required=True, metavar="HOST:PORT")
-    parser.add_argument("--state", type=Path, required=True, metavar="DIR", help="what the device keeps between rounds")
-    parser.add_argument("--data", type=Path, required=True, metavar="FILE.npz", help="its samples (see `edgefl deal`)")
-    parser.add_argument("--id", type=int, metavar="N", help="registered id; default: a free one, in runs without keys")
-    parser.add_argument("--capacity", type=float, default=1.0, metavar="SHARE", help="of neurons it will train")
     parser.add_argument(
-        "--max-model", type=int, default=MAX_MODEL_BYTES, metavar="BYTES", help="largest model it takes"
+        "--state", type=Path, required=True, metavar="DIR", help="directory for what the device keeps between rounds"
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="FILE.npz", help="the device's samples (see `edgefl deal`)"
+    )
+    parser.add_argument(
+        "--id", type=int, metavar="N", help="the device's registered id; default: any free one, in runs without keys"
+    )
+    parser.add_argument(
+        "--capacity", type=float, default=1.0, metavar="SHARE", help="largest share of neurons it is willing to train"
+    )
+    parser.add_argument(
+        "--max-model", type=int, default=MAX_MODEL_BYTES, metavar="BYTES", help="largest model it accepts"
     )
     parser.add_argument(
         "--give-up",
         type=float,
         default=GIVE_UP_S,
         metavar="S",
-        help=f"end after so long without a server; inf: never; default: {GIVE_UP_S:g}",
+        help=f"give up after this many seconds without a server (inf: never); default: {GIVE_UP_S:g}",
     )
     trust = parser.add_argument_group("trust", "on another machine than the server's: TLS and a key, or --insecure")
     trust.add_argument("--key", type=Path, metavar="FILE", help="the device's key (see `edgefl keys`)")
     trust.add_argument("--tls", action="store_true", help="expect a server with a certificate")
-    trust.add_argument("--tls-ca", type=Path, metavar="FILE", help="who signed it; default: the system's authorities")
+    trust.add_argument(
+        "--tls-ca",
+        type=Path,
+        metavar="FILE",
+        help="authority that signed the server's certificate; default: the system's",
+    )
     trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="the device's own certificate")
-    trust.add_argument("--tls-key", type=Path, metavar="FILE", help="and its private key")
+    trust.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of --tls-cert")
     trust.add_argument("--insecure", action="store_true", help="talk to another machine without TLS or key")
 
 

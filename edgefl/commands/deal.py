@@ -14,8 +14,10 @@ from edgefl.experiment.shares import share_file, write_share
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the experiment, and where the files go."""
     add_experiment(parser)
-    parser.add_argument("--data-dir", help="where the data set's files lie")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a file device-0000.npz per client")
+    parser.add_argument("--data-dir", help="directory of the data set's files")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="directory for the files, device-0000.npz and so on"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

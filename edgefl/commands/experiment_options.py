@@ -29,45 +29,45 @@ def add_experiment(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_what(what: argparse._ArgumentGroup) -> None:
-    what.add_argument(
-        "--method", action="append", help=f"of {', '.join(METHODS)}, separated by commas; {_default('methods')}"
-    )
+    what.add_argument("--method", action="append", help=f"one or several of {', '.join(METHODS)}, separated by commas")
     what.add_argument("--data", help="data set; default: digits, which comes with the package")
-    what.add_argument("--model", help=f"of {', '.join(NAMES)}; default: by the shape of the data")
+    what.add_argument("--model", help=f"one of {', '.join(NAMES)}; default: chosen by the shape of the data")
     what.add_argument("--partition", help=f"{PARTITIONS}; {_default('partition')}")
     what.add_argument("--clients", type=int, help=_default("clients"))
     what.add_argument("--pool", action="store_true", help="merge the published test part into the clients' data")
     what.add_argument(
-        "--deal-test", action="store_true", help="with classes:K: the published test part is dealt to the clients, too"
+        "--deal-test", action="store_true", help="deal the published test part to the clients as well (with classes:K)"
     )
     what.add_argument("--seed", type=int, help=_default("seed"))
     what.add_argument(
         "--preset",
         choices=PRESETS,
-        help="settings of the FedSPU paper, of its released code, of the FedUmf paper, or of the PFLEGO paper by "
-        "degree of personalisation",
+        help="take the settings of the FedSPU paper, of its released code, of the FedUmf paper, or of the PFLEGO paper "
+        "by degree of personalisation",
     )
 
 
 def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument("--rounds", type=int, help=_default("rounds"))
     training.add_argument(
-        "--per-round", type=int, help=f"clients selected in a round; {_default('per_round')}, or all if there are fewer"
+        "--per-round", type=int, help=f"clients selected in a round; {_default('per_round')}, never more than there are"
     )
-    training.add_argument("--keep", type=shares, help="share of active neurons of each capacity tier, e.g. .2,.6,1")
+    training.add_argument("--keep", type=shares, help="share of neurons that each capacity tier trains, e.g. .2,.6,1")
     training.add_argument("--epochs", type=int, help=_default("epochs"))
     training.add_argument("--batch", type=int, help=_default("batch"))
     training.add_argument("--lr", type=float, help=_default("lr"))
-    training.add_argument("--validation-share", type=float, metavar="SHARE", help="of a client's training samples")
+    training.add_argument(
+        "--validation-share", type=float, metavar="SHARE", help="share of a client's training samples to hold out"
+    )
     training.add_argument("--values", choices=("float32", "float16"), help="number format of the payloads")
-    training.add_argument("--set", action="append", metavar="NAME=VALUE", help="any other hyper-parameter of a method")
+    training.add_argument("--set", action="append", metavar="NAME=VALUE", help="set any hyper-parameter of a method")
     training.add_argument("--eval-every", type=int, metavar="ROUNDS")
 
 
 def _default(name: str) -> str:
     """The default of a setting in words, for the digits and for other data where they differ."""
     ours, other = getattr(Experiment, name), defaults("").get(name)
-    return f"default: {ours}" if other in (None, ours) else f"default: {ours} for digits, else {other}"
+    return f"default: {ours}" if other in (None, ours) else f"default: {ours} for digits, otherwise {other}"
 
 
 def shares(text: str) -> tuple[float, ...]:

@@ -11,14 +11,14 @@ from edgefl.trust.keys import TABLE, key_file, make_keys
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where, for how many clients, and the server's names."""
-    parser.add_argument("directory", type=Path, metavar="DIR", help="where the files go")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="directory for the files")
     parser.add_argument("--clients", type=int, required=True, metavar="N", help="registered clients, 0 to N - 1")
     parser.add_argument(
         "--host",
         type=lambda text: [host for host in text.split(",") if host],
         default=[],
         metavar="NAME,...",
-        help="names and addresses of the server: makes certificates too (needs the package cryptography)",
+        help="the server's names and addresses, to make certificates too (needs the package cryptography)",
     )
     parser.add_argument("--days", type=int, default=365, help="how long certificates are valid; default: 365")
 

@@ -29,23 +29,29 @@ UNITS = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: a model, a way of training, and what to say about it."""
-    parser.add_argument("model", metavar="MODEL|FILE", help=f"of {', '.join(EXAMPLES)}; or a model's .safetensors file")
+    parser.add_argument("model", metavar="MODEL|FILE", help=f"one of {', '.join(EXAMPLES)}, or a .safetensors file")
     parser.add_argument("--input", type=_extents, metavar="C,H,W", help="shape of an example; default: the paper's")
     parser.add_argument("--classes", type=int, help="outputs of a built-in model; default: the paper's")
     parser.add_argument("--batch", type=int, default=16, help="examples per step; default: %(default)s")
     parser.add_argument(
         "--keep", type=shares, help="shares of active neurons; default: .2,.4,.6,.8,1 where they matter"
     )
-    parser.add_argument("--method", choices=METHODS, default="fedspu", help="how it is trained; default: %(default)s")
+    parser.add_argument("--method", choices=METHODS, default="fedspu", help="way of training; default: %(default)s")
     parser.add_argument(
-        "--examples", type=int, help="of the data set; default: batches of two sizes, pflego: one batch"
+        "--examples", type=int, help="examples in the data set; default: a whole and a partial batch (pflego: one)"
     )
-    parser.add_argument("--account", type=_names, default=tuple(ACCOUNTS), help=f"of {', '.join(ACCOUNTS)}")
-    parser.add_argument("--measure", action="store_true", help="train in a process per row and read the meters, too")
-    parser.add_argument("--fit", type=_bytes, metavar="SIZE", help="the largest p and batch that fit, e.g. 24MB")
-    parser.add_argument("--tensors", action="store_true", help="list the tensors of the arena in the account exact")
+    parser.add_argument(
+        "--account", type=_names, default=tuple(ACCOUNTS), help=f"accounts of {', '.join(ACCOUNTS)}; default: all"
+    )
+    parser.add_argument("--measure", action="store_true", help="also train each row in a process of its own")
+    parser.add_argument(
+        "--fit", type=_bytes, metavar="SIZE", help="find the largest share and batch that fit, e.g. 24MB"
+    )
+    parser.add_argument("--tensors", action="store_true", help="list the arena's tensors (account exact)")
     parser.add_argument("--json", action="store_true", help="print one JSON object; it lists the arena's tensors")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the accounts over p (needs matplotlib)")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw the accounts over the share p (needs matplotlib)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

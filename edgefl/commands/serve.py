@@ -28,7 +28,7 @@ from edgefl.server.store import Store
 from edgefl.trust.keys import read_table
 from edgefl.trust.tls import server_context
 
-INTERRUPTED = "interrupted; --resume goes on where it was"
+INTERRUPTED = "interrupted; continue with --resume"
 PORT = 7227
 TRUST = ("keys", "tls_cert", "tls_key", "tls_client_ca", "insecure")
 
@@ -37,32 +37,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the experiment, of its rounds over a network, and of trust."""
     add_experiment(parser)
     how = parser.add_argument_group("how to serve it")
-    how.add_argument("--data-dir", help="where the data set's files lie")
+    how.add_argument("--data-dir", help="directory of the data set's files")
     how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
     how.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this directory")
     how.add_argument("--host", default="127.0.0.1", help="address to listen on; default: loopback")
-    how.add_argument("--port", type=int, default=PORT, help=f"0: any that is free; default: {PORT}")
-    how.add_argument("--wait-for", type=int, metavar="N", help="clients that enrol before round 1; default: all")
+    how.add_argument("--port", type=int, default=PORT, help=f"port to listen on, 0 for any free one; default: {PORT}")
     how.add_argument(
-        "--quorum", type=int, metavar="N", help="replies that close a round; default: all that are planned"
+        "--wait-for", type=int, metavar="N", help="begin when this many clients have enrolled; default: all"
     )
-    how.add_argument("--deadline", type=float, metavar="S", help="seconds after which a round closes; default: never")
     how.add_argument(
-        "--evaluation-deadline", type=float, metavar="S", help="and an evaluation; default: when all clients answered"
+        "--quorum", type=int, metavar="N", help="close a round after this many replies; default: all that are planned"
+    )
+    how.add_argument(
+        "--deadline", type=float, metavar="S", help="close a round after this many seconds; default: never"
+    )
+    how.add_argument(
+        "--evaluation-deadline", type=float, metavar="S", help="the same for an evaluation; default: never"
     )
     how.add_argument(
         "--linger",
         type=float,
         default=LINGER_S,
         metavar="S",
-        help=f"at the end, for devices that are away to hear of it; default: {LINGER_S:g}",
+        help=f"seconds to wait at the end for devices that are away; default: {LINGER_S:g}",
     )
     trust = parser.add_argument_group("trust", "beyond loopback: TLS and keys (see `edgefl keys`), or --insecure")
-    trust.add_argument("--keys", type=Path, metavar="FILE", help="the table of the devices' keys")
+    trust.add_argument("--keys", type=Path, metavar="FILE", help="file of the devices' keys (see `edgefl keys`)")
     trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="the server's certificate")
-    trust.add_argument("--tls-key", type=Path, metavar="FILE", help="and its private key")
+    trust.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of --tls-cert")
     trust.add_argument(
-        "--tls-client-ca", type=Path, metavar="FILE", help="who must have signed the devices' certificates"
+        "--tls-client-ca", type=Path, metavar="FILE", help="ask devices for certificates signed by this authority"
     )
     trust.add_argument("--insecure", action="store_true", help="serve other machines without TLS or keys")
 

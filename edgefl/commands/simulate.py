@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the experiment, and how it is run."""
     add_experiment(parser)
     how = parser.add_argument_group("how to run it")
-    how.add_argument("--data-dir", help="where the data set's files lie")
+    how.add_argument("--data-dir", help="directory of the data set's files")
     how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
     how.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this directory")
     how.add_argument("--replay", type=Path, metavar="RUN", help="repeat a served run and compare its parameters")

@@ -1,6 +1,6 @@
 """What a lowering shares while it walks a graph: the calls recorded so far, the buffers they touch, and what is saved.
 
-forward.py, backward.py and updates.py record through this; lowering.py turns the result into a Plan. Lifetimes follow
+forward.py, backward.py and updates.py record through this; lower.py turns the result into a Plan. Lifetimes follow
 from the calls: a buffer lives from the first call that names it to the last.
 """
 
