@@ -8,8 +8,8 @@
            8 M  rows, by increasing parameter:  2 parameter, 2 id coding (0, 1 or 2), 4 number of ones
     index       bytes of the coordinates, in the order of their table
 
-All numbers are little-endian and unsigned; parameters and id codings are those of codec/__init__.py. A parameter without
-a row is whole, and one that is whole has no row. A mask has one form only.
+All numbers are little-endian and unsigned; parameters and id codings are those of codec/__init__.py. A parameter
+without a row is whole, and one that is whole has no row. A mask has one form only.
 """
 
 from __future__ import annotations
