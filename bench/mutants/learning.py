@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-SELECTION, SPEC, UPDATE = "tests/neurons/test_selection.py", "tests/neurons/test_spec.py", "tests/neurons/test_update.py"
+SELECTION, SPEC = "tests/neurons/test_selection.py", "tests/neurons/test_spec.py"
+UPDATE = "tests/neurons/test_update.py"
 FIT, LEARNER = "tests/learners/test_fit.py", "tests/learners/test_graph_learner.py"
 GRADIENTS = "tests/learners/test_gradients.py"
 
