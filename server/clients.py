@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+MOST_MAKERS = 16  # of a client that are kept
 
 
 @dataclass
@@ -24,11 +26,19 @@ class Clients:
 
     capacities  declared by those whose enrolment is durable
     tokens      whose id is whose, of devices that were given any free one
+    makers      (client, maker) of every device that has said with what it trains
     """
 
-    def __init__(self, count: int, capacities: Mapping[int, float], tokens: Mapping[bytes, int] | None = None) -> None:
+    def __init__(
+        self,
+        count: int,
+        capacities: Mapping[int, float],
+        tokens: Mapping[bytes, int] | None = None,
+        makers: Iterable[tuple[int, str]] = (),
+    ) -> None:
         self.capacities = dict(capacities)
         self._tokens = dict(tokens or {})
+        self._makers = set(makers)
         self._count = count
         self._enrolling: set[int] = set()
         self._by_number: dict[int, Link] = {}
@@ -56,6 +66,13 @@ class Clients:
         """The client's enrolment is durable. Its first capacity stays."""
         self._enrolling.discard(client)
         self.capacities.setdefault(client, capacity)
+
+    def is_new_maker(self, client: int, maker: str) -> bool:
+        """True the first time that the client's device is of this maker. It may be changed, but not without end."""
+        if (client, maker) in self._makers or sum(made == client for made, _ in self._makers) >= MOST_MAKERS:
+            return False
+        self._makers.add((client, maker))
+        return True
 
     def connect(self, link: Link) -> Link | None:
         """Takes a new connection; the older one of the same client, which it replaces, if there is one."""

@@ -34,6 +34,7 @@ from edgefl.server.events import (
     Joined,
     Judged,
     Left,
+    Made,
     Opened,
     Received,
     Record,
@@ -75,7 +76,7 @@ class Coordinator:
         self.round, self.done, self._scored = progress.round, progress.done, progress.scored
         self.state = algorithm.start(task, initial) if progress.state is None else progress.state
         self.phase: Phase = "waiting"
-        self._clients = Clients(task.clients, progress.capacities, progress.tokens)
+        self._clients = Clients(task.clients, progress.capacities, progress.tokens, progress.makers)
         self._judging: set[tuple[int, int]] = set()  # (round, client) of rulings that are not durable yet
         self._rulings = dict(progress.rulings)
         self._stored = progress
@@ -208,6 +209,8 @@ class Coordinator:
             self._admit(link, now)
         elif self._clients.begin_enrolment(client, event.token):
             self._save(Enrolment(client, event.capacity, event.token))
+        if event.maker and self._clients.is_new_maker(client, event.maker):
+            self._save(Made(client, event.maker))
 
     def _enrolled(self, record: Enrolment, now: float) -> None:
         self._clients.end_enrolment(record.client, record.capacity)

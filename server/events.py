@@ -26,6 +26,14 @@ class Enrolment:
 
 
 @dataclass(frozen=True)
+class Made:
+    """A client's device trains with this version and these kernels (rounds/maker.py)."""
+
+    client: int
+    maker: str
+
+
+@dataclass(frozen=True)
 class Opened:
     """A round has begun with these clients."""
 
@@ -77,7 +85,7 @@ class Traffic:
     received_headers: int = 0
 
 
-Record = Enrolment | Opened | Judged | Closed | Scored | Traffic
+Record = Enrolment | Made | Opened | Judged | Closed | Scored | Traffic
 
 # Events: what happens to the coordinator.
 
@@ -88,6 +96,7 @@ class Joined:
 
     pending  the round of a reply that it has not seen acknowledged, 0 if there is none
     token    of one that asks for a free id: it gets the one that it was given before, if it was
+    maker    what trains there; empty if it does not say
     """
 
     link: int
@@ -95,6 +104,7 @@ class Joined:
     capacity: float
     pending: int
     token: bytes = b""
+    maker: str = ""
 
 
 @dataclass(frozen=True)

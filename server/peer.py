@@ -53,7 +53,7 @@ class Service:
 class Hub(Protocol):
     """What a connection tells the server; server/serve.py."""
 
-    def enrol(self, peer: Peer, client: int | None, request: Enrol) -> None: ...
+    def enrol(self, peer: Peer, hello: Hello, request: Enrol) -> None: ...
 
     def received(self, peer: Peer, message: Message) -> None: ...
 
@@ -194,7 +194,7 @@ class Peer(asyncio.Protocol):
         hello = self._hello
         assert hello is not None  # the state table has Enrol after Hello only
         handshake.check(self._proof("device"), request.proof, f"client {hello.client}")
-        self._hub.enrol(self, hello.client, request)
+        self._hub.enrol(self, hello, request)
 
     # The model.
 

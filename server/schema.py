@@ -11,7 +11,7 @@ from pathlib import Path
 from edgefl.errors import RunError
 
 DATABASE = "run.db"
-VERSION = 2  # of the tables; in the file's user_version
+VERSION = 3  # of the tables; in the file's user_version
 
 TABLES = """
 CREATE TABLE clients (
@@ -19,6 +19,11 @@ CREATE TABLE clients (
     capacity REAL NOT NULL,
     token BLOB NOT NULL  -- of a device that was given any free id, or empty
 );
+CREATE TABLE makers (
+    client INTEGER,
+    maker TEXT,     -- the version and the kernels that its device trained with
+    PRIMARY KEY (client, maker)
+) WITHOUT ROWID;
 CREATE TABLE rounds (
     round INTEGER PRIMARY KEY,
     done INTEGER,   -- 1 if no round follows; NULL while the round is open

@@ -39,7 +39,7 @@ from edgefl.server.events import (
 )
 from edgefl.server.peer import Peer, Service
 from edgefl.server.store import Store
-from edgefl.wire.messages import Enrol, Evaluated, Message, Trained
+from edgefl.wire.messages import Enrol, Evaluated, Hello, Message, Trained
 
 RETRY_S = 1.0  # between attempts to save what the disk refused
 BACKLOG = 512  # connections that may wait to be accepted
@@ -133,8 +133,11 @@ class Server:
 
     # What connections tell it (peer.Hub).
 
-    def enrol(self, peer: Peer, client: int | None, request: Enrol) -> None:
-        self._handle(Joined(peer.link, client, request.capacity, request.pending, request.token))
+    def enrol(self, peer: Peer, hello: Hello, request: Enrol) -> None:
+        joined = Joined(
+            peer.link, hello.client, request.capacity, request.pending, token=request.token, maker=hello.software
+        )
+        self._handle(joined)
 
     def received(self, peer: Peer, message: Message) -> None:
         self._handle(Received(peer.link, cast(Trained | Evaluated, message)))  # the state table lets in no others

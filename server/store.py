@@ -22,7 +22,7 @@ from typing import Any
 from edgefl.durable import lock, sync, write_atomically
 from edgefl.errors import RunError
 from edgefl.rounds import state_file
-from edgefl.server.events import Closed, Enrolment, Judged, Opened, Record, Scored, Traffic
+from edgefl.server.events import Closed, Enrolment, Judged, Made, Opened, Record, Scored, Traffic
 from edgefl.server.progress import Progress, Ruling
 from edgefl.server.schema import open_for_writing
 from edgefl.wire import messages
@@ -89,6 +89,8 @@ def _write(database: sqlite3.Connection, record: Record) -> None:
     execute = database.execute
     if isinstance(record, Enrolment):
         execute("INSERT OR IGNORE INTO clients VALUES (?, ?, ?)", (record.client, record.capacity, record.token))
+    elif isinstance(record, Made):
+        execute("INSERT OR IGNORE INTO makers VALUES (?, ?)", (record.client, record.maker))
     elif isinstance(record, Opened):
         execute("INSERT OR IGNORE INTO rounds (round) VALUES (?)", (record.round,))
         planned = [(record.round, client) for client in record.clients]
@@ -139,6 +141,7 @@ def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
         answers=tuple(_answers(database, round + 1, rulings)),
         rulings=rulings,
         tokens=dict(database.execute("SELECT token, client FROM clients WHERE token != x''")),
+        makers=tuple(database.execute("SELECT client, maker FROM makers ORDER BY client, maker")),
     )
 
 

@@ -19,6 +19,7 @@ from edgefl.experiment.assemble import assemble, check_begin, check_held_out
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_file import EXPERIMENT, open_run
 from edgefl.experiment.settings import Experiment, Settings
+from edgefl.server import history
 from edgefl.simulation.journal import Journal, read_metrics
 from edgefl.simulation.loop import simulate
 from edgefl.simulation.replay import replay
@@ -65,7 +66,8 @@ def _replay(options: dict[str, Any]) -> int:
     for name, value in options.items():
         if value:
             raise RequestError(f"--replay {path} with {name}={value}; expected only --data-dir and --workers beside it")
-    say_who_made(path)
+    if history.is_served(path):
+        say_who_made(path, (made for _, made in history.progress(path).makers))
     with tempfile.TemporaryDirectory(prefix="edgefl-replay-") as folder:
         round, found = replay(path, Path(folder), data_dir, workers or doctor.processors())
     if found is None:

@@ -14,13 +14,13 @@ import errno
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
-from edgefl import __version__
 from edgefl.device.model import Data, DeviceModel, method_of
 from edgefl.device.state import DeviceState, Membership
 from edgefl.errors import RemoteProtocolError, RequestError, RunError
 from edgefl.graph.json import Limits
 from edgefl.learners import GraphLearner
 from edgefl.learners.base import MakeLearner
+from edgefl.rounds.maker import maker
 from edgefl.wire import handshake
 from edgefl.wire.messages import (
     PROTOCOL,
@@ -120,7 +120,7 @@ class Device:
         self._nonce, self._deferred = nonce, []
         self._token = self._durably(lambda: self._state.token(nonce)) if self.client is None else b""
         run = "" if self._state.enrolment is None else self._state.enrolment.run
-        return Hello(PROTOCOL, run, self.client, nonce, f"edgefl {__version__}")
+        return Hello(PROTOCOL, run, self.client, nonce, maker())
 
     def handle(self, message: Message) -> Iterator[Message]:
         """What to send in answer, in order. Take all of it before the next call.

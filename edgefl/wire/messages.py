@@ -36,7 +36,10 @@ class Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 
 
 class Hello(Message, frozen=True):
-    """Device: who it is. `run` is empty until it has enrolled; `client` None asks for a free id (runs without keys)."""
+    """Device: who it is. `run` is empty until it has enrolled; `client` None asks for a free id (runs without keys).
+
+    software  what trains there (rounds/maker.py); the server keeps it, for a replay by another maker to say so
+    """
 
     protocol: Annotated[int, Meta(ge=0, lt=1 << 16)]
     run: Name

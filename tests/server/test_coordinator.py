@@ -8,6 +8,7 @@ import pytest
 from played import RULES, asks, begun, coordinator, play, saved, train, trained
 
 from edgefl.algorithms import FedSPU
+from edgefl.server.clients import MOST_MAKERS
 from edgefl.server.coordinator import LATE
 from edgefl.server.events import (
     Admit,
@@ -17,6 +18,7 @@ from edgefl.server.events import (
     Joined,
     Judged,
     Left,
+    Made,
     Opened,
     Received,
     Save,
@@ -57,6 +59,16 @@ def test_a_device_that_asks_for_any_id_gets_the_lowest_free_one() -> None:
     assert [action for action in actions if isinstance(action, Admit)] == [Admit(11, 1), Admit(12, 0), Admit(13, 2)]
     full = "no id is free; all 3 clients of this run have enrolled"
     assert play(under_test, Joined(14, None, 1.0, 0)) == [Close(14, full)]
+
+
+def test_what_a_device_trains_with_is_kept_once_for_each_kind_and_never_without_end() -> None:
+    under_test = coordinator(progress=Progress({0: 1.0}, makers=((0, "known"),)))
+    under_test.start(0.0)
+    assert under_test.handle(Joined(10, 0, 1.0, 0, maker="known"), 0.0) == [Admit(10, 0)]
+    assert under_test.handle(Joined(11, 0, 1.0, 0, maker="new"), 0.0)[-1] == Save(Made(0, "new"))
+    several = [under_test.handle(Joined(20 + i, 0, 1.0, 0, maker=f"kind {i}"), 0.0)[-1] for i in range(MOST_MAKERS)]
+    assert several[:-2] == [Save(Made(0, f"kind {i}")) for i in range(MOST_MAKERS - 2)]
+    assert not any(isinstance(action, Save) for action in several[-2:])
 
 
 def test_an_id_that_is_being_enrolled_is_not_free() -> None:

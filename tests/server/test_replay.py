@@ -14,7 +14,8 @@ from edgefl.commands.cli import main
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.run_file import open_run
 from edgefl.experiment.settings import Experiment
-from edgefl.server.events import Closed, Judged, Opened, Record
+from edgefl.rounds.maker import maker
+from edgefl.server.events import Closed, Judged, Made, Opened, Record
 from edgefl.server.store import Store
 from edgefl.simulation.journal import Journal, read_metrics
 from edgefl.simulation.loop import simulate
@@ -54,6 +55,16 @@ def test_an_equal_run_is_identical(records: list[Record], tmp_path: Path, capsys
     assert main(["simulate", "--replay", str(path)]) == 0
     assert capsys.readouterr().out == "identical after round 2: the replay has the same server state, bit for bit\n"
     assert [file for file in sorted(path.rglob("*")) if file.suffix not in (".db-wal", ".db-shm")] == before
+
+
+def test_a_run_of_devices_with_other_instruction_sets_is_replayed_and_said_to_be(
+    records: list[Record], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = served(tmp_path / "run", [Made(0, maker()), Made(1, "edgefl 0.1.0 native-sse9"), *records])
+    assert main(["simulate", "--replay", str(path)]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith(f"{path} was made by edgefl 0.1.0 native-sse9; this is {maker()}, whose results differ")
+    assert said.endswith("EDGEFL_ISA=sse9 gives the same\n")
 
 
 def one_bit_off(closed: Closed) -> Closed:

@@ -19,7 +19,7 @@ from stored import DYING, POINTS, batches_of, reply, run, same, state, traffic
 from edgefl import durable
 from edgefl.errors import RunError
 from edgefl.server import history
-from edgefl.server.events import Closed, Judged, Opened
+from edgefl.server.events import Closed, Enrolment, Judged, Made, Opened
 from edgefl.server.progress import Progress, Ruling
 from edgefl.server.store import Store
 
@@ -45,6 +45,13 @@ def test_a_new_run_is_empty(tmp_path: Path) -> None:
     store = Store(tmp_path / "run")
     assert store.load() == Progress()
     store.close()
+
+
+def test_what_devices_train_with_comes_back(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.save([Enrolment(1, 1.0), Made(1, "one"), Made(0, "two"), Made(1, "one")])
+    store.close()
+    assert history.progress(tmp_path).makers == ((0, "two"), (1, "one"))
 
 
 def test_an_open_round_comes_back_with_its_replies(tmp_path: Path) -> None:
@@ -279,7 +286,7 @@ def test_tables_of_another_version_are_an_error(tmp_path: Path) -> None:
     database.execute("PRAGMA user_version = 7")
     database.close()
     for opening in (Store, history.progress):
-        with pytest.raises(RunError, match=r"run.db has tables of version 7; expected 2"):
+        with pytest.raises(RunError, match=r"run.db has tables of version 7; expected 3"):
             opening(tmp_path)
 
 
