@@ -8,16 +8,16 @@ K = "csrc/kernels/"
 LARGE = "tests/kernels/test_large_shapes.py"
 
 
-def cases(words: str) -> str:
-    """Those of the operations' cases that have these words in their name."""
-    return f"tests/kernels/test_ops.py -k '{words} and not numba and not reference-'"
+def cases(op: str) -> str:
+    """An operation's cases on every instruction set."""
+    return f"tests/kernels/test_operations.py -k 'matches_reference and native and {op}'"
 
 
 MUTANTS = (
     # Batches.
     Mutant(
         "gather-shift",
-        f"{K}gather.inl.h",
+        f"{K}batch.inl.h",
         "float(row[j]) * scale + shift",
         "scale == 1.0f ? float(row[j]) : float(row[j]) * scale + shift",
         "rows are not shifted where scale is 1",
@@ -25,7 +25,7 @@ MUTANTS = (
     ),
     Mutant(
         "take-channels-ids",
-        f"{K}gather.inl.h",
+        f"{K}batch.inl.h",
         "p / taken * channels + id_of(ids, p % taken)",
         "p / taken * channels + p % taken",
         "the first channels are taken in place of the chosen ones",
@@ -34,7 +34,7 @@ MUTANTS = (
     # Normalisation.
     Mutant(
         "batchnorm-forward-abreast",
-        f"{K}norm.inl.h",
+        f"{K}norm/statistics.inl.h",
         "x + (b * channels + c) * inner",
         "x + (b * channels + first) * inner",
         "channels side by side all get the statistics of the first",
@@ -42,7 +42,7 @@ MUTANTS = (
     ),
     Mutant(
         "batchnorm-backward-abreast",
-        f"{K}norm.inl.h",
+        f"{K}norm/statistics.inl.h",
         "&sums[k - first]",
         "&sums[0]",
         "channels side by side all add to the sums of the first",
@@ -50,7 +50,7 @@ MUTANTS = (
     ),
     Mutant(
         "batchnorm-unbiased",
-        f"{K}norm.inl.h",
+        f"{K}norm/statistics.inl.h",
         "double(momentum) * unbiased",
         "double(momentum) * variance",
         "the running variance follows the biased one",
@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     Mutant(
         "groupnorm-last-stretch",
-        f"{K}norm.inl.h",
+        f"{K}norm/statistics.inl.h",
         "at < size * inner",
         "at == 0 || at + stretch <= size * inner",
         "what is left of a group after whole stretches of 4096 floats is not summed",
@@ -66,7 +66,7 @@ MUTANTS = (
     ),
     Mutant(
         "groupnorm-pull-weight",
-        f"{K}norm.inl.h",
+        f"{K}norm/statistics.inl.h",
         "dz_xhat += weight[channel + k] * one.dz_xhat;",
         "dz_xhat += one.dz_xhat;",
         "the sum over a group leaves out the weights",
@@ -74,7 +74,7 @@ MUTANTS = (
     ),
     Mutant(
         "groupnorm-batch-offset",
-        f"{K}norm.inl.h",
+        f"{K}norm/statistics.inl.h",
         "g % groups * size + k",
         "g % groups * size + (g < groups ? k : 0)",
         "all but the first example have the affine of a group's first channel",
@@ -82,7 +82,7 @@ MUTANTS = (
     ),
     Mutant(
         "normalise-tail",
-        f"{K}norm.inl.h",
+        f"{K}norm/plain.inl.h",
         "store_n(y + i, fma(w, h, c), rest);",
         "store_n(y + i, fma(w, h, c), rest - 1);",
         "the last element of a plane that ends within a word is not written",
@@ -90,15 +90,15 @@ MUTANTS = (
     ),
     Mutant(
         "norm-relu-odd-row",
-        f"{K}norm_relu.inl.h",
-        "if (height % 2) unpooled_pull(line, pull, x, width, dx);",
+        f"{K}norm/relu.inl.h",
+        "if (height % 2) unpooled_gradient(line, back, x, width, dx);",
         "",
         "the last row of an odd height gets no gradient",
         cases("batchnorm_relu_backward"),
     ),
     Mutant(
         "norm-relu-flat-zero",
-        f"{K}norm_relu.inl.h",
+        f"{K}norm/relu.inl.h",
         "if (!(f.bias > 0)) return;",
         "if (!(f.bias >= 0)) return;",
         "a channel whose weight and bias are 0 has a gradient",
@@ -106,7 +106,7 @@ MUTANTS = (
     ),
     Mutant(
         "norm-relu-second-word",
-        f"{K}norm_relu.inl.h",
+        f"{K}norm/relu.inl.h",
         "e = fma(dz2, d2, e);",
         "e = fma(dz2, d, e);",
         "every second word is multiplied with the one before it",
@@ -115,7 +115,7 @@ MUTANTS = (
     # Convolutions.
     Mutant(
         "correlate-small-passes",
-        f"{K}correlate_small.inl.h",
+        f"{K}convolution/correlate_small.inl.h",
         "k ? nullptr : small.plan.start + m",
         "small.plan.start + m",
         "of a small map's long sums only the last pass over the terms counts",
@@ -123,7 +123,7 @@ MUTANTS = (
     ),
     Mutant(
         "correlate-passes",
-        f"{K}correlate.inl.h",
+        f"{K}convolution/correlate_rows.inl.h",
         "k ? nullptr : plan.start + g.target + m",
         "plan.start + g.target + m",
         "of long sums only the last pass over the terms counts",
@@ -131,7 +131,7 @@ MUTANTS = (
     ),
     Mutant(
         "conv-bias-of-groups",
-        f"{K}correlate.inl.h",
+        f"{K}convolution/correlate_rows.inl.h",
         "c.bias[id_of(c.targets, g.target + m)]",
         "c.bias[m]",
         "every group has the biases of the first",
@@ -139,7 +139,7 @@ MUTANTS = (
     ),
     Mutant(
         "conv-inside-end",
-        f"{K}planes.inl.h",
+        f"{K}convolution/cells.inl.h",
         "(source - shift + step - 1) / step",
         "(source - shift) / step",
         "the last column of a strided row is taken as padding",
@@ -147,7 +147,7 @@ MUTANTS = (
     ),
     Mutant(
         "conv-grad-channels-dilation",
-        f"{K}conv_grad_channels.inl.h",
+        f"{K}convolution/weight_by_channels.inl.h",
         "kw * conv.dil_w",
         "kw",
         "the weight gradient of many channels ignores dilation along a row",
@@ -155,7 +155,7 @@ MUTANTS = (
     ),
     Mutant(
         "conv-grad-channels-rows",
-        f"{K}conv_grad_channels.inl.h",
+        f"{K}convolution/weight_by_channels.inl.h",
         "w.conv.kernel_h > 1 || r % w.conv.stride_h == 0",
         "r % w.conv.stride_h == 0",
         "a strided kernel of several rows misses those between",
@@ -163,7 +163,7 @@ MUTANTS = (
     ),
     Mutant(
         "conv-grad-last-chunk",
-        f"{K}conv_grad_weight.inl.h",
+        f"{K}convolution/weight_by_pixels.inl.h",
         "c < plan.chunks",
         "c + 1 < plan.chunks",
         "the last chunk of images adds nothing to the weight gradient",
@@ -171,7 +171,7 @@ MUTANTS = (
     ),
     Mutant(
         "conv-grad-flat-tail",
-        f"{K}conv_grad_weight.inl.h",
+        f"{K}convolution/weight_by_pixels.inl.h",
         "flat ? w.positions() % W : 0",
         "0",
         "positions after the last whole word are left out",
@@ -179,7 +179,7 @@ MUTANTS = (
     ),
     Mutant(
         "conv-grad-saved-groups",
-        f"{K}conv_grad_weight.inl.h",
+        f"{K}convolution/weight_by_pixels.inl.h",
         "w.x_channels == w.conv.in_channels ? group * w.geometry.in_group : compact",
         "compact",
         "a group's input planes are counted among the chosen groups though all of them are there",
@@ -187,7 +187,7 @@ MUTANTS = (
     ),
     Mutant(
         "conv-grad-input-clear",
-        f"{K}conv.inl.h",
+        f"{K}convolution/convolution.inl.h",
         "clear_channels(c, ins, dx);",
         "",
         "inputs that no tap meets keep what was in memory",
@@ -195,7 +195,7 @@ MUTANTS = (
     ),
     Mutant(
         "winograd-last-row",
-        f"{K}winograd.inl.h",
+        f"{K}convolution/correlate_tiles.inl.h",
         "2 * r + 1 < c.planes.rows.count",
         "2 * r + 2 < c.planes.rows.count",
         "the last row of an even height is not written",
@@ -203,7 +203,7 @@ MUTANTS = (
     ),
     Mutant(
         "winograd-groups-of-targets",
-        f"{K}winograd.inl.h",
+        f"{K}convolution/correlate_tiles.inl.h",
         "write_results(w, g, i, results);",
         "write_results(w, 0, i, results);",
         "where weights pass by the tiles every group of targets is written over the first",
@@ -211,7 +211,7 @@ MUTANTS = (
     ),
     Mutant(
         "winograd-gradient-odd-width",
-        f"{K}conv_grad_winograd.inl.h",
+        f"{K}convolution/weight_by_tiles.inl.h",
         "beside ? load(at + size) : zero()",
         "load(at + size)",
         "the last tile of an odd width takes in the next row",
@@ -219,7 +219,7 @@ MUTANTS = (
     ),
     Mutant(
         "winograd-gradient-chunks",
-        f"{K}conv_grad_winograd.inl.h",
+        f"{K}convolution/weight_by_tiles.inl.h",
         "fresh && k == 0 ? plan.zeros : nullptr",
         "k == 0 ? plan.zeros : nullptr",
         "only the last chunk of tiles counts",
@@ -260,7 +260,7 @@ MUTANTS = (
     ),
     Mutant(
         "dots-add",
-        f"{K}dot.inl.h",
+        "csrc/micro/dot.inl.h",
         "d.add ? d.sums[m * RIGHT + k] : zero()",
         "zero()",
         "only the last image counts in the weight gradient",
@@ -269,7 +269,7 @@ MUTANTS = (
     # Pooling.
     Mutant(
         "avgpool-divisor",
-        f"{K}avgpool.inl.h",
+        f"{K}pool/average.inl.h",
         "if (!p.count_include_pad) return float((in.h_end - in.h_begin) * (in.w_end - in.w_begin));",
         "",
         "padding counts in the divisor where it should not",
@@ -277,7 +277,7 @@ MUTANTS = (
     ),
     Mutant(
         "maxpool-first-wins",
-        f"{K}maxpool.inl.h",
+        f"{K}pool/max.inl.h",
         "v > best || v != v",
         "v >= best || v != v",
         "among equal cells the last wins",
@@ -285,7 +285,7 @@ MUTANTS = (
     ),
     Mutant(
         "maxpool-odd-column",
-        f"{K}maxpool.inl.h",
+        f"{K}pool/max.inl.h",
         "if (used < width) top[used] = top[width + used] = 0;",
         "",
         "the last column of an odd width keeps what was in memory",
@@ -294,7 +294,7 @@ MUTANTS = (
     # Elementwise, and sums over a batch.
     Mutant(
         "relu-last-bits",
-        f"{K}relu.inl.h",
+        f"{K}elementwise.inl.h",
         "if (n - i > 8) bits[i / 8 + 1] = uint8_t(b >> 8);",
         "",
         "the second byte of a plane's last bits is not written",
@@ -302,7 +302,7 @@ MUTANTS = (
     ),
     Mutant(
         "relu-merged-planes",
-        f"{K}relu.inl.h",
+        f"{K}elementwise.inl.h",
         "all && inner % 8 == 0",
         "all",
         "planes whose bits are padded are read as one run",
@@ -310,7 +310,7 @@ MUTANTS = (
     ),
     Mutant(
         "channel-sum-blocks",
-        f"{K}reduce.inl.h",
+        f"{K}linear.inl.h",
         "outs.ids[j + k]",
         "outs.ids[k]",
         "of more than 16 chosen columns the first 16 are summed again and again",
@@ -318,7 +318,7 @@ MUTANTS = (
     ),
     Mutant(
         "split-last-item",
-        f"{K}index.inl.h",
+        "csrc/micro/loops.inl.h",
         "least(count, (block + 1) * per)",
         "(block + 1) * per < count ? (block + 1) * per : count - 1",
         "the last item of a loop that is split over threads is left out",
@@ -327,7 +327,7 @@ MUTANTS = (
     # Loss and updates.
     Mutant(
         "softmax-first-largest",
-        f"{K}softmax.inl.h",
+        f"{K}loss.inl.h",
         "first == n && row[i] == largest",
         "row[i] == largest",
         "among equal logits the last counts as the prediction",
@@ -335,7 +335,7 @@ MUTANTS = (
     ),
     Mutant(
         "softmax-spare-lanes",
-        f"{K}softmax.inl.h",
+        f"{K}loss.inl.h",
         "keep_bits(exp_nonpositive(sub(load_n(row + j, rest), top)), (1u << rest) - 1u)",
         "exp_nonpositive(sub(load_n(row + j, rest), top))",
         "lanes past the last class count as logits of 0",
@@ -343,7 +343,7 @@ MUTANTS = (
     ),
     Mutant(
         "sgd-element-linear",
-        f"{K}sgd.inl.h",
+        f"{K}update.inl.h",
         "if (linear) g += linear[k];",
         "",
         "single columns move without the linear term",
@@ -351,7 +351,7 @@ MUTANTS = (
     ),
     Mutant(
         "sgd-word-decay",
-        f"{K}sgd.inl.h",
+        f"{K}update.inl.h",
         "mul(set1(decay), p)",
         "zero()",
         "whole words do not decay",
@@ -359,15 +359,15 @@ MUTANTS = (
     ),
     Mutant(
         "sum-squares-tail",
-        f"{K}sgd.inl.h",
-        "i < count",
-        "i + 1 < count",
+        f"{K}update.inl.h",
+        "lane[k] += double(x[i]) * double(x[i]);",
+        "if (i + 1 < count) lane[k] += double(x[i]) * double(x[i]);",
         "the last square is left out",
         cases("sum_squares"),
     ),
     Mutant(
         "block-segment-length",
-        f"{K}block.inl.h",
+        f"{K}parameters.inl.h",
         "(end - c) * inner",
         "end - c",
         "of a run of columns only the first cells are moved",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-SELECTION, SPEC, UPDATE = "tests/test_selection.py", "tests/test_spec.py", "tests/test_update.py"
+SELECTION, SPEC = "tests/neurons/test_selection.py", "tests/neurons/test_spec.py"
+UPDATE = "tests/neurons/test_update.py"
 FIT, LEARNER = "tests/learners/test_fit.py", "tests/learners/test_graph_learner.py"
 GRADIENTS = "tests/learners/test_gradients.py"
 
@@ -12,7 +13,7 @@ MUTANTS = (
     # Neurons.
     Mutant(
         "n-act-rounding",
-        "edgefl/selection.py",
+        "edgefl/neurons/selection.py",
         "math.floor(n * keep + 1e-9)",
         "math.floor(n * keep)",
         "29 % of 100 neurons are 28",
@@ -20,7 +21,7 @@ MUTANTS = (
     ),
     Mutant(
         "draw-full-keys",
-        "edgefl/selection.py",
+        "edgefl/neurons/selection.py",
         "key if count < size else None",
         "key",
         "a whole group has a key too",
@@ -28,7 +29,7 @@ MUTANTS = (
     ),
     Mutant(
         "hash-sizes",
-        "edgefl/selection.py",
+        "edgefl/neurons/selection.py",
         'f"{group} {self.sizes[group]} {len(ids)}\\n"',
         'f"{group} {len(ids)}\\n"',
         "neurons of a smaller group have the hash of those of a larger one",
@@ -36,7 +37,7 @@ MUTANTS = (
     ),
     Mutant(
         "ids-unsorted",
-        "edgefl/selection.py",
+        "edgefl/neurons/selection.py",
         "(given[1:] <= given[:-1]).any()",
         "(given[1:] < given[:-1]).any()",
         "a neuron may stand in a set twice",
@@ -45,7 +46,7 @@ MUTANTS = (
     # Axes.
     Mutant(
         "join-freed",
-        "edgefl/spec.py",
+        "edgefl/neurons/spec.py",
         "        if second in self._free:\n            self._free.add(first)\n",
         "",
         "a group that is summed with an unrestricted one stays restricted",
@@ -53,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "join-repeats",
-        "edgefl/spec.py",
+        "edgefl/neurons/spec.py",
         "a is None or b is None or a.repeat != b.repeat",
         "a is None or b is None",
         "results whose channels belong to neurons differently share a group",
@@ -61,7 +62,7 @@ MUTANTS = (
     ),
     Mutant(
         "flatten-repeat",
-        "edgefl/spec.py",
+        "edgefl/neurons/spec.py",
         "source.repeat * (shapes[node.name][0] // shape[0])",
         "shapes[node.name][0] // shape[0]",
         "Flatten forgets the multiplier of a depthwise convolution",
@@ -70,7 +71,7 @@ MUTANTS = (
     # Updates.
     Mutant(
         "put-half",
-        "edgefl/update.py",
+        "edgefl/neurons/update.py",
         "        targets.append((target, block))",
         "        _scatter(target, block, ops)",
         "blocks before one that does not fit are written",
@@ -78,7 +79,7 @@ MUTANTS = (
     ),
     Mutant(
         "same-bits",
-        "edgefl/update.py",
+        "edgefl/neurons/update.py",
         "np.array_equal(a.view(bits), b.view(bits))",
         "np.array_equal(a, b)",
         "NaN differs from itself, and 0.0 equals -0.0",
@@ -86,7 +87,7 @@ MUTANTS = (
     ),
     Mutant(
         "ids-of-all",
-        "edgefl/update.py",
+        "edgefl/neurons/update.py",
         "0 < self.neurons.size < self.size",
         "0 < self.neurons.size <= self.size",
         "all neurons of a group have a second form",
@@ -95,7 +96,7 @@ MUTANTS = (
     # What needs a gradient.
     Mutant(
         "needs-union",
-        "edgefl/learners/channels.py",
+        "edgefl/learners/lowering/channels.py",
         "_simplest(np.union1d(a, b), size)",
         "a",
         "where two results meet, the channels that the second needs get no gradient",
@@ -103,7 +104,7 @@ MUTANTS = (
     ),
     Mutant(
         "needs-whole-groups",
-        "edgefl/learners/needs.py",
+        "edgefl/learners/lowering/needs.py",
         "members(owners(channels, per_group, node.op.num_groups), per_group)",
         "channels",
         "a GroupNorm gets the signal of active channels alone",
@@ -111,7 +112,7 @@ MUTANTS = (
     ),
     Mutant(
         "needs-flatten",
-        "edgefl/learners/needs.py",
+        "edgefl/learners/lowering/needs.py",
         "members(below, graph.shapes[node.name][0] // graph.shapes[node.inputs[0]][0])",
         "below",
         "behind a Flatten the signal reaches the first features, not those of the active channels",
@@ -119,7 +120,7 @@ MUTANTS = (
     ),
     Mutant(
         "adopt-neurons",
-        "edgefl/learners/active.py",
+        "edgefl/learners/lowering/active.py",
         "                ours[:] = theirs\n",
         "                pass\n",
         "a program that is there trains the neurons it was first made for",
@@ -127,7 +128,7 @@ MUTANTS = (
     ),
     Mutant(
         "shared-signal",
-        "edgefl/learners/backward.py",
+        "edgefl/learners/lowering/backward.py",
         "        self._holders[signal.buffer] += 1\n"
         "        for name in names[:-1]:\n            self.give(name, signal)\n"
         "        self._holders[signal.buffer] -= 1\n",
@@ -138,7 +139,7 @@ MUTANTS = (
     # Steps.
     Mutant(
         "freeze-layers",
-        "edgefl/learners/graph_learner.py",
+        "edgefl/learners/running/graph_learner.py",
         "None if trainable is None or layer_of(name) in trainable else NONE",
         "None",
         "with names of layers the running statistics of the others follow the batches, though frozen",
@@ -146,7 +147,7 @@ MUTANTS = (
     ),
     Mutant(
         "velocity-zero",
-        "edgefl/learners/workspace.py",
+        "edgefl/learners/running/workspace.py",
         "values[:] = 0",
         "pass",
         "a fit goes on with the velocities of the one before",
@@ -154,7 +155,7 @@ MUTANTS = (
     ),
     Mutant(
         "clip-total",
-        "edgefl/learners/updates.py",
+        "edgefl/learners/lowering/updates.py",
         'recorder.call("fill_zero", Slot("total_bits"))',
         "pass",
         "the norm that is clipped grows from step to step",
@@ -162,7 +163,7 @@ MUTANTS = (
     ),
     Mutant(
         "gradient-share",
-        "edgefl/learners/graph_learner.py",
+        "edgefl/learners/running/graph_learner.py",
         "session.programs[len(part)], len(part) / examples",
         "session.programs[len(part)], 1.0",
         "the gradients of chunks are added without their weights",
@@ -170,15 +171,15 @@ MUTANTS = (
     ),
     Mutant(
         "gradient-statistics",
-        "edgefl/learners/graph_learner.py",
-        "self.params[name][:] = value",
+        "edgefl/learners/running/graph_learner.py",
+        "self._params[name][:] = value",
         "pass",
         "running statistics follow a gradient's batch",
         GRADIENTS,
     ),
     Mutant(
         "index-below-zero",
-        "edgefl/learners/graph_learner.py",
+        "edgefl/learners/running/graph_learner.py",
         "index.min() < 0 or index.max() >= rows",
         "index.max() >= rows",
         "a negative index is read",
@@ -186,7 +187,7 @@ MUTANTS = (
     ),
     Mutant(
         "label-beyond",
-        "edgefl/learners/graph_learner.py",
+        "edgefl/learners/running/graph_learner.py",
         "samples.y.max() >= classes",
         "samples.y.max() > classes",
         "a label one beyond the classes is read",
@@ -194,7 +195,7 @@ MUTANTS = (
     ),
     Mutant(
         "rebinding-data",
-        "edgefl/learners/workspace.py",
+        "edgefl/learners/running/workspace.py",
         "        if bound.samples is session.samples:\n            return\n",
         "        if bound.samples is not None:\n            return\n",
         "a program that is there reads the data it was first made for",

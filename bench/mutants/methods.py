@@ -132,7 +132,7 @@ MUTANTS = (
         "reply.examples < 1 or reply.steps < 1",
         "reply.examples < 1 and reply.steps < 1",
         "a model trained on no examples, or without a step, is averaged",
-        "tests/test_exchange.py",
+        "tests/rounds/test_exchange.py",
     ),
     # Drifts.
     Mutant(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-CODEC = "tests/test_codec.py tests/test_codec_malformed.py"
-NEURONS = "tests/test_codec_neurons.py"
+CODEC = "tests/codec/test_codec.py tests/codec/test_codec_malformed.py"
+NEURONS = "tests/codec/test_codec_neurons.py"
 FRAMES, CONNECTION = "tests/wire/test_frames.py", "tests/wire/test_connection.py"
 AGREEMENT, HANDSHAKE = "tests/wire/test_agreement.py", "tests/wire/test_handshake.py"
 
@@ -13,7 +13,7 @@ MUTANTS = (
     # Id sets.
     Mutant(
         "unread-id-set",
-        "edgefl/codec_read.py",
+        "edgefl/codec/decoding.py",
         "if entry.name not in read:",
         "if not read:",
         "an id set that no block reads passes beside one that is read",
@@ -21,7 +21,7 @@ MUTANTS = (
     ),
     Mutant(
         "short-ids",
-        "edgefl/codec_ids.py",
+        "edgefl/codec/ids.py",
         "n <= LARGEST_SHORT",
         "n <= LARGEST_SHORT + 1",
         "ids out of 65536 are listed in two bytes",
@@ -29,7 +29,7 @@ MUTANTS = (
     ),
     Mutant(
         "bitmap-tie",
-        "edgefl/codec_ids.py",
+        "edgefl/codec/ids.py",
         "bitmap_bytes <= width * k",
         "bitmap_bytes < width * k",
         "of a bitmap and a list of equal size the list is written",
@@ -37,7 +37,7 @@ MUTANTS = (
     ),
     Mutant(
         "seed-tie",
-        "edgefl/codec_ids.py",
+        "edgefl/codec/ids.py",
         "key is not None and size > SEED_BYTES",
         "key is not None and size >= SEED_BYTES",
         "of a seed and ids of equal size the seed is written",
@@ -45,7 +45,7 @@ MUTANTS = (
     ),
     Mutant(
         "bitmap-padding",
-        "edgefl/codec_ids.py",
+        "edgefl/codec/ids.py",
         "bits[n:].any()",
         "bits[n + 1 :].any()",
         "the first padding bit of a bitmap may be 1",
@@ -53,7 +53,7 @@ MUTANTS = (
     ),
     Mutant(
         "id-beyond",
-        "edgefl/codec_ids.py",
+        "edgefl/codec/ids.py",
         "k and ids[-1] >= n",
         "k and ids[-1] > n",
         "an id one beyond the group passes",
@@ -61,7 +61,7 @@ MUTANTS = (
     ),
     Mutant(
         "whole-id-set",
-        "edgefl/codec_sets.py",
+        "edgefl/codec/sets.py",
         "if not 0 < k < n:",
         "if not 0 < k <= n:",
         "a set of all neurons passes",
@@ -69,7 +69,7 @@ MUTANTS = (
     ),
     Mutant(
         "repeated-row",
-        "edgefl/codec_sets.py",
+        "edgefl/codec/sets.py",
         "number <= last",
         "number < last",
         "a block may stand in the table twice",
@@ -78,7 +78,7 @@ MUTANTS = (
     # Values.
     Mutant(
         "float16-finite",
-        "edgefl/codec_read.py",
+        "edgefl/codec/decoding.py",
         "is_float16 and not np.isfinite(values).all()",
         "is_float16 and np.isnan(values).any()",
         "an infinite float16 value passes",
@@ -86,7 +86,7 @@ MUTANTS = (
     ),
     Mutant(
         "trailing-bytes",
-        "edgefl/codec_read.py",
+        "edgefl/codec/decoding.py",
         "reader.at != len(reader.data)",
         "reader.at > len(reader.data)",
         "bytes after the values are ignored",
@@ -94,7 +94,7 @@ MUTANTS = (
     ),
     Mutant(
         "known-sets",
-        "edgefl/codec_read.py",
+        "edgefl/codec/decoding.py",
         "set_count > (0 if known is not None else len(spec.groups))",
         "set_count > len(spec.groups)",
         "a payload for known neurons may carry ids of its own",
@@ -102,7 +102,7 @@ MUTANTS = (
     ),
     Mutant(
         "claimed-values",
-        "edgefl/codec_read.py",
+        "edgefl/codec/decoding.py",
         "if left < expected:",
         "if left < 0:",
         "ids are expanded before it is known that their values are there",
@@ -110,7 +110,7 @@ MUTANTS = (
     ),
     Mutant(
         "neurons-zero-byte",
-        "edgefl/codec_neurons.py",
+        "edgefl/codec/neurons.py",
         "(version, zero) != (VERSION, 0)",
         "version != VERSION",
         "a neuron set has more than one form",
@@ -118,7 +118,7 @@ MUTANTS = (
     ),
     Mutant(
         "neurons-of-update",
-        "edgefl/codec_neurons.py",
+        "edgefl/codec/neurons.py",
         "first.neurons is not ids.neurons and first.neurons.tolist() != ids.neurons.tolist()",
         "False",
         "blocks of one update may have different neurons",

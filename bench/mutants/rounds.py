@@ -7,21 +7,21 @@ from bench.mutants.mutant import Mutant
 COORDINATOR = "tests/server/test_coordinator.py tests/server/test_coordinator_ends.py"
 STORE, PARTICIPATION = "tests/server/test_store.py", "tests/server/test_participation.py"
 DEVICE, DOWNLOAD = "tests/device/test_device.py", "tests/device/test_device_download.py"
-EXCHANGE, METRICS = "tests/test_exchange.py", "tests/test_metrics.py"
+EXCHANGE, METRICS = "tests/rounds/test_exchange.py", "tests/rounds/test_metrics.py"
 
 MUTANTS = (
     # What is exchanged and counted.
     Mutant(
         "missing-blocks",
-        "edgefl/exchange.py",
-        "update.blocks.keys() != sent.keys()",
-        "not update.blocks.keys() <= sent.keys()",
+        "edgefl/rounds/exchange.py",
+        "update.blocks.keys() ^ set(_names(plan, name, spec))",
+        "update.blocks.keys() - set(_names(plan, name, spec))",
         "a reply may leave parameters out",
         EXCHANGE,
     ),
     Mutant(
         "endless-training",
-        "edgefl/exchange.py",
+        "edgefl/rounds/exchange.py",
         "0 <= message.seconds < math.inf",
         "0 <= message.seconds",
         "training that took infinite seconds passes",
@@ -29,7 +29,7 @@ MUTANTS = (
     ),
     Mutant(
         "selection-in-payload",
-        "edgefl/exchange.py",
+        "edgefl/rounds/exchange.py",
         "plan.selection != _selection_in(plan.payload, spec)",
         "_selection_in(plan.payload, spec) is None",
         "neurons beside a payload of other ones are not sent",
@@ -37,7 +37,7 @@ MUTANTS = (
     ),
     Mutant(
         "accuracy-weighted",
-        "edgefl/metrics.py",
+        "edgefl/rounds/metrics.py",
         "sum(each.correct / each.examples for each in found) / len(found)",
         "correct / examples",
         "the mean over clients is weighted",
@@ -45,7 +45,7 @@ MUTANTS = (
     ),
     Mutant(
         "late-clients-train",
-        "edgefl/participation.py",
+        "edgefl/rounds/participation.py",
         'TRAINED = ("accepted", "late")',
         'TRAINED = ("accepted",)',
         "a client whose reply came late loses its model in a replay",
@@ -53,11 +53,11 @@ MUTANTS = (
     ),
     Mutant(
         "evaluate-again",
-        "edgefl/evaluation.py",
+        "edgefl/simulation/evaluation.py",
         "self._personal.pop(client, None)",
         "pass",
         "a model that has changed keeps its former accuracy",
-        "tests/test_simulate.py",
+        "tests/simulation/test_simulate.py",
     ),
     # The coordinator.
     Mutant(
@@ -136,7 +136,7 @@ MUTANTS = (
     # The device.
     Mutant(
         "round-applied-twice",
-        "edgefl/device.py",
+        "edgefl/device/protocol.py",
         "message.round <= self._state.round",
         "message.round < self._state.round",
         "a device trains a round twice",
@@ -144,7 +144,7 @@ MUTANTS = (
     ),
     Mutant(
         "refused-round-kept",
-        "edgefl/device.py",
+        "edgefl/device/protocol.py",
         "                self._model.forget()",
         "                pass",
         "a device goes on from a round that was refused",
@@ -152,7 +152,7 @@ MUTANTS = (
     ),
     Mutant(
         "deferred-across-connections",
-        "edgefl/device.py",
+        "edgefl/device/protocol.py",
         "self._nonce, self._deferred = nonce, []",
         "self._nonce = nonce",
         "what a lost connection asked for is done in the next one",
@@ -160,7 +160,7 @@ MUTANTS = (
     ),
     Mutant(
         "download-tail",
-        "edgefl/device_state.py",
+        "edgefl/device/state.py",
         "            file.truncate(offset)\n",
         "",
         "what lay beyond a repeated part of the model stays",
@@ -168,9 +168,9 @@ MUTANTS = (
     ),
     Mutant(
         "global-model-kept",
-        "edgefl/device_model.py",
-        "        self._hold(Kept(current, {}, {}))\n        self._is_own = False\n",
-        "        self._hold(Kept(current, {}, {}))\n",
+        "edgefl/device/model.py",
+        "            self._is_own = False  # the learner holds what all clients share\n",
+        "            pass\n",
         "after an evaluation a device trains the global model as its own",
         "tests/device/test_device_simulated.py",
     ),

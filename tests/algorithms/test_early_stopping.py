@@ -97,7 +97,7 @@ def test_the_held_out_samples_are_the_carved_ones_or_the_test_set(es_set: str, h
 
 def test_early_stopping_without_held_out_samples_is_refused() -> None:
     local = replace(scripted((1.0, 1.0)), validation=np.empty(0, np.int32))
-    with pytest.raises(TrainingError, match="client 0 has 0 carve samples"):
+    with pytest.raises(TrainingError, match="client 0 has 0 validation samples; early stopping needs at least 1"):
         participate(ES, local, 1)
 
 

@@ -167,6 +167,16 @@ def test_ids_where_the_server_knows_the_mask_are_refused() -> None:
     assert found == f"reply of client 0: payload with its own ids; expected the hash {MASK.hash().hex()} of the mask"
 
 
+@pytest.mark.parametrize("other", [chosen("fc1.weight", 1, 4), take(PARAMS, SPEC, names=("fc1.weight",))])
+def test_other_coordinates_beside_the_mask_that_the_server_knows_are_refused(other: Update) -> None:
+    at_mask = take(PARAMS, SPEC, MASK)
+    beside = codec.encode(Update({**at_mask.blocks, **other.blocks}), SPEC, known=MASK)
+    message = trained_message(answer(model=at_mask, mask=MASK), AT_MASK, SPEC, "float32", 0.1)
+    message = msgspec.structs.replace(message, payload={**message.payload, MODEL: beside})
+    found = read_answer(message, AT_MASK, SPEC).refusal
+    assert found == "reply of client 0 has other coordinates in model/fc1.weight than were planned"
+
+
 def test_a_client_that_may_not_send_owes_nothing_whatever_is_expected_of_others() -> None:
     silent = replace(CHOSEN, authorised=False)
     assert silent.due == {}

@@ -1,0 +1,222 @@
+"""Mutants of what one side takes for granted of the other: what a reply is expected to carry, the mask that both hold,
+neurons that are of this model, what an evaluation leaves behind, and who made a run.
+"""
+
+from __future__ import annotations
+
+from bench.mutants.mutant import Mutant
+
+EXPECTED, MASKS, SERVED = (
+    "tests/rounds/test_expected.py",
+    "tests/codec/test_codec_masks.py",
+    "tests/server/test_seams.py",
+)
+ADAPTED, RUN_FILE = "tests/algorithms/test_fedavg_ft.py", "tests/experiment/test_run_file.py"
+
+MUTANTS = (
+    # What is expected.
+    Mutant(
+        "expected-kind",
+        "edgefl/rounds/exchange.py",
+        'plan.due.get(name, PLANNED).kind == "mask"',
+        "is_mask(data)",
+        "a mask passes where values are expected",
+        EXPECTED,
+    ),
+    Mutant(
+        "expected-coordinates",
+        "edgefl/rounds/exchange.py",
+        'plan.due[name].kind == "chosen"',
+        'plan.due[name].kind in ("chosen", "masked")',
+        "values at other coordinates than the mask's pass",
+        EXPECTED,
+    ),
+    Mutant(
+        "expected-names",
+        "edgefl/rounds/exchange.py",
+        "Expected(asked.kind, tuple(each for each, bit in zip(spec.params, bits) if bit))",
+        "Expected(asked.kind)",
+        "a client is not told which parameters are expected",
+        EXPECTED,
+    ),
+    Mutant(
+        "expected-in-mask",
+        "edgefl/rounds/exchange.py",
+        "mask.bits.keys() - set(_names(plan, name, spec))",
+        "mask.bits.keys() - spec.params.keys()",
+        "a mask may be of parameters that are expected whole",
+        EXPECTED,
+    ),
+    Mutant(
+        "expected-of-the-silent",
+        "edgefl/algorithms/base.py",
+        "        if not self.authorised:\n            return {}\n",
+        "",
+        "a client that may not send owes what others do",
+        EXPECTED,
+    ),
+    Mutant(
+        "expected-when-served",
+        "server/round.py",
+        "kept.settings, deadline_s, kept.expects)",
+        "kept.settings, deadline_s, kept.expects is not False)",
+        "a served client is not told what is expected",
+        SERVED,
+    ),
+    # Masks.
+    Mutant(
+        "masked-coordinates",
+        "edgefl/codec/decoding.py",
+        "index = flat_index(mask, entry.name)",
+        "index = Flat(np.arange(entry.count, dtype=np.uint32), math.prod(param.shape))",
+        "values at a mask are read as those of the first coordinates",
+        MASKS,
+    ),
+    Mutant(
+        "masked-others",
+        "edgefl/codec/encoding.py",
+        "name in mask.bits and block.index == flat_index(mask, name)",
+        "name in mask.bits and isinstance(block.index, Flat)",
+        "values at other coordinates are written as if they were at the mask's",
+        MASKS,
+    ),
+    Mutant(
+        "masked-two-forms",
+        "edgefl/codec/decoding.py",
+        "mask is not None and found == flat_index(mask, entry.name)",
+        "mask is None",
+        "values at the mask have a form with coordinates too",
+        MASKS,
+    ),
+    Mutant(
+        "mask-hash",
+        "edgefl/codec/decoding.py",
+        "found != expected",
+        "not found",
+        "values at another mask, or of other neurons, are read as at the one that is known",
+        f"{MASKS} {EXPECTED}",
+    ),
+    Mutant(
+        "mask-of-all",
+        "edgefl/codec/masks.py",
+        "if k >= n:",
+        "if k > n:",
+        "a parameter that is whole may be listed",
+        MASKS,
+    ),
+    Mutant(
+        "mask-held",
+        "edgefl/rounds/exchange.py",
+        "held if is_at_mask(data) else None",
+        "held",
+        "a client that keeps a mask reads no payload with ids",
+        EXPECTED,
+    ),
+    Mutant(
+        "mask-shared-payload",
+        "server/round.py",
+        "id(plan.payload), id(plan.held)",
+        "id(plan.payload), 0",
+        "clients that keep different masks are sent the bytes of the first",
+        SERVED,
+    ),
+    # Neurons of another model.
+    Mutant(
+        "take-another-model",
+        "edgefl/neurons/update.py",
+        "        selection.check(spec)\n",
+        "        pass\n",
+        "neurons of another model are taken",
+        "tests/neurons/test_update.py",
+    ),
+    Mutant(
+        "blocks-of-another-model",
+        "edgefl/neurons/selection.py",
+        "        self.check(spec)\n",
+        "",
+        "neurons of another model have blocks in this one",
+        "tests/neurons/test_selection.py",
+    ),
+    Mutant(
+        "fit-another-model",
+        "edgefl/learners/running/workspace.py",
+        "            trainable.check(self._spec)\n",
+        "            pass\n",
+        "neurons of another model are trained",
+        "tests/learners/test_fit.py",
+    ),
+    Mutant(
+        "known-of-another-model",
+        "edgefl/codec/encoding.py",
+        "        known.check(spec)\n",
+        "        pass\n",
+        "a payload is written for neurons of another model",
+        "tests/codec/test_codec.py",
+    ),
+    Mutant(
+        "sub-kept-blocks",
+        "edgefl/learners/running/graph_learner.py",
+        "            learner.write(active)\n",
+        "            pass\n",
+        "a learner of as many neurons goes on with the blocks of the round before",
+        "tests/learners/test_sub.py",
+    ),
+    # What an evaluation leaves behind.
+    Mutant(
+        "adapting-is-kept",
+        "edgefl/algorithms/fedavg_ft.py",
+        "        return evaluate(local)\n",
+        '        local.arrays["adapted"] = dict(local.learner.read())\n        return evaluate(local)\n',
+        "a client keeps the model that it adapted to be tested",
+        ADAPTED,
+    ),
+    Mutant(
+        "adapting-goes-on",
+        "edgefl/algorithms/fedavg_ft.py",
+        "        local.learner.write(shared)\n",
+        "",
+        "a client adapts what it adapted before, and not the global model",
+        ADAPTED,
+    ),
+    Mutant(
+        "adapted-once",
+        "edgefl/simulation/evaluation.py",
+        "if shared is None and (untrained is self._initial or self._devices.has_trained(client)):",
+        "if True:",
+        "the accuracy of an adapted model is that of the first round for ever",
+        f"{ADAPTED} tests/simulation/test_simulate.py tests/device/test_device_simulated.py",
+    ),
+    # Who made a run.
+    Mutant(
+        "maker-new",
+        "edgefl/experiment/run_file.py",
+        "if maker() not in makers:",
+        "if not makers:",
+        "who goes on with a run is not among its makers",
+        RUN_FILE,
+    ),
+    Mutant(
+        "maker-first",
+        "edgefl/experiment/run_file.py",
+        "[*makers, maker()]",
+        "[maker()]",
+        "who began a run is forgotten by who goes on with it",
+        RUN_FILE,
+    ),
+    Mutant(
+        "maker-read",
+        "edgefl/experiment/run_file.py",
+        "for made in _read(path).get(MADE_BY, [])",
+        "for made in _read(path).get(MADE_BY, [])[-1:]",
+        "of several makers only the last is known",
+        RUN_FILE,
+    ),
+    Mutant(
+        "maker-others",
+        "edgefl/rounds/maker.py",
+        "if len(others) == 1",
+        "if others",
+        "of several other makers one is named as giving the same",
+        "tests/rounds/test_maker.py",
+    ),
+)
