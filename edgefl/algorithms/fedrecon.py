@@ -17,7 +17,8 @@ from edgefl.algorithms.personal import HEAD, Personal
 from edgefl.algorithms.server_optimizer import Optimizer, step
 from edgefl.graph import Params
 from edgefl.learners.lowering.active import layer_of
-from edgefl.neurons.update import take, values
+from edgefl.neurons.gather import take
+from edgefl.neurons.update import values
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from edgefl.algorithms.head_training import HeadTraining
 from edgefl.algorithms.personal import Personal
 from edgefl.algorithms.server_optimizer import Optimizer, step
 from edgefl.graph import Params
-from edgefl.neurons.update import take, values
+from edgefl.neurons.gather import take
+from edgefl.neurons.update import values
 
 
 @dataclass(frozen=True)
