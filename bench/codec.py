@@ -8,8 +8,8 @@ from bench.runner import Contender, Effort, interleave
 from edgefl.codec import decode, encode
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import Linear
+from edgefl.neurons.gather import take
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import take
 from edgefl.rng import INIT, stream
 
 SIDE = 1000  # of a square Linear layer

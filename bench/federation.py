@@ -24,7 +24,8 @@ from edgefl.algorithms import FedSPU
 from edgefl.algorithms.base import MODEL, Local, minibatches
 from edgefl.data.catalog import load
 from edgefl.data.locate import roots
-from edgefl.experiment.federation import Federation, Split
+from edgefl.data.split import Split
+from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.graph import Model, Params, models
 from edgefl.learners import GraphLearner, Samples

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from edgefl.data.split import Split
 from edgefl.experiment.assemble import assemble
-from edgefl.experiment.federation import Federation, Split
+from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 from edgefl.graph import Graph, Node, models
 from edgefl.graph.operations import Flatten, Linear, ReLU

@@ -15,9 +15,10 @@ import numpy as np
 from edgefl.graph import Model
 from edgefl.learners import Evaluation, FitResult, GraphLearner
 from edgefl.learners.base import Array, Gradient
+from edgefl.neurons.gather import put, take
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.submodel import lifted
-from edgefl.neurons.update import Update, put, read_only, take, values
+from edgefl.neurons.update import Update, read_only, values
 
 
 class Cell:

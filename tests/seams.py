@@ -21,11 +21,11 @@ from edgefl.algorithms.fedavg import FedAvg
 from edgefl.graph import Params
 from edgefl.learners import Evaluation
 from edgefl.learners.base import FitResult
+from edgefl.neurons.gather import take, take_flat
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.submodel import lifted
-from edgefl.neurons.update import take, take_flat
 
 MASK = "mask"
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from edgefl import rng
 from edgefl.data.catalog import load
-from edgefl.experiment.federation import Federation, Split
+from edgefl.data.split import Split
+from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 from edgefl.graph import models
 from edgefl.learners import Samples

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, evaluate, sample_clients, tested
 from edgefl.algorithms.training import LocalTraining
 from edgefl.graph import Params
-from edgefl.neurons.update import take
+from edgefl.neurons.gather import take
 
 
 @dataclass(frozen=True)

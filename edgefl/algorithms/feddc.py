@@ -19,7 +19,8 @@ from edgefl.algorithms.training import LocalTraining, learnable, zeros
 from edgefl.graph import Params
 from edgefl.graph.operations import Kind
 from edgefl.learners.base import Array, FitResult
-from edgefl.neurons.update import Update, take, values
+from edgefl.neurons.gather import take
+from edgefl.neurons.update import Update, values
 
 LEARN: tuple[Kind, ...] = ("learn",)
 DRIFT = "drift"  # h_i of a client, the sum of its moves; of the server the mean of all h_i

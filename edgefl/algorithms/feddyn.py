@@ -14,7 +14,7 @@ from typing import ClassVar
 from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, check, sample_clients
 from edgefl.algorithms.training import LocalTraining, learnable, zeros
 from edgefl.graph import Params
-from edgefl.neurons.update import take
+from edgefl.neurons.gather import take
 
 GRADIENT = "gradient"  # g_i of a client; of the server h, the mean of all g_i
 

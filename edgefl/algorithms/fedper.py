@@ -13,7 +13,8 @@ from edgefl.algorithms.personal import HeadInit, Personal, begin
 from edgefl.algorithms.training import LocalTraining
 from edgefl.graph import Params
 from edgefl.learners.base import Evaluation
-from edgefl.neurons.update import take, values
+from edgefl.neurons.gather import take
+from edgefl.neurons.update import values
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ from typing import ClassVar
 
 from edgefl.algorithms.base import BODY, Local, Plan, Reply, State, Tally, Task, sample_clients, tested
 from edgefl.algorithms.head_training import HeadTraining
-from edgefl.algorithms.personal import HEAD, Personal, begin
+from edgefl.algorithms.personal import HEAD, Personal
 from edgefl.algorithms.server_optimizer import Optimizer, step
 from edgefl.graph import Params
 from edgefl.learners.lowering.active import layer_of
-from edgefl.neurons.update import take, values
+from edgefl.neurons.gather import take
+from edgefl.neurons.update import values
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,6 @@ class FedRecon(HeadTraining):
     reset: bool = False
 
     # The server.
-
-    def start(self, task: Task, initial: Params) -> State:
-        return begin(initial, task.spec)
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         payload = {BODY: take(state.arrays[BODY], task.spec, None, names=task.spec.body)}

@@ -32,8 +32,8 @@ from edgefl.algorithms.base import (
 from edgefl.errors import TrainingError
 from edgefl.graph import Params
 from edgefl.learners.base import SGD
+from edgefl.neurons.gather import take
 from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.update import take
 
 
 @dataclass(frozen=True)

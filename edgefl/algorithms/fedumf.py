@@ -20,7 +20,8 @@ from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task
 from edgefl.algorithms.training import LocalTraining, learnable
 from edgefl.graph import Params
 from edgefl.learners.base import Array
-from edgefl.neurons.update import Update, take
+from edgefl.neurons.gather import take
+from edgefl.neurons.update import Update
 
 DELTA = "delta"  # g: what the training of the last round changed
 

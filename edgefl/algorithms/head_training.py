@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from edgefl.algorithms.base import Algorithm, Local, check, check_choices
-from edgefl.algorithms.personal import HeadInit, Personal
+from edgefl.algorithms.base import Algorithm, Local, State, Task, check, check_choices
+from edgefl.algorithms.personal import HeadInit, Personal, begin
 from edgefl.graph import Params
 from edgefl.learners.base import Evaluation
 
@@ -40,6 +40,12 @@ class HeadTraining(Algorithm):
         check(0 <= self.beta < float("inf"), "beta", self.beta, "a finite beta >= 0")
         check(0 < self.rho < float("inf"), "rho", self.rho, "a finite rho > 0")
         check_choices(self)
+
+    def start(self, task: Task, initial: Params) -> State:
+        """Raises ValueError for a model with running statistics, or without a body or a head."""
+        stats = [name for name, param in task.spec.params.items() if param.kind == "stat"]
+        check(not stats, "model", ", ".join(stats[:2]), "no running statistics: the gradient of a batch has none")
+        return begin(initial, task.spec)
 
     def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
         assert shared is not None

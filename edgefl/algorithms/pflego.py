@@ -15,10 +15,11 @@ from typing import ClassVar, Literal
 
 from edgefl.algorithms.base import BODY, Local, Plan, Reply, State, Tally, Task, check, sample_clients, tested
 from edgefl.algorithms.head_training import HeadTraining
-from edgefl.algorithms.personal import Personal, begin
+from edgefl.algorithms.personal import Personal
 from edgefl.algorithms.server_optimizer import Optimizer, step
 from edgefl.graph import Params
-from edgefl.neurons.update import take, values
+from edgefl.neurons.gather import take
+from edgefl.neurons.update import values
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,10 @@ class PFLEGO(HeadTraining):
     # The server.
 
     def start(self, task: Task, initial: Params) -> State:
-        """Raises ValueError for a model with running statistics, or if the number of all examples is not known."""
-        stats = [name for name, param in task.spec.params.items() if param.kind == "stat"]
-        check(not stats, "model", ", ".join(stats[:2]), "no running statistics: the gradient of a batch has none")
+        """Raises ValueError as HeadTraining does, or if the number of all examples is not known."""
+        begun = super().start(task, initial)
         check(task.examples > 0, "examples", task.examples, "the training examples of all clients together")
-        return begin(initial, task.spec)
+        return begun
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         payload = {BODY: take(state.arrays[BODY], task.spec, None, names=task.spec.body)}

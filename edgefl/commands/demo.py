@@ -17,8 +17,8 @@ from edgefl.commands.capacity import tiers_of
 from edgefl.commands.experiment_options import new_directory
 from edgefl.commands.processes import Served
 from edgefl.commands.report import Summary, kind_of, percent
+from edgefl.data.split import Split
 from edgefl.errors import RequestError
-from edgefl.experiment.federation import Split
 from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 

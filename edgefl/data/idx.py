@@ -14,7 +14,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from edgefl.data.archive import entries, expect_end, read_exactly
+from edgefl.data.archive import entries
+from edgefl.data.damage import expect_end, read_exactly
 from edgefl.data.dataset import Array, DataSet
 from edgefl.errors import DataError
 

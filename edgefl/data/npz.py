@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from edgefl.data.archive import damage_named, expect_end, read_exactly
+from edgefl.data.damage import damage_named, expect_end, read_exactly
 from edgefl.data.dataset import Array, DataSet
 from edgefl.errors import DataError
 

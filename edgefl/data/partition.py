@@ -1,4 +1,4 @@
-"""Which client owns which example: IID, two Dirichlet forms, shards, few classes, by group; and a client's own split.
+"""Which client owns which example: IID, two Dirichlet forms, shards, few classes, by group.
 
 Everything is a function of labels and a stream: no files, no images. Shares are lists with one sorted int32 array of
 example indices per client; no example is in two of them. Sources are named at each function.
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgefl.data.split import Indices
 from edgefl.rng import Stream
 
 Labels = npt.NDArray[np.integer[Any]]
-Indices = npt.NDArray[np.int32]
 
 _ATTEMPTS = 1000
 
@@ -187,22 +187,6 @@ def by_group(groups: Labels, clients: int | None, stream: Stream) -> list[Indice
     ordered = groups[order]
     starts, ends = np.searchsorted(ordered, ids, "left"), np.searchsorted(ordered, ids, "right")
     return [_sorted(order[start:end]) for start, end in zip(starts, ends, strict=True)]
-
-
-def split(indices: Indices, stream: Stream, train: float = 0.7, carve: float = 0.1) -> tuple[Indices, Indices, Indices]:
-    """(training, validation, test) parts of one client's examples, each sorted; together they are `indices`.
-
-    floor(train * n) examples are set apart for training, the rest is test; floor(carve * that) of them become the
-    validation part. The test part does not depend on `carve`. Counts are floored with a slack of 1e-9: 0.7 * 90 is 63.
-    Raises  ValueError unless 0 <= train <= 1 and 0 <= carve < 1.
-    Source  FedSPU, 70/30; the carving is ours, so that early stopping never sees test data.
-    """
-    if not 0 <= train <= 1 or not 0 <= carve < 1:
-        raise ValueError(f"train={train}, carve={carve}; expected 0 <= train <= 1 and 0 <= carve < 1")
-    shuffled = np.asarray(indices)[stream.permutation(len(indices))]
-    kept = int(train * len(indices) + 1e-9)
-    carved = int(carve * kept + 1e-9)
-    return _sorted(shuffled[: kept - carved]), _sorted(shuffled[kept - carved : kept]), _sorted(shuffled[kept:])
 
 
 def _check(labels: Labels, clients: int, alpha: float = 1.0) -> None:

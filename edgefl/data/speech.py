@@ -15,7 +15,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from edgefl.data.archive import damage_named, entries
+from edgefl.data.archive import entries
+from edgefl.data.damage import damage_named
 from edgefl.data.dataset import Array, DataSet
 from edgefl.data.logmel import FRAMES, MELS, RATE_HZ, logmel
 from edgefl.errors import DataError

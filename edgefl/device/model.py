@@ -14,10 +14,10 @@ import numpy as np
 
 from edgefl import algorithms, codec
 from edgefl.algorithms.base import BODY, MODEL, Algorithm, Local, State, evaluate
+from edgefl.data.split import Split
+from edgefl.data.split import split as split_by_seed
 from edgefl.device.state import DeviceState
 from edgefl.errors import CodecError, RunError
-from edgefl.experiment.federation import Split
-from edgefl.experiment.federation import split as split_by_seed
 from edgefl.graph import Model, Params
 from edgefl.graph.json import Limits
 from edgefl.learners import GraphLearner, Samples

@@ -14,8 +14,8 @@ from edgefl.algorithms.base import Task
 from edgefl.data import partition
 from edgefl.data.catalog import load
 from edgefl.data.dataset import DataSet
-from edgefl.data.partition import Indices
-from edgefl.experiment.federation import Federation, Split, split
+from edgefl.data.split import Indices, Split, parts, split
+from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 from edgefl.graph import Graph, models
 from edgefl.learners import Samples
@@ -76,7 +76,7 @@ def _with_dealt_test(experiment: Experiment, data: DataSet, graph: Graph) -> Fed
     clients = []
     for client, (share, test) in enumerate(zip(*shares, strict=True)):
         own = rng.stream(experiment.seed, rng.SPLIT, client=client)
-        train, validation, _ = partition.split(share, own, 1.0, experiment.validation_share)
+        train, validation, _ = parts(share, own, 1.0, experiment.validation_share)
         clients.append(Split(train, validation, test + np.int32(len(data.y))))
     everything = data.pooled()
     pool = Samples(everything.x, everything.y, data.scale, data.shift)

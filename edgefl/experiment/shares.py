@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgefl.data.npz import read_integers, read_npz
+from edgefl.data.split import Split
 from edgefl.durable import write_atomically
 from edgefl.errors import DataError
-from edgefl.experiment.federation import Federation, Split
 from edgefl.learners import Samples
+
+if TYPE_CHECKING:
+    from edgefl.experiment.federation import Federation
 
 PARTS = ("train", "validation", "test")
 

@@ -120,7 +120,7 @@ class Learner(Protocol):
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,
     ) -> Update:
-        """A copy of the blocks that are active under these neurons, or in this mask, as update.take makes it."""
+        """A copy of the blocks that are active under these neurons, or in this mask, as gather.take makes it."""
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
         """Sets an update's coordinates, or whole parameters; every other coordinate keeps its bits.

@@ -3,6 +3,7 @@
 spec        ModelSpec: the neuron groups of a graph, and the axes of parameters that they index
 selection   NeuronSet: the active neurons of every group
 mask        Mask: the coordinates of parameters that exist
-update      Update: values of some coordinates of some parameters, gathered from a model and scattered into one
+update      Update: values of some coordinates of some parameters
+gather      an Update gathered from a model, and scattered into one
 submodel    the smaller graph that active neurons form
 """

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from edgefl.graph import Graph, Params, resize
+from edgefl.neurons.gather import parameter
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import AxisSpec, ModelSpec
-from edgefl.neurons.update import AxisIds, Block, Update, active_axes, parameter
+from edgefl.neurons.update import AxisIds, Block, Update, active_axes
 
 
 def sub_params(graph: Graph, params: Mapping[str, np.ndarray], neurons: NeuronSet) -> Params:

@@ -1,6 +1,7 @@
-"""Update: the part of a model's parameters that a message carries, gathered from them and scattered back into them.
+"""Update: the part of a model's parameters that a message carries.
 
-It is not a format (codec/ writes it as bytes) and holds no arithmetic: methods average Updates in their own files.
+It is not a format (codec/ writes it as bytes), holds no arithmetic (methods average Updates in their own files), and
+does not say how its values are read and written (gather.py).
 A block's index says which coordinates of its parameter the values are for:
 
     None                 every coordinate; values have the parameter's shape
@@ -13,29 +14,22 @@ Equality of blocks and updates compares values bit by bit, so that NaN equals it
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from edgefl import kernels
 from edgefl.errors import SelectionError
-from edgefl.graph import Params
 from edgefl.graph.operations import Kind, Shape
 from edgefl.neurons.mask import Mask
 
 if TYPE_CHECKING:
-    from edgefl.neurons.selection import NeuronSet
     from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
 
-    Selection = NeuronSet | Mask | None
-
 Array = npt.NDArray[Any]
-Coordinates = npt.NDArray[np.uint32]
 KINDS: tuple[Kind, ...] = ("learn", "stat")
 
 
@@ -157,46 +151,6 @@ class Update:
         return sum(block.values.nbytes for block in self.blocks.values())
 
 
-def take(
-    params: Mapping[str, Array],
-    spec: ModelSpec,
-    selection: Selection = None,
-    *,
-    kinds: Collection[Kind] = KINDS,
-    names: Collection[str] | None = None,
-    ops: ModuleType | None = None,
-) -> Update:
-    """Copy the blocks that are active under these neurons, or in this mask, out of `params`, in the specification's
-    order. None: everything; and a parameter that a mask does not list is whole.
-
-    kinds   which parameters to take: "learn", "stat" or both
-    names   of those the ones to take; None: all
-    ops     kernel backend, default kernels.backend()
-    Raises  ValueError naming the parameter that is missing or does not fit the specification, SelectionError if
-            `selection` is of another model.
-    """
-    ops = ops or kernels.backend()
-    if selection is not None and not isinstance(selection, Mask):
-        selection.check(spec)
-    blocks = {}
-    made: dict[AxisSpec, AxisIds] = {}
-    for name, param in spec.params.items():
-        if param.kind in kinds and (names is None or name in names):
-            index = _index(selection, name, param, spec, made)
-            blocks[name] = _gather(_parameter(params, name, param.shape), param.shape, index, ops)
-    return Update(blocks)
-
-
-def _index(
-    selection: Selection, name: str, param: ParamSpec, spec: ModelSpec, made: dict[AxisSpec, AxisIds]
-) -> Axes | Flat | None:
-    if selection is None:
-        return None
-    if isinstance(selection, Mask):
-        return flat_index(selection, name)
-    return active_axes(param, spec, selection.active, selection.keys, made)
-
-
 def flat_index(mask: Mask, name: str) -> Flat | None:
     """The index of a parameter at a mask; None if the mask leaves it whole."""
     return Flat(mask.ids[name], mask.bits[name].size) if name in mask.bits else None
@@ -205,38 +159,6 @@ def flat_index(mask: Mask, name: str) -> Flat | None:
 def values(update: Update) -> dict[str, Array]:
     """The values of an update of whole parameters, by parameter; of others their blocks."""
     return {name: block.values for name, block in update.blocks.items()}
-
-
-def take_flat(
-    params: Params, coordinates: Mapping[str, npt.NDArray[np.uint32]], *, ops: ModuleType | None = None
-) -> Update:
-    """Copy the listed coordinates (sorted, per parameter) out of `params`. Raises as `take`."""
-    ops = ops or kernels.backend()
-    blocks = {}
-    for name, ids in coordinates.items():
-        shape = params[name].shape if name in params else ()
-        source = _parameter(params, name, shape)
-        blocks[name] = _gather(source, shape, Flat(ids, source.size), ops)
-    return Update(blocks)
-
-
-def put(params: Mapping[str, Array], update: Update, *, ops: ModuleType | None = None) -> None:
-    """Write an update's values into `params` in place. Every other coordinate keeps its bits.
-
-    Everything is checked first: on an error nothing is written.
-    Raises  ValueError naming the block that is not a parameter, or differs from it in shape or type.
-    """
-    ops = ops or kernels.backend()
-    targets = []
-    for name, block in update.blocks.items():
-        target = _parameter(params, name, block.shape)
-        if target.dtype != block.values.dtype:
-            raise ValueError(f"block {name!r} of type {block.values.dtype}; expected {target.dtype}")
-        if not target.flags.writeable:
-            raise ValueError(f"parameter {name!r} is read-only; expected a writeable array")
-        targets.append((target, block))
-    for target, block in targets:
-        _scatter(target, block, ops)
 
 
 def active_axes(
@@ -283,53 +205,6 @@ def block_shape(shape: Shape, index: Axes | Flat | None) -> Shape:
                 raise SelectionError(f"{found}; expected an axis of {ids.size * ids.repeat}")
             extents[axis] = ids.neurons.size * ids.repeat
     return tuple(extents)
-
-
-def _gather(source: Array, shape: Shape, index: Axes | Flat | None, ops: ModuleType) -> Block:
-    values = np.empty(block_shape(shape, index), source.dtype)
-    if index is None:
-        values[...] = source
-    elif isinstance(index, Flat):
-        ops.take_flat(source, index.ids, values)
-    else:
-        ops.take_axes(_planes(source), _expanded(index.rows), _expanded(index.cols), _planes(values))
-    return Block(shape, index, values)
-
-
-def _scatter(target: Array, block: Block, ops: ModuleType) -> None:
-    index = block.index
-    if index is None:
-        target[...] = block.values
-    elif isinstance(index, Flat):
-        ops.put_flat(target, index.ids, block.values)
-    else:
-        ops.put_axes(_planes(target), _expanded(index.rows), _expanded(index.cols), _planes(block.values))
-
-
-def _planes(array: Array) -> Array:
-    """The array as [rows, columns, rest], a view."""
-    rows, cols, *rest = (*array.shape, 1, 1)[: max(array.ndim, 2)]
-    return array.reshape(rows, cols, math.prod(rest))
-
-
-def _expanded(ids: AxisIds | None) -> npt.NDArray[np.int32] | None:
-    return None if ids is None else ids.expanded
-
-
-def parameter(params: Mapping[str, Array], name: str) -> Array:
-    """The parameter of that name. Raises ValueError if there is none."""
-    if name not in params:
-        raise ValueError(f"block {name!r} is not a parameter; expected one of {', '.join(params) or 'none'}")
-    return params[name]
-
-
-def _parameter(params: Mapping[str, Array], name: str, shape: Shape) -> Array:
-    value = parameter(params, name)
-    if value.shape != shape:
-        raise ValueError(f"block {name!r} of a parameter of shape {shape}; expected {value.shape}")
-    if not value.flags.c_contiguous:
-        raise ValueError(f"parameter {name!r} has strides {value.strides}; expected a C-contiguous array")
-    return value
 
 
 def _check_sorted(what: str, ids: Array, dtype: type[np.generic], size: int) -> None:

@@ -18,10 +18,11 @@ from edgefl.codec import Sizes
 from edgefl.codec.masks import decode_mask, encode_mask, is_at_mask, is_mask, mask_of
 from edgefl.codec.neurons import decode_neurons, encode_neurons, neurons_of
 from edgefl.errors import CodecError
+from edgefl.neurons.gather import take
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Axes, Flat, Update, active_axes, flat_index, take
+from edgefl.neurons.update import Axes, Flat, Update, active_axes, flat_index
 from edgefl.wire.messages import Asked, Evaluate, Train, Trained
 
 PLANNED, NOTHING = Expected("planned"), Update({})

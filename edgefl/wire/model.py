@@ -20,8 +20,8 @@ from edgefl.errors import CodecError
 from edgefl.graph import Model
 from edgefl.graph import json as graph_json
 from edgefl.graph.json import Limits
+from edgefl.neurons.gather import take
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import take
 from edgefl.wire.messages import CHUNK_BYTES, ModelChunk
 
 LENGTH_BYTES = 4

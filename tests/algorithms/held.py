@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from edgefl.graph import Params
+from edgefl.neurons.gather import put, take
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Update, put, take
+from edgefl.neurons.update import Update
 
 
 class Held:

@@ -13,7 +13,8 @@ from small_models import copied, device, plain, same_bits
 from edgefl import rng
 from edgefl.algorithms import FedAvg, FedAvgFT
 from edgefl.algorithms.base import MODEL, Algorithm, Local, State, minibatches
-from edgefl.experiment.federation import Federation, Split
+from edgefl.data.split import Split
+from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learners import SGD, Evaluation
 from edgefl.simulation.journal import Journal

@@ -16,9 +16,9 @@ from edgefl.algorithms.fedspu import FedSPU
 from edgefl.graph import Graph
 from edgefl.graph.models import build
 from edgefl.learners import SGD
+from edgefl.neurons.gather import put, take
 from edgefl.neurons.selection import NeuronSet, n_act
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import put, take
 
 HALF = FedSPU(keep=(0.5,), per_round=3, epochs=2, batch=5, lr=0.1)
 graphs = pytest.mark.parametrize("graph", [make() for make in GRAPHS.values()], ids=list(GRAPHS))

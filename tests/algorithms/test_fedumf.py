@@ -16,8 +16,8 @@ from edgefl.algorithms.base import MODEL, Algorithm, Plan, Reply, Tally, Task, r
 from edgefl.algorithms.fedavg import FedAvg
 from edgefl.algorithms.fedumf import DELTA, FedUmf
 from edgefl.graph import Params
+from edgefl.neurons.gather import take
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import take
 
 ETA = 0.25
 METHOD = FedUmf(per_round=1, epochs=1, batch=8, lr=ETA)  # one full-batch step per round

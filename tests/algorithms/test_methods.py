@@ -16,8 +16,8 @@ from edgefl.algorithms.fedavg import FedAvg
 from edgefl.algorithms.fedspu import FedSPU
 from edgefl.algorithms.local import LocalOnly
 from edgefl.learners import SGD
+from edgefl.neurons.gather import take
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import take
 
 TASK = Task(ModelSpec.of(plain()), 6, seed=1)
 INITIAL = plain().init(rng.stream(1, rng.INIT))

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from test_pflego import SPEC, assert_close, central, clients, heads, play, start, task, with_heads
 
+from edgefl import rng
 from edgefl.algorithms import PFLEGO, FedPer, FedRecon
 from edgefl.algorithms.base import BODY, Task
 from edgefl.algorithms.personal import CLASSES, HEAD, Personal
 from edgefl.errors import DataError
 from edgefl.graph import Graph, Node
-from edgefl.graph.operations import Linear
+from edgefl.graph.operations import BatchNorm2d, Flatten, Linear
 from edgefl.learners import SGD
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.update import values
@@ -128,6 +129,15 @@ def test_a_model_without_a_body_is_refused() -> None:
     spec = ModelSpec.of(graph)
     with pytest.raises(ValueError, match=r"head \['fc.weight', 'fc.bias'\] and body \[\]; expected both"):
         FedPer().start(Task(spec, 4, 1), {name: np.zeros(p.shape, np.float32) for name, p in spec.params.items()})
+
+
+@pytest.mark.parametrize("method", [PFLEGO(), FedRecon()], ids=["pflego", "fedrecon"])
+def test_a_model_with_running_statistics_is_refused_where_a_gradient_is_sent(method: PFLEGO | FedRecon) -> None:
+    """Before round 1, for the gradient of a batch has none of them."""
+    body = Node("bn", BatchNorm2d(3), ("input",)), Node("flat", Flatten(), ("bn",))
+    graph = Graph((3, 2, 2), (*body, Node("fc", Linear(12, 5), ("flat",))))
+    with pytest.raises(ValueError, match=r"model=bn.running_mean, bn.running_var; expected no running statistics"):
+        method.start(Task(ModelSpec.of(graph), 4, 1, examples=9), graph.init(rng.stream(1, rng.INIT)))
 
 
 def test_payloads_are_the_body_in_the_order_of_the_model() -> None:

@@ -14,9 +14,10 @@ from edgefl.codec.neurons import HEADER, decode_neurons, encode_neurons, neurons
 from edgefl.errors import CodecError
 from edgefl.graph import Params
 from edgefl.graph.models import build
+from edgefl.neurons.gather import take
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Axes, AxisIds, Update, take
+from edgefl.neurons.update import Axes, AxisIds, Update
 from edgefl.rng import NEURONS, sample_ids, stream
 
 BITMAP, LIST16, LIST32, SEED = range(4)

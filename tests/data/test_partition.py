@@ -9,7 +9,7 @@ import pytest
 from edgefl.data import partition
 from edgefl.data.catalog import load
 from edgefl.experiment.assemble import deal
-from edgefl.rng import PARTITION, SPLIT, Stream, stream
+from edgefl.rng import PARTITION, Stream, stream
 
 LABELS = np.repeat(np.arange(10), 123)  # 1230 examples, 10 classes
 
@@ -142,26 +142,6 @@ def test_by_group_is_one_client_per_group_and_leaves_out_the_unknown() -> None:
     assert len(chosen) == 2 and all(share.tolist() in ([2, 4], [0, 3], [5]) for share in chosen)
 
 
-def test_split_of_ten() -> None:
-    indices = np.arange(100, 110, dtype=np.int32)
-    train, validation, test = partition.split(indices, stream(1, SPLIT), carve=0.2)
-    assert (len(train), len(validation), len(test)) == (6, 1, 3)
-    assert sorted([*train, *validation, *test]) == indices.tolist()
-
-
-@pytest.mark.parametrize(("n", "counts"), [(0, (0, 0, 0)), (1, (0, 0, 1)), (2, (1, 0, 1)), (90, (57, 6, 27))])
-def test_split_counts_are_floored(n: int, counts: tuple[int, int, int]) -> None:
-    parts = partition.split(np.arange(n, dtype=np.int32), stream(1, SPLIT))
-    assert tuple(map(len, parts)) == counts
-
-
-def test_carving_leaves_the_test_part_alone() -> None:
-    indices = np.arange(50, dtype=np.int32)
-    without, carved = (partition.split(indices, stream(1, SPLIT), carve=carve) for carve in (0.0, 0.3))
-    assert without[2].tolist() == carved[2].tolist()
-    assert sorted([*carved[0], *carved[1]]) == without[0].tolist()
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -174,7 +154,6 @@ def test_carving_leaves_the_test_part_alone() -> None:
             lambda draws: partition.by_group(np.array([1, 1, 2]), 3, draws),
             "clients=3; expected 1 <= clients <= 2 groups",
         ),
-        (lambda draws: partition.split(np.arange(3), draws, train=1.2), "train=1.2"),
     ],
 )
 def test_wrong_values_are_named(call: Callable[[Stream], object], message: str) -> None:

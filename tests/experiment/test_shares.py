@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from edgefl.commands.cli import main
+from edgefl.data.split import split
 from edgefl.errors import DataError
 from edgefl.experiment.assemble import assemble
-from edgefl.experiment.federation import split
 from edgefl.experiment.settings import Experiment
 from edgefl.experiment.shares import read_share, share_file
 

@@ -9,10 +9,11 @@ from edgefl import rng
 from edgefl.errors import GraphError, MemoryLimitError, SelectionError
 from edgefl.graph import Graph, Model, models
 from edgefl.learners import SGD, GraphLearner
+from edgefl.neurons.gather import take
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.submodel import lifted, sub_params
-from edgefl.neurons.update import take, values
+from edgefl.neurons.update import values
 
 from .graphs import GRAPHS, model, samples
 

@@ -10,9 +10,10 @@ from edgefl.errors import SelectionError
 from edgefl.graph import Graph, Node, Params, models
 from edgefl.graph.operations import Add, BatchNorm2d, Conv2d, Flatten, GlobalAvgPool, Linear, ReLU
 from edgefl.kernels import reference
+from edgefl.neurons.gather import put, take, take_flat
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Axes, AxisIds, Block, Flat, Update, active_axes, block_shape, put, take, take_flat
+from edgefl.neurons.update import Axes, AxisIds, Block, Flat, Update, active_axes, block_shape
 from edgefl.rng import INIT, NEURONS, stream
 
 TINY = Graph(

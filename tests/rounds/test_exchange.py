@@ -15,8 +15,9 @@ from edgefl.algorithms.base import MODEL, Algorithm, Plan, Reply, State, Task
 from edgefl.codec import Sizes
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import Linear, ReLU
+from edgefl.neurons.gather import take
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Update, take
+from edgefl.neurons.update import Update
 from edgefl.rounds.exchange import (
     evaluate_message,
     plan_of,

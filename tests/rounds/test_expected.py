@@ -16,10 +16,11 @@ from edgefl.codec.masks import encode_mask
 from edgefl.errors import CodecError
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import Linear, ReLU
+from edgefl.neurons.gather import take, take_flat
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Update, take, take_flat
+from edgefl.neurons.update import Update
 from edgefl.rounds.exchange import plan_of, read_answer, reply_of, sizes, train_message, trained_message
 from edgefl.wire import messages
 from edgefl.wire.messages import Asked, Train

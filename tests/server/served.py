@@ -16,7 +16,8 @@ import numpy as np
 from edgefl import rng
 from edgefl.algorithms import FedSPU
 from edgefl.algorithms.base import MODEL, Algorithm, Local, State, Task, evaluate
-from edgefl.experiment.federation import Federation, Split
+from edgefl.data.split import Split
+from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.graph import Graph, Model, Node
 from edgefl.graph.operations import Linear, ReLU

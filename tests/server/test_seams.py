@@ -18,7 +18,7 @@ from edgefl.commands import processes as demo
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.run_file import open_run
 from edgefl.experiment.shares import share_file
-from edgefl.neurons.update import take
+from edgefl.neurons.gather import take
 from edgefl.rounds.exchange import plan_of, sizes
 from edgefl.server import history
 from edgefl.server.events import Closed, Judged, Opened

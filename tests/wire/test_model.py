@@ -12,8 +12,9 @@ from edgefl.graph import json as graph_json
 from edgefl.graph.json import Limits
 from edgefl.graph.models import build
 from edgefl.graph.operations import Linear
+from edgefl.neurons.gather import take
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Block, Flat, Update, take
+from edgefl.neurons.update import Block, Flat, Update
 from edgefl.rng import INIT, stream
 from edgefl.wire.messages import CHUNK_BYTES
 from edgefl.wire.model import LARGEST_MODEL, chunks, dense_bytes, digest, frame_cap, pack, unpack

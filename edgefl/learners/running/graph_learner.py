@@ -1,13 +1,12 @@
 """GraphLearner: the Learner over a Graph, on any kernel backend and without torch.
 
 With the native backend a call to fit runs in C++: no Python and no allocation per step. Memory and programs are kept by
-workspace.py, what a pass consists of is decided in lowering.py.
+workspace.py, learners of other heads and smaller graphs by relatives.py; lowering/ decides what a pass consists of.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from itertools import groupby
 
 import numpy as np
@@ -16,7 +15,6 @@ from numpy.typing import DTypeLike, NDArray
 from edgefl import kernels
 from edgefl.errors import BackendError, DataError, TrainingError
 from edgefl.graph import Graph, Model, Params
-from edgefl.graph.heads import head_of, with_classes
 from edgefl.graph.operations import Kind
 from edgefl.learners.base import (
     SGD,
@@ -34,20 +32,18 @@ from edgefl.learners.base import (
 )
 from edgefl.learners.lowering.active import layer_of
 from edgefl.learners.lowering.channels import NONE
-from edgefl.learners.lowering.lower import Mode, lower
+from edgefl.learners.lowering.lower import Mode
 from edgefl.learners.lowering.schedule import Index
 from edgefl.learners.lowering.updates import Terms
+from edgefl.learners.running.inference import Inference
+from edgefl.learners.running.relatives import Relatives
 from edgefl.learners.running.workspace import Session, Workspace
+from edgefl.neurons.gather import parameter, put, take
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.submodel import lifted
-from edgefl.neurons.update import KINDS, Update, parameter, put, read_only, take, values
-
-EVALUATION_BATCH = 256
-EVALUATION_ARENA_BYTES = 4 << 20
-HEADS_KEPT = 4  # learners with other heads, by number of classes
-SUBS_KEPT = 2  # learners of smaller graphs
+from edgefl.neurons.update import KINDS, Update, read_only, values
 
 
 class GraphLearner:
@@ -80,10 +76,8 @@ class GraphLearner:
     def _begin(self) -> None:
         self._params = self._workspace.params
         self._readable = {name: read_only(value) for name, value in self._params.items()}
-        self._evaluation_batch: int | None = None
-        self._heads: OrderedDict[int, GraphLearner] = OrderedDict()
-        self._subs: OrderedDict[Graph, GraphLearner] = OrderedDict()
-        self._head: GraphLearner | None = None
+        self._inference = Inference(self.graph, self.spec, self._workspace)
+        self._relatives: Relatives[GraphLearner] = Relatives(self.graph, self.spec, self._params)
 
     def read(self, names: Collection[str] | None = None) -> Mapping[str, Array]:
         """Whole parameters by torch's name (None: all): read-only views of one buffer, which later steps change.
@@ -101,13 +95,13 @@ class GraphLearner:
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,
     ) -> Update:
-        """A copy of the blocks under these neurons, or in this mask (None: everything); see update.take."""
+        """A copy of the blocks under these neurons, or in this mask (None: everything); see gather.take."""
         return take(self._params, self.spec, selection, kinds=kinds, names=names, ops=self._backend)
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
         """Sets an update's coordinates, or whole parameters, cast to the learner's type; the rest keeps its bits.
 
-        Raises  ValueError as update.put does, or naming the parameter whose shape differs; nothing is written then.
+        Raises  ValueError as gather.put does, or naming the parameter whose shape differs; nothing is written then.
         """
         if isinstance(new, Update):
             put(self._params, new, ops=self._backend)
@@ -210,7 +204,7 @@ class GraphLearner:
         _check_index(chosen, len(samples))
         loss, correct = self._workspace.loss, self._workspace.correct
         loss[0], correct[0] = 0.0, 0
-        for _ in self._run_chunks("evaluate", samples, chosen):
+        for _ in self._inference.run("evaluate", samples, chosen):
             pass
         return Evaluation(float(loss[0]), int(correct[0]), len(chosen))
 
@@ -236,24 +230,14 @@ class GraphLearner:
 
         Raises  GraphError unless the last node is a Linear layer.
         """
-        learner = self._heads.pop(classes, None)
-        if learner is None:
-            graph = with_classes(self.graph, classes)
-            own = {name: np.zeros(graph.parameters()[name].shape, self._dtype) for name in self.spec.head}
-            learner = self._relative(graph, {**self._params, **own})
-        self._heads[classes] = learner
-        if len(self._heads) > HEADS_KEPT:
-            self._heads.popitem(last=False)
-        return learner
+        return self._relatives.with_head(classes, self._relative)
 
     def head(self) -> GraphLearner:
         """A learner of the last Linear layer alone, whose parameters it shares. Its inputs are features.
 
         Raises  GraphError if the model has no Linear layer.
         """
-        if self._head is None:
-            self._head = self._relative(head_of(self.graph), {name: self._params[name] for name in self.spec.head})
-        return self._head
+        return self._relatives.head(self._relative)
 
     def sub(self, neurons: NeuronSet) -> GraphLearner:
         """A learner of the smaller graph that has only these neurons, with a copy of their blocks; within the same
@@ -261,16 +245,7 @@ class GraphLearner:
 
         Raises  GraphError if a GroupNorm or grouped convolution would break, SelectionError for other models' neurons.
         """
-        graph, active = self.graph.sub(neurons), values(self.take(neurons))
-        learner = self._subs.pop(graph, None)
-        if learner is None:
-            learner = self._relative(graph, active)
-        else:
-            learner.write(active)
-        self._subs[graph] = learner
-        if len(self._subs) > SUBS_KEPT:
-            self._subs.popitem(last=False)
-        return learner
+        return self._relatives.sub(self.graph.sub(neurons), values(self.take(neurons)), self._relative)
 
     def absorb(self, smaller: Learner, neurons: NeuronSet) -> None:
         """The parameters of a learner that `sub(neurons)` gave, written to their places; the rest keeps its bits.
@@ -283,8 +258,8 @@ class GraphLearner:
         """A learner of another graph on the same backend and within the same limit, sharing what it gets of ours."""
         other = object.__new__(GraphLearner)
         other._backend, other._dtype, other.graph, other.spec = self._backend, self._dtype, graph, ModelSpec.of(graph)
-        about = (graph, other.spec, params, self._backend, self._dtype, self._workspace.limit, self._workspace)
-        other._workspace = Workspace(*about)
+        ours = self._workspace
+        other._workspace = Workspace(graph, other.spec, params, self._backend, self._dtype, ours.limit, relative=ours)
         other._begin()
         return other
 
@@ -337,34 +312,7 @@ class GraphLearner:
     def _outputs(self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None) -> Array:
         self._check(samples)
         _check_index(index, len(samples))
-        outputs = [output.copy() for output in self._run_chunks(mode, samples, index, chunk) if output is not None]
-        return np.concatenate(outputs).reshape(len(index), -1)
-
-    def _run_chunks(
-        self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None
-    ) -> Iterator[Array | None]:
-        """Run a pass over chunks of `index`; yields each chunk's output, which the next chunk overwrites."""
-        session = self._workspace.session(mode, samples)
-        size = chunk or self._chunk()
-        parts = [index[start : start + size] for start in range(0, len(index), size)]
-        self._workspace.prepare(session, {len(part) for part in parts})
-        for part in parts:
-            bound = session.programs[len(part)]
-            bound.index[:] = part
-            bound.program.run()
-            output = session.schedules[len(part)].output
-            yield None if output is None else self._workspace.view(session, len(part), output)
-
-    def _chunk(self) -> int:
-        """Examples per evaluation pass: by graph and limit alone, so that results do not depend on history."""
-        if self._evaluation_batch is None:
-            size, room, work = EVALUATION_BATCH, EVALUATION_ARENA_BYTES, self._workspace
-            if work.limit is not None:
-                room = min(room, (work.limit - work.model_bytes) // 4)  # the rest is for scratch
-            while size > 1 and lower(self.graph, self.spec, size, mode="evaluate").arena_bytes > room:
-                size //= 2
-            self._evaluation_batch = size
-        return self._evaluation_batch
+        return self._inference.outputs(mode, samples, index, chunk)
 
 
 def _check_index(index: NDArray[np.int32], rows: int) -> None:

@@ -1,0 +1,58 @@
+"""Reading files that may be damaged: exactly so many bytes, and one error for all that can be wrong with them.
+
+Not the formats. Sizes in headers are claims: they are compared with what arrives, and memory grows with what has
+arrived.
+"""
+
+from __future__ import annotations
+
+import lzma
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from edgefl.errors import DataError
+
+_PIECE_BYTES = 1 << 20
+
+
+def read_exactly(stream: BinaryIO, size: int, what: str) -> bytearray:
+    """The next `size` bytes. Raises DataError, naming `what`, if the stream ends before them or is damaged."""
+    data = bytearray()
+    with damage_named(what):
+        while len(data) < size:
+            piece = stream.read(min(_PIECE_BYTES, size - len(data)))
+            if not piece:
+                raise DataError(f"{what}: ends after {len(data)} bytes of content; expected {size}")
+            data += piece
+    return data
+
+
+def expect_end(stream: BinaryIO, what: str) -> None:
+    """Raises DataError, naming `what`, if anything follows."""
+    with damage_named(what):
+        if stream.read(1):
+            raise DataError(f"{what}: has bytes after its content; expected the end of the file")
+
+
+@contextmanager
+def damage_named(what: str) -> Iterator[None]:
+    """Errors of the file system and of the decompressors become a DataError that names `what`."""
+    try:
+        yield
+    except _damages() as error:
+        raise DataError(
+            f"{what}: cannot be read ({error or type(error).__name__}); expected an undamaged file"
+        ) from error
+
+
+def _damages() -> tuple[type[Exception], ...]:
+    """What the file system and the decompressors raise. Asked for when something was raised: a device, which reads npz
+    alone, does not load the tar reader.
+    """
+    import tarfile
+
+    # RuntimeError is how zipfile reports encryption and methods it does not know
+    return (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, RuntimeError)

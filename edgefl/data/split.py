@@ -1,0 +1,56 @@
+"""A client's own split: which of its samples it trains on, validates on and is tested on.
+
+Not who owns which sample (partition.py). A device that was dealt no split makes the one that a simulation would make.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl import rng
+from edgefl.errors import DataError
+
+Indices = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Split:
+    """One client's samples: int32 indices into the federation's data, disjoint."""
+
+    train: Indices
+    validation: Indices
+    test: Indices
+
+
+def split(share: Indices, seed: int, client: int, train_share: float, validation_share: float) -> Split:
+    """A client's parts of its own samples; a function of the seed and the client alone.
+
+    Raises  DataError if the client gets no training or no test samples.
+    """
+    stream = rng.stream(seed, rng.SPLIT, client=client)
+    train, validation, test = parts(share, stream, train_share, validation_share)
+    if not len(train) or not len(test):
+        found = f"{len(train)} training and {len(test)} test samples of {len(share)}"
+        raise DataError(f"client {client} gets {found}; expected at least one of each; try fewer clients")
+    return Split(train, validation, test)
+
+
+def parts(
+    indices: Indices, stream: rng.Stream, train: float = 0.7, carve: float = 0.1
+) -> tuple[Indices, Indices, Indices]:
+    """(training, validation, test) parts of one client's examples, each sorted; together they are `indices`.
+
+    floor(train * n) examples are set apart for training, the rest is test; floor(carve * that) of them become the
+    validation part. The test part does not depend on `carve`. Counts are floored with a slack of 1e-9: 0.7 * 90 is 63.
+    Raises  ValueError unless 0 <= train <= 1 and 0 <= carve < 1.
+    Source  FedSPU, 70/30; the carving is ours, so that early stopping never sees test data.
+    """
+    if not 0 <= train <= 1 or not 0 <= carve < 1:
+        raise ValueError(f"train={train}, carve={carve}; expected 0 <= train <= 1 and 0 <= carve < 1")
+    shuffled = np.asarray(indices, np.int32)[stream.permutation(len(indices))]
+    kept = int(train * len(indices) + 1e-9)
+    carved = int(carve * kept + 1e-9)
+    return np.sort(shuffled[: kept - carved]), np.sort(shuffled[kept - carved : kept]), np.sort(shuffled[kept:])

@@ -1,0 +1,56 @@
+"""Passes of a learner that train nothing, over chunks of the samples: in what pieces, and what comes out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.graph import Graph
+from edgefl.learners.base import Array, Samples
+from edgefl.learners.lowering.lower import Mode, lower
+from edgefl.learners.running.workspace import Workspace
+from edgefl.neurons.spec import ModelSpec
+
+EVALUATION_BATCH = 256
+EVALUATION_ARENA_BYTES = 4 << 20
+
+
+class Inference:
+    """Over the model of this graph, in the memory of a workspace."""
+
+    def __init__(self, graph: Graph, spec: ModelSpec, workspace: Workspace) -> None:
+        self._graph, self._spec, self._workspace = graph, spec, workspace
+        self._batch: int | None = None
+
+    def outputs(self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None) -> Array:
+        """A copy of the output of every chunk: [N, outputs]."""
+        found = [output.copy() for output in self.run(mode, samples, index, chunk) if output is not None]
+        return np.concatenate(found).reshape(len(index), -1)
+
+    def run(
+        self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None
+    ) -> Iterator[Array | None]:
+        """Run a pass over chunks of `index`; yields each chunk's output, which the next chunk overwrites."""
+        session = self._workspace.session(mode, samples)
+        size = chunk or self._chunk()
+        parts = [index[start : start + size] for start in range(0, len(index), size)]
+        self._workspace.prepare(session, {len(part) for part in parts})
+        for part in parts:
+            bound = session.programs[len(part)]
+            bound.index[:] = part
+            bound.program.run()
+            output = session.schedules[len(part)].output
+            yield None if output is None else self._workspace.view(session, len(part), output)
+
+    def _chunk(self) -> int:
+        """Examples per evaluation pass: by graph and limit alone, so that results do not depend on history."""
+        if self._batch is None:
+            size, room, work = EVALUATION_BATCH, EVALUATION_ARENA_BYTES, self._workspace
+            if work.limit is not None:
+                room = min(room, (work.limit - work.model_bytes) // 4)  # the rest is for scratch
+            while size > 1 and lower(self._graph, self._spec, size, mode="evaluate").arena_bytes > room:
+                size //= 2
+            self._batch = size
+        return self._batch
