@@ -163,7 +163,12 @@ class GroupNorm(Operation):
 
 
 @dataclass(frozen=True)
-class ReLU(Operation):
+class Rectifier(Operation):
+    """An activation whose backward pass reads one bit of each value, x > 0: what ReLU and its kinds share."""
+
+
+@dataclass(frozen=True)
+class ReLU(Rectifier):
     """max(x, 0)."""
 
 
