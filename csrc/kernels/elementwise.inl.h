@@ -21,6 +21,15 @@ struct ReLU {
     inline vf signal(vf dy, unsigned on) const { return keep_bits(dy, on); }
 };
 
+struct LeakyReLU {
+    vf slope;
+
+    inline vf value(vf x) const { return if_above(x, zero(), x, mul(slope, x)); }
+    inline vf signal(vf dy, unsigned on) const {
+        return if_above(keep_bits(set1(1.0f), on), zero(), dy, mul(slope, dy));
+    }
+};
+
 template <class Rectifier>
 static inline unsigned rectify_block(Rectifier f, const float* x, float* y) {
     unsigned bits = 0;
@@ -112,6 +121,16 @@ static efl_status relu_forward_f32(const float* x, efl_int64 planes, efl_int64 i
 static efl_status relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels,
                                     efl_int64 inner, efl_index channels_needed, float* dx) {
     return rectify_backward(ReLU{}, dy, bits, batch, channels, inner, channels_needed, dx);
+}
+
+static efl_status leaky_relu_forward_f32(const float* x, efl_int64 planes, efl_int64 inner, float negative_slope,
+                                         float* y, efl_uint8* bits) {
+    return rectify(LeakyReLU{set1(negative_slope)}, x, planes, inner, y, bits);
+}
+
+static efl_status leaky_relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels,
+                                          efl_int64 inner, float negative_slope, efl_index channels_needed, float* dx) {
+    return rectify_backward(LeakyReLU{set1(negative_slope)}, dy, bits, batch, channels, inner, channels_needed, dx);
 }
 
 static efl_status add_f32(const float* a, const float* b, efl_int64 count, float* y) {

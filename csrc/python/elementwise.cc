@@ -1,4 +1,4 @@
-// Arguments of ReLU, addition and zeroing.
+// Arguments of ReLU, its leaky kind, addition and zeroing.
 #include <cstring>
 
 #include "call.h"
@@ -31,6 +31,29 @@ Call relu_backward(Args& a) {
     };
 }
 
+Call leaky_relu_forward(Args& a) {
+    const View x = a.f32("x");
+    const float negative_slope = a.real("negative_slope");
+    const View y = a.f32("y", Access::out), bits = a.typed_or_none<efl_uint8>("bits", Access::out, "uint8");
+    expect_bits(a, x, y, bits);
+    const efl_int64 planes = x.shape[0] * x.shape[1], inner = x.inner();
+    return [=] {
+        return efl_leaky_relu_forward_f32(x.in(), planes, inner, negative_slope, y.out(), bits.as<efl_uint8>());
+    };
+}
+
+Call leaky_relu_backward(Args& a) {
+    const View dy = a.f32("dy"), bits = a.typed<efl_uint8>("bits", Access::in, "uint8");
+    const float negative_slope = a.real("negative_slope");
+    const View dx = a.f32("dx", Access::out);
+    const efl_index channels = a.index("channels");
+    expect_bits(a, dy, dx, bits);
+    return [=] {
+        return efl_leaky_relu_backward_f32(dy.in(), bits.as<efl_uint8>(), dy.shape[0], dy.shape[1], dy.inner(),
+                                           negative_slope, channels, dx.out());
+    };
+}
+
 Call add(Args& a) {
     const View x = a.f32("a"), z = a.f32("b"), y = a.f32("y", Access::out);
     a.expect_shape(z, x.shape);
@@ -51,6 +74,8 @@ Call fill_zero(Args& a) {
 const std::vector<Op> elementwise_ops = {
     {.name = "relu_forward", .make = relu_forward},
     {.name = "relu_backward", .make = relu_backward},
+    {.name = "leaky_relu_forward", .make = leaky_relu_forward},
+    {.name = "leaky_relu_backward", .make = leaky_relu_backward},
     {.name = "add", .make = add},
     {.name = "fill_zero", .make = fill_zero},
 };

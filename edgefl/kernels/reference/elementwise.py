@@ -1,4 +1,4 @@
-"""ReLU, addition and zeroing in plain numpy."""
+"""ReLU, its leaky kind, addition and zeroing in plain numpy."""
 
 from __future__ import annotations
 
@@ -20,6 +20,18 @@ def relu_backward(dy: Array, bits: Array, dx: Array, channels: Index) -> None:
     """dx[:, channels] = dy where the bit is set, else 0; other channels are left alone. dx may alias dy."""
     chosen = all_or(channels, dy.shape[1])
     dx[:, chosen] = np.where(_signs(bits, dy), dy, 0)[:, chosen]
+
+
+def leaky_relu_forward(x: Array, negative_slope: float, y: Array, bits: Array | None = None) -> None:
+    """y = x where x > 0, else negative_slope * x; NaN stays NaN. y may alias x. bits as relu_forward."""
+    _keep_signs(x, bits)
+    y[:] = np.where(x > 0, x, x * x.dtype.type(negative_slope))
+
+
+def leaky_relu_backward(dy: Array, bits: Array, negative_slope: float, dx: Array, channels: Index) -> None:
+    """dx[:, channels] = dy where the bit is set, else negative_slope * dy; the rest as relu_backward."""
+    chosen = all_or(channels, dy.shape[1])
+    dx[:, chosen] = np.where(_signs(bits, dy), dy, dy * dy.dtype.type(negative_slope))[:, chosen]
 
 
 def _keep_signs(x: Array, bits: Array | None) -> None:
