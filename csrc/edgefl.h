@@ -199,6 +199,12 @@ efl_status efl_relu_forward_f32(const float* x, efl_int64 planes, efl_int64 inne
  * may alias dy. */
 efl_status efl_relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels,
                                  efl_int64 inner, efl_index channels_needed, float* dx);
+/* y = x > 0 ? x : negative_slope * x (NaN stays NaN); bits and what may alias as efl_relu_forward_f32. */
+efl_status efl_leaky_relu_forward_f32(const float* x, efl_int64 planes, efl_int64 inner, float negative_slope, float* y,
+                                      efl_uint8* bits);
+/* dx = dy where the bit is set, else negative_slope * dy; planes and what may alias as efl_relu_backward_f32. */
+efl_status efl_leaky_relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels,
+                                       efl_int64 inner, float negative_slope, efl_index channels_needed, float* dx);
 /* y = a + b. y may alias a or b. */
 efl_status efl_add_f32(const float* a, const float* b, efl_int64 count, float* y);
 

@@ -1,4 +1,4 @@
-// ReLU and addition: checks every argument, then calls the table.
+// ReLU, its leaky kind and addition: checks every argument, then calls the table.
 #include "../core/check.h"
 #include "../core/dispatch.h"
 
@@ -16,6 +16,21 @@ efl_status efl_relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int
     EFL_CHECK(pointers({dy, bits, dx}));
     EFL_CHECK(index(channels_needed, channels));
     return table().relu_backward_f32(dy, bits, batch, channels, inner, channels_needed, dx);
+}
+
+efl_status efl_leaky_relu_forward_f32(const float* x, efl_int64 planes, efl_int64 inner, float negative_slope, float* y,
+                                      efl_uint8* bits) {
+    EFL_CHECK(extents({planes, inner}));
+    EFL_CHECK(pointers({x, y}));
+    return table().leaky_relu_forward_f32(x, planes, inner, negative_slope, y, bits);
+}
+
+efl_status efl_leaky_relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels,
+                                       efl_int64 inner, float negative_slope, efl_index channels_needed, float* dx) {
+    EFL_CHECK(extents({batch, channels, inner}));
+    EFL_CHECK(pointers({dy, bits, dx}));
+    EFL_CHECK(index(channels_needed, channels));
+    return table().leaky_relu_backward_f32(dy, bits, batch, channels, inner, negative_slope, channels_needed, dx);
 }
 
 efl_status efl_add_f32(const float* a, const float* b, efl_int64 count, float* y) {

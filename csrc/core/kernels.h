@@ -33,6 +33,8 @@ EFL_KERNEL(groupnorm_relu_backward_f32)
 // elementwise
 EFL_KERNEL(relu_forward_f32)
 EFL_KERNEL(relu_backward_f32)
+EFL_KERNEL(leaky_relu_forward_f32)
+EFL_KERNEL(leaky_relu_backward_f32)
 EFL_KERNEL(add_f32)
 
 // pool

@@ -1,4 +1,4 @@
-// ReLU with one bit per element for the backward pass, and addition.
+// Rectifiers, which keep one bit per element for the backward pass, and addition.
 
 constexpr int bit_block = 16;  // elements per step: two bytes of bits, a whole number of words on every tier
 
@@ -15,60 +15,79 @@ struct Runs {
     inline int64_t byte_at(int64_t i) const { return i * ((length + 7) / 8); }
 };
 
-static inline unsigned relu_block(const float* x, float* y) {
+// What a rectifier computes of a word: y of x, and dx of dy where the bits say x > 0.
+struct ReLU {
+    inline vf value(vf x) const { return max(x, zero()); }
+    inline vf signal(vf dy, unsigned on) const { return keep_bits(dy, on); }
+};
+
+struct LeakyReLU {
+    vf slope;
+
+    inline vf value(vf x) const { return if_above(x, zero(), x, mul(slope, x)); }
+    inline vf signal(vf dy, unsigned on) const {
+        return if_above(keep_bits(set1(1.0f), on), zero(), dy, mul(slope, dy));
+    }
+};
+
+template <class Rectifier>
+static inline unsigned rectify_block(Rectifier f, const float* x, float* y) {
     unsigned bits = 0;
     for (int k = 0; k < bit_block; k += W) {
         const vf v = load(x + k);
         bits |= positive_bits(v) << k;
-        store(y + k, max(v, zero()));
+        store(y + k, f.value(v));
     }
     return bits;
 }
 
 // The same for the last n < bit_block elements.
-static inline unsigned relu_rest(const float* x, int n, float* y) {
+template <class Rectifier>
+static inline unsigned rectify_rest(Rectifier f, const float* x, int n, float* y) {
     unsigned bits = 0;
     for (int k = 0; k < n; k += W) {
         const int rest = n - k < W ? n - k : W;
         const vf v = load_n(x + k, rest);
         bits |= positive_bits(v) << k;
-        store_n(y + k, max(v, zero()), rest);
+        store_n(y + k, f.value(v), rest);
     }
     return bits;
 }
 
-static inline void relu_plane(const float* x, int64_t n, float* y, uint8_t* bits) {
+template <class Rectifier>
+static inline void rectify_plane(Rectifier f, const float* x, int64_t n, float* y, uint8_t* bits) {
     int64_t i = 0;
     for (; i + bit_block <= n; i += bit_block) {
-        const unsigned b = relu_block(x + i, y + i);
+        const unsigned b = rectify_block(f, x + i, y + i);
         if (!bits) continue;
         bits[i / 8] = uint8_t(b);
         bits[i / 8 + 1] = uint8_t(b >> 8);
     }
     if (i == n) return;
-    const unsigned b = relu_rest(x + i, int(n - i), y + i);
+    const unsigned b = rectify_rest(f, x + i, int(n - i), y + i);
     if (!bits) return;
     bits[i / 8] = uint8_t(b);
     if (n - i > 8) bits[i / 8 + 1] = uint8_t(b >> 8);
 }
 
-static efl_status relu_forward_f32(const float* x, efl_int64 planes, efl_int64 inner, float* y, efl_uint8* bits) {
+template <class Rectifier>
+static efl_status rectify(Rectifier f, const float* x, int64_t planes, int64_t inner, float* y, uint8_t* bits) {
     const Runs runs(planes, inner, !bits || inner % 8 == 0);
     split(runs.count, runs.length, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t at = runs.at(i);
-            relu_plane(x + at, runs.size(i), y + at, bits ? bits + runs.byte_at(i) : nullptr);
+            rectify_plane(f, x + at, runs.size(i), y + at, bits ? bits + runs.byte_at(i) : nullptr);
         }
     });
     return EFL_OK;
 }
 
-static inline void relu_plane_backward(const float* dy, const uint8_t* bits, int64_t n, float* dx) {
+template <class Rectifier>
+static inline void rectify_plane_backward(Rectifier f, const float* dy, const uint8_t* bits, int64_t n, float* dx) {
     int64_t i = 0;
     for (; i + bit_block <= n; i += bit_block) {
         const unsigned b = unsigned(bits[i / 8]) | unsigned(bits[i / 8 + 1]) << 8;
-        for (int k = 0; k < bit_block; k += W)
-            store(dx + i + k, keep_bits(load(dy + i + k), b >> k & ((1u << W) - 1u)));
+        for (int k = 0; k < bit_block; k += W) store(dx + i + k, f.signal(load(dy + i + k), b >> k & ((1u << W) - 1u)));
     }
     const int rest = int(n - i);
     const unsigned b = rest > 8 ? unsigned(bits[i / 8]) | unsigned(bits[i / 8 + 1]) << 8
@@ -76,22 +95,42 @@ static inline void relu_plane_backward(const float* dy, const uint8_t* bits, int
                                 : 0u;
     for (int k = 0; k < rest; k += W) {
         const int lanes = rest - k < W ? rest - k : W;
-        store_n(dx + i + k, keep_bits(load_n(dy + i + k, lanes), b >> k & ((1u << W) - 1u)), lanes);
+        store_n(dx + i + k, f.signal(load_n(dy + i + k, lanes), b >> k & ((1u << W) - 1u)), lanes);
     }
 }
 
-static efl_status relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels,
-                                    efl_int64 inner, efl_index channels_needed, float* dx) {
+template <class Rectifier>
+static efl_status rectify_backward(Rectifier f, const float* dy, const uint8_t* bits, int64_t batch, int64_t channels,
+                                   int64_t inner, efl_index channels_needed, float* dx) {
     const bool all = !channels_needed.ids;
     const int64_t needed = count_of(channels_needed, channels);
     const Runs runs(batch * channels, inner, all && inner % 8 == 0);
     split(all ? runs.count : batch * needed, runs.length, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t run = all ? i : i / needed * channels + id_of(channels_needed, i % needed);
-            relu_plane_backward(dy + runs.at(run), bits + runs.byte_at(run), runs.size(run), dx + runs.at(run));
+            rectify_plane_backward(f, dy + runs.at(run), bits + runs.byte_at(run), runs.size(run), dx + runs.at(run));
         }
     });
     return EFL_OK;
+}
+
+static efl_status relu_forward_f32(const float* x, efl_int64 planes, efl_int64 inner, float* y, efl_uint8* bits) {
+    return rectify(ReLU{}, x, planes, inner, y, bits);
+}
+
+static efl_status relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels,
+                                    efl_int64 inner, efl_index channels_needed, float* dx) {
+    return rectify_backward(ReLU{}, dy, bits, batch, channels, inner, channels_needed, dx);
+}
+
+static efl_status leaky_relu_forward_f32(const float* x, efl_int64 planes, efl_int64 inner, float negative_slope,
+                                         float* y, efl_uint8* bits) {
+    return rectify(LeakyReLU{set1(negative_slope)}, x, planes, inner, y, bits);
+}
+
+static efl_status leaky_relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels,
+                                          efl_int64 inner, float negative_slope, efl_index channels_needed, float* dx) {
+    return rectify_backward(LeakyReLU{set1(negative_slope)}, dy, bits, batch, channels, inner, channels_needed, dx);
 }
 
 static efl_status add_f32(const float* a, const float* b, efl_int64 count, float* y) {

@@ -1,4 +1,4 @@
-// Arguments of ReLU, addition and zeroing.
+// Arguments of ReLU, its leaky kind, addition and zeroing.
 #include <cstring>
 
 #include "call.h"
@@ -6,25 +6,51 @@
 namespace efl {
 namespace {
 
+// Two arrays of planes of one shape, and a bit for each of their elements.
+void expect_bits(const Args& a, const View& from, const View& to, const View& bits) {
+    a.expect_dims(from, 2, 8);
+    a.expect_shape(to, from.shape);
+    a.expect_size(bits, from.shape[0] * from.shape[1] * ((from.inner() + 7) / 8));
+}
+
 Call relu_forward(Args& a) {
     const View x = a.f32("x"), y = a.f32("y", Access::out),
                bits = a.typed_or_none<efl_uint8>("bits", Access::out, "uint8");
-    a.expect_dims(x, 2, 8);
-    a.expect_shape(y, x.shape);
+    expect_bits(a, x, y, bits);
     const efl_int64 planes = x.shape[0] * x.shape[1], inner = x.inner();
-    a.expect_size(bits, planes * ((inner + 7) / 8));
     return [=] { return efl_relu_forward_f32(x.in(), planes, inner, y.out(), bits.as<efl_uint8>()); };
 }
 
 Call relu_backward(Args& a) {
     const View dy = a.f32("dy"), bits = a.typed<efl_uint8>("bits", Access::in, "uint8"), dx = a.f32("dx", Access::out);
     const efl_index channels = a.index("channels");
-    a.expect_dims(dy, 2, 8);
-    a.expect_shape(dx, dy.shape);
-    a.expect_size(bits, dy.shape[0] * dy.shape[1] * ((dy.inner() + 7) / 8));
+    expect_bits(a, dy, dx, bits);
     return [=] {
         return efl_relu_backward_f32(dy.in(), bits.as<efl_uint8>(), dy.shape[0], dy.shape[1], dy.inner(), channels,
                                      dx.out());
+    };
+}
+
+Call leaky_relu_forward(Args& a) {
+    const View x = a.f32("x");
+    const float negative_slope = a.real("negative_slope");
+    const View y = a.f32("y", Access::out), bits = a.typed_or_none<efl_uint8>("bits", Access::out, "uint8");
+    expect_bits(a, x, y, bits);
+    const efl_int64 planes = x.shape[0] * x.shape[1], inner = x.inner();
+    return [=] {
+        return efl_leaky_relu_forward_f32(x.in(), planes, inner, negative_slope, y.out(), bits.as<efl_uint8>());
+    };
+}
+
+Call leaky_relu_backward(Args& a) {
+    const View dy = a.f32("dy"), bits = a.typed<efl_uint8>("bits", Access::in, "uint8");
+    const float negative_slope = a.real("negative_slope");
+    const View dx = a.f32("dx", Access::out);
+    const efl_index channels = a.index("channels");
+    expect_bits(a, dy, dx, bits);
+    return [=] {
+        return efl_leaky_relu_backward_f32(dy.in(), bits.as<efl_uint8>(), dy.shape[0], dy.shape[1], dy.inner(),
+                                           negative_slope, channels, dx.out());
     };
 }
 
@@ -48,6 +74,8 @@ Call fill_zero(Args& a) {
 const std::vector<Op> elementwise_ops = {
     {.name = "relu_forward", .make = relu_forward},
     {.name = "relu_backward", .make = relu_backward},
+    {.name = "leaky_relu_forward", .make = leaky_relu_forward},
+    {.name = "leaky_relu_backward", .make = leaky_relu_backward},
     {.name = "add", .make = add},
     {.name = "fill_zero", .make = fill_zero},
 };

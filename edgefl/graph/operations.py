@@ -19,6 +19,7 @@ Kind = Literal["learn", "stat"]
 
 LARGEST_SETTING = 2**31 - 1  # ids, extents and strides travel as int32
 LARGEST_WINDOW = 255  # cells of a max pool's window: the position that won is stored in one byte
+LARGEST_FLOAT = 3.4028234663852886e38  # of float32
 ZERO_ALLOWED = ("padding", "momentum")
 
 
@@ -163,8 +164,24 @@ class GroupNorm(Operation):
 
 
 @dataclass(frozen=True)
-class ReLU(Operation):
+class Rectifier(Operation):
+    """An activation whose backward pass reads one bit of each value, x > 0: what ReLU and its kinds share."""
+
+
+@dataclass(frozen=True)
+class ReLU(Rectifier):
     """max(x, 0)."""
+
+
+@dataclass(frozen=True)
+class LeakyReLU(Rectifier):
+    """x where it is positive, else negative_slope * x. The slope may have either sign."""
+
+    negative_slope: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.negative_slope, float) and abs(self.negative_slope) <= LARGEST_FLOAT):
+            self.refuse(f"negative_slope={self.negative_slope!r}", "a float that is finite in float32")
 
 
 @dataclass(frozen=True)
@@ -232,7 +249,19 @@ class Add(Operation):
 
 OPERATIONS: dict[str, type[Operation]] = {
     op.__name__: op
-    for op in (Conv2d, Linear, BatchNorm2d, GroupNorm, ReLU, MaxPool2d, AvgPool2d, GlobalAvgPool, Flatten, Add)
+    for op in (
+        Conv2d,
+        Linear,
+        BatchNorm2d,
+        GroupNorm,
+        ReLU,
+        LeakyReLU,
+        MaxPool2d,
+        AvgPool2d,
+        GlobalAvgPool,
+        Flatten,
+        Add,
+    )
 }
 
 

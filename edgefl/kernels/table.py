@@ -170,6 +170,18 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "dx = dy where the bit is set, else 0",
             rules=("bits",),
         ),
+        Signature(
+            "leaky_relu_forward",
+            "x[B,C,*] negative_slope:real y[B,C,*]!x bits:uint8{B,C,bytes}?!",
+            "y = x where x > 0, else negative_slope * x, NaN kept; one bit per element where x > 0",
+            rules=("bits",),
+        ),
+        Signature(
+            "leaky_relu_backward",
+            "dy[B,C,*] bits:uint8{B,C,bytes} negative_slope:real dx[B,C,*]!dy channels<C",
+            "dx = dy where the bit is set, else negative_slope * dy",
+            rules=("bits",),
+        ),
         Signature("add", "a[*] b[*] y[*]!a,b", "y = a + b"),
         Signature("fill_zero", "x:any[*]!", "x = 0"),
     ),

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 
 from edgefl.graph import Graph, Node
-from edgefl.graph.operations import BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, ParamInfo, ReLU
+from edgefl.graph.operations import BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, ParamInfo, Rectifier
 from edgefl.learners.lowering.active import saved_channels, trained_blocks
 from edgefl.learners.lowering.channels import count
 from edgefl.neurons.selection import NeuronSet
@@ -45,7 +45,7 @@ def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
     inputs   of convolutions and Linear layers, active channels only; an input of several layers is counted once
     xhat     normalised values of all channels, for the signal passes through frozen ones; their norms' few statistics
              are left out, as in ALGORITHMS 9.3
-    signs    one bit per ReLU
+    signs    one bit per ReLU or other rectifier
     winners  the winning cell of each max-pool window
     """
     blocks, inputs = trained_blocks(ModelSpec.of(graph), neurons), {}
@@ -57,7 +57,7 @@ def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
             inputs[_source(graph, node)] = count(saved_channels(node, blocks), channels) * math.prod(inner)
         elif isinstance(node.op, BatchNorm2d | GroupNorm):
             bits["xhat"] += 32 * results
-        elif isinstance(node.op, ReLU):
+        elif isinstance(node.op, Rectifier):
             bits["signs"] += results
         elif isinstance(node.op, MaxPool2d):
             bits["winners"] += results * (math.prod(node.op.kernel_size) - 1).bit_length()

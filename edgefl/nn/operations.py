@@ -25,6 +25,7 @@ from edgefl.graph.operations import (
     Flatten,
     GlobalAvgPool,
     GroupNorm,
+    LeakyReLU,
     Linear,
     MaxPool2d,
     Operation,
@@ -110,6 +111,7 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...]]] = {
     nn.BatchNorm2d: _batch_norm,
     nn.GroupNorm: _group_norm,
     nn.ReLU: lambda module: (ReLU(),),
+    nn.LeakyReLU: lambda module: (LeakyReLU(float(module.negative_slope)),),
     nn.MaxPool2d: _max_pool_module,
     nn.AvgPool2d: _avg_pool_module,
     nn.AdaptiveAvgPool2d: lambda module: (_adaptive_pool(module.output_size),),
@@ -156,6 +158,14 @@ def _relu_in_place(input: Traced) -> Step:
     return Step((ReLU(),), (input,), True)
 
 
+def _leaky_relu(input: Traced, negative_slope: float = 0.01, inplace: bool = False) -> Step:
+    return Step((LeakyReLU(float(negative_slope)),), (input,), inplace)
+
+
+def _leaky_relu_in_place(input: Traced, negative_slope: float = 0.01) -> Step:
+    return _leaky_relu(input, negative_slope, inplace=True)
+
+
 def _add(input: Any, other: Any, *, alpha: Any = 1) -> Step:
     expect("alpha", alpha, 1)
     for term in (input, other):
@@ -191,6 +201,8 @@ FUNCTIONS: dict[Any, Callable[..., Step]] = {
     torch.relu: _relu,
     functional.relu_: _relu_in_place,
     torch.relu_: _relu_in_place,
+    functional.leaky_relu: _leaky_relu,
+    functional.leaky_relu_: _leaky_relu_in_place,
     operator.add: _add,
     operator.iadd: _add_in_place,
     torch.add: _add,

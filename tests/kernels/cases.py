@@ -123,3 +123,14 @@ def ordinary(op: str) -> Case:
 
 def large(op: str) -> list[Case]:
     return [case for case in by_operation()[op] if case.label.startswith("large")]
+
+
+def rectifiers() -> list[str]:
+    """The activations that keep one bit per element: the pairs NAME_forward and NAME_backward with that rule."""
+    kept = [op.removesuffix("_forward") for op, row in TABLE.items() if "bits" in row.rules]
+    return [name for name in kept if f"{name}_backward" in TABLE]
+
+
+def settings(case: Case) -> Args:
+    """The real numbers among a case's arguments."""
+    return {name: value for name, value in case.args().items() if isinstance(value, float)}

@@ -1,4 +1,4 @@
-"""Adversarial calls of ReLU, addition and zeroing; see cases.py for what a case is."""
+"""Adversarial calls of ReLU, its leaky kind, addition and zeroing; see cases.py for what a case is."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from .cases import EMPTY_PLANES, PLANES, SELECTIONS, Args, Case, Rng, blank, bla
 
 IMAGE = (2, 6, 4, 5)
 LARGE = (16, 24, 16, 18)
+SLOPES = (0.25, -0.5, 0.0, 4.0)  # products with these are exact, and so are the results asked for
 
 
 def cases() -> Iterator[Case]:
@@ -17,15 +18,30 @@ def cases() -> Iterator[Case]:
     for number, shape in enumerate(shapes):
         label = shape_label(*shape)
         yield Case("relu_forward", label, lambda rng, s=shape, k=number % 3 > 0: relu_forward(rng, s, k))
+        slope = SLOPES[number % len(SLOPES)]
+        yield Case(
+            "leaky_relu_forward",
+            label,
+            lambda rng, s=shape, k=number % 3 > 0, a=slope: leaky_forward(rng, s, k, a),
+        )
         yield Case("add", label, lambda rng, s=shape: add(rng, s))
         yield Case("fill_zero", label, lambda rng, s=shape: {"x": normal(rng, *s)})
         for kind in ("all", SELECTIONS[1 + number % 5]):
             yield Case("relu_backward", f"{label}-{kind}", lambda rng, s=shape, k=kind: relu_backward(rng, s, k))
+            yield Case(
+                "leaky_relu_backward",
+                f"{label}-{kind}",
+                lambda rng, s=shape, k=kind, a=slope: leaky_backward(rng, s, k, a),
+            )
 
     yield Case("relu_forward", "ordinary", lambda rng: relu_forward(rng, IMAGE, True))
     yield Case("relu_forward", "large", lambda rng: relu_forward(rng, LARGE, True))
     yield Case("relu_backward", "ordinary", lambda rng: relu_backward(rng, IMAGE, "odd"))
     yield Case("relu_backward", "large", lambda rng: relu_backward(rng, LARGE, "odd"))
+    yield Case("leaky_relu_forward", "ordinary", lambda rng: leaky_forward(rng, IMAGE, True, 0.5))
+    yield Case("leaky_relu_forward", "large", lambda rng: leaky_forward(rng, LARGE, True, 0.5))
+    yield Case("leaky_relu_backward", "ordinary", lambda rng: leaky_backward(rng, IMAGE, "odd", 0.5))
+    yield Case("leaky_relu_backward", "large", lambda rng: leaky_backward(rng, LARGE, "odd", 0.5))
     yield Case("add", "ordinary", lambda rng: add(rng, (3, 4)))
     yield Case("add", "large", lambda rng: add(rng, LARGE))
     yield Case("fill_zero", "ordinary", lambda rng: {"x": normal(rng, 7)})
@@ -47,3 +63,16 @@ def relu_backward(rng: Rng, shape: tuple[int, ...], kind: str) -> Args:
     is_on = rng.random((*shape[:2], int(np.prod(shape[2:])))) < 0.5
     bits = np.packbits(is_on, axis=2, bitorder="little")
     return {"dy": normal(rng, *shape), "bits": bits, "dx": blank(*shape), "channels": pick(kind, shape[1])}
+
+
+def leaky_forward(rng: Rng, shape: tuple[int, ...], keeps_bits: bool, slope: float) -> Args:
+    return _with_slope(relu_forward(rng, shape, keeps_bits), slope, "x", "negative_slope", "y", "bits")
+
+
+def leaky_backward(rng: Rng, shape: tuple[int, ...], kind: str, slope: float) -> Args:
+    return _with_slope(relu_backward(rng, shape, kind), slope, "dy", "bits", "negative_slope", "dx", "channels")
+
+
+def _with_slope(args: Args, slope: float, *names: str) -> Args:
+    """ReLU's arguments and the slope, in this order."""
+    return {name: slope if name == "negative_slope" else args[name] for name in names}

@@ -11,7 +11,7 @@ import pytest
 from edgefl.kernels.table import TABLE
 
 from .calls import each, run
-from .cases import Args, Case, adversarial
+from .cases import Args, Case, adversarial, ordinary, rectifiers, settings
 
 NAN, INF = np.float32(np.nan), np.float32(np.inf)
 ALIASES = [
@@ -47,13 +47,15 @@ def blank_like(array: np.ndarray) -> np.ndarray:
     return np.full_like(array, 99)
 
 
+@pytest.mark.parametrize("name", rectifiers())
 @pytest.mark.parametrize("width", [1, 3, 8, 16, 21])
-def test_relu_keeps_nan_and_clears_its_bit(backend: ModuleType, width: int) -> None:
+def test_rectifier_keeps_nan_and_clears_its_bit(backend: ModuleType, name: str, width: int) -> None:
+    op = f"{name}_forward"
     for position in range(width):
         x = np.full((1, 1, width), 2, np.float32)
         x[0, 0, position] = NAN
         y, bits = blank_like(x), np.zeros((1, 1, (width + 7) // 8), np.uint8)
-        backend.relu_forward(x, y, bits)
+        getattr(backend, op)(x=x, y=y, bits=bits, **settings(ordinary(op)))
         assert np.isnan(y[0, 0]).tolist() == [p == position for p in range(width)]
         is_on = np.unpackbits(bits[0, 0], bitorder="little", count=width)
         assert is_on.tolist() == [p != position for p in range(width)]

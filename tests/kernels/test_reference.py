@@ -11,7 +11,7 @@ import pytest
 from edgefl.kernels import reference
 
 from .calls import as_float64, each, run
-from .cases import SENTINEL, Args, Array, Case, adversarial
+from .cases import SENTINEL, Args, Array, Case, adversarial, rectifiers, settings
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -221,16 +221,23 @@ def test_groupnorm_backward(case: Case) -> None:
     backward_by_torch(case, lambda x, w, b: F.group_norm(x, groups, w, b), forward)
 
 
-@of("relu_backward")
-def test_relu_forward_and_backward(case: Case) -> None:
-    args = as_float64(case.args())
-    x = np.random.default_rng(3).standard_normal(args["dy"].shape)
-    leaf, y = tensor(x, grad=True), np.empty_like(x)
-    F.relu(leaf).backward(tensor(args["dy"]))
-    reference.relu_forward(x, y, args["bits"])
-    run(reference, case.op, args)
-    close(y, F.relu(leaf))
-    close_where(args["dx"], leaf.grad, args["channels"])
+@pytest.mark.parametrize("name", rectifiers())
+def test_rectifier_forward_and_backward(name: str) -> None:
+    """torch has its function under the same name, with settings of the same names."""
+
+    def check(case: Case) -> None:
+        args, chosen = as_float64(case.args()), settings(case)
+        x = np.random.default_rng(3).standard_normal(args["dy"].shape)
+        x[..., ::5] = 0
+        leaf, y = tensor(x, grad=True), np.empty_like(x)
+        expected = getattr(F, name)(leaf, **chosen)
+        expected.backward(tensor(args["dy"]))
+        getattr(reference, f"{name}_forward")(x=x, y=y, bits=args["bits"], **chosen)
+        run(reference, case.op, args)
+        close(y, expected)
+        close_where(args["dx"], leaf.grad, args["channels"])
+
+    of(f"{name}_backward")(check)()
 
 
 def test_relu_bits_are_counted_from_the_lowest() -> None:

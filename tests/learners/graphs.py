@@ -14,6 +14,7 @@ from edgefl.graph.operations import (
     Flatten,
     GlobalAvgPool,
     GroupNorm,
+    LeakyReLU,
     Linear,
     MaxPool2d,
     Operation,
@@ -165,6 +166,25 @@ def _norm_first() -> Graph:
     )
 
 
+def _leaky() -> Graph:
+    """Slopes of either sign and 0: after a norm, on a result that a sum reads too, over features."""
+    nodes = (
+        Node("conv1", Conv2d(2, 6, (3, 3), padding=(1, 1)), (INPUT,)),
+        Node("bn", BatchNorm2d(6), ("conv1",)),
+        Node("leaky1", LeakyReLU(0.3), ("bn",)),
+        Node("conv2", Conv2d(6, 6, (3, 3), padding=(1, 1)), ("leaky1",)),
+        Node("leaky2", LeakyReLU(-0.2), ("conv2",)),
+        Node("sum", Add(), ("leaky2", "conv2")),
+        Node("flatten", Flatten(), ("sum",)),
+        Node("fc1", Linear(150, 9), ("flatten",)),
+        Node("leaky3", LeakyReLU(), ("fc1",)),
+        Node("fc2", Linear(9, 7), ("leaky3",)),
+        Node("leaky4", LeakyReLU(0.0), ("fc2",)),
+        Node("fc3", Linear(7, CLASSES), ("leaky4",)),
+    )
+    return Graph((2, 5, 5), nodes)
+
+
 GRAPHS: dict[str, Graph] = {
     "plain": _plain(),
     "groupnorm": _groupnorm(),
@@ -175,6 +195,7 @@ GRAPHS: dict[str, Graph] = {
     "mlp": _mlp(),
     "global_pool_output": _global_pool_output(),
     "norm_first": _norm_first(),
+    "leaky": _leaky(),
 }
 
 

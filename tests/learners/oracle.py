@@ -1,26 +1,16 @@
-"""torch in float64 as the oracle: runs a Graph with torch.nn.functional, differentiates with autograd. Tests only."""
+"""torch in float64 as the oracle: runs a Graph with torch's operations, differentiates with autograd. Tests only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 import torch
 from torch.nn import functional as F  # noqa: N812
 
 from edgefl.graph import INPUT, Graph, Node, Params
-from edgefl.graph.operations import (
-    Add,
-    AvgPool2d,
-    BatchNorm2d,
-    Conv2d,
-    Flatten,
-    GlobalAvgPool,
-    GroupNorm,
-    Linear,
-    MaxPool2d,
-    ReLU,
-)
+from edgefl.graph.operations import Add, BatchNorm2d, Conv2d, GlobalAvgPool, GroupNorm, Linear
 from edgefl.learners import SGD, Samples
 from edgefl.learners.base import Pull
 
@@ -63,18 +53,13 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
         return F.batch_norm(x, *stats, weight, bias, training, op.momentum, op.eps)
     if isinstance(op, GroupNorm):
         return F.group_norm(x, op.num_groups, weight, bias, op.eps)
-    if isinstance(op, MaxPool2d):
-        return F.max_pool2d(x, op.kernel_size, op.stride, op.padding)
-    if isinstance(op, AvgPool2d):
-        return F.avg_pool2d(x, op.kernel_size, op.stride, op.padding, count_include_pad=op.count_include_pad)
     if isinstance(op, GlobalAvgPool):
         return F.adaptive_avg_pool2d(x, 1)
-    if isinstance(op, Flatten):
-        return x.flatten(1)
-    if isinstance(op, ReLU):
-        return F.relu(x)
-    assert isinstance(op, Add)
-    return x + inputs[1]
+    if isinstance(op, Add):
+        return x + inputs[1]
+    return getattr(torch.nn, op.title)(**asdict(op))(
+        x
+    )  # what an operation means is what torch's class of its name does
 
 
 def gradients(graph: Graph, params: Params, x: np.ndarray, y: np.ndarray, at_neurons: Callable | None = None) -> Params:

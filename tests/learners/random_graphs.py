@@ -17,6 +17,7 @@ from edgefl import rng as streams
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Node
 from edgefl.graph.operations import (
+    OPERATIONS,
     Add,
     AvgPool2d,
     BatchNorm2d,
@@ -27,6 +28,7 @@ from edgefl.graph.operations import (
     Linear,
     MaxPool2d,
     Operation,
+    Rectifier,
     ReLU,
     Shape,
 )
@@ -41,6 +43,7 @@ CLASSES = 5
 LEAST_OF_A_NORM = 12  # values that a norm takes the variance of: of fewer it is often near 0, where float32 says little
 MOST_MACS = 40_000_000  # of a forward pass
 MOST_FEATURES = 3000
+RECTIFIERS = [kind for kind in OPERATIONS.values() if issubclass(kind, Rectifier)]
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,7 @@ class _Builder:
 
     def __init__(self, draw: Rng, family: Family, batch: int) -> None:
         self._draw, self._family, self._batch = draw, family, batch
+        self._apart = draw.spawn(1)[0]
         sizes = [self._between(family.size) for _ in range(2)] if family.size[1] else []
         least = 1 if sizes else 2
         self._shapes: dict[str, Shape] = {INPUT: (self._between((least, family.first)), *sizes)}
@@ -166,7 +170,7 @@ class _Builder:
         for _ in range(layers):
             self._append(Linear(self._features(), int(self._choose((5, 16, 33, 64, 65))), bias=self._flag(0.7)))
             if self._flag(0.6):
-                self._append(ReLU())
+                self._append(self._rectifier())
         self._append(Linear(self._features(), CLASSES, bias=self._flag(0.8)))
         return Graph(self._shapes[INPUT], tuple(self._nodes))
 
@@ -176,7 +180,7 @@ class _Builder:
         if self._flag(0.5):
             self._append_norm()
         if self._flag(0.5):
-            self._append(ReLU())
+            self._append(self._rectifier())
         if self._flag(0.2) and min(self._shape[1:]) > 1:
             self._append(MaxPool2d((2, 2), (2, 2)))
 
@@ -208,7 +212,12 @@ class _Builder:
         return MaxPool2d(*window) if self._flag(0.5) else AvgPool2d(*window, count_include_pad=self._flag(0.5))
 
     def _sum(self) -> Operation:
-        return Add() if any(self._partners()) else ReLU()
+        return Add() if any(self._partners()) else self._rectifier()
+
+    def _rectifier(self) -> Operation:
+        """Mostly ReLU; drawn apart, so that another kind changes nothing else of a seed's graph."""
+        kinds = [*(ReLU for _ in RECTIFIERS), *RECTIFIERS]
+        return kinds[self._apart.integers(len(kinds))]()
 
     def _partners(self) -> Iterator[str]:
         """Results that the last one can be added to."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from edgefl.errors import GraphError
 from edgefl.graph import Model
-from edgefl.graph.operations import AvgPool2d, BatchNorm2d, Conv2d, GroupNorm, Linear, MaxPool2d
+from edgefl.graph.operations import AvgPool2d, BatchNorm2d, Conv2d, GroupNorm, LeakyReLU, Linear, MaxPool2d
 from edgefl.nn import from_torch, to_torch
 
 
@@ -130,6 +130,7 @@ def test_settings_of_every_module_are_kept() -> None:
         nn.Dropout(0.0),
         nn.Flatten(),
         nn.Linear(16 * 2 * 2, 3, bias=False),
+        nn.LeakyReLU(0.2),
     )
     model = assert_same_function(module, example(3, 4, 9, 10))
     ops = {node.name: node.op for node in model.graph.nodes}
@@ -140,6 +141,7 @@ def test_settings_of_every_module_are_kept() -> None:
     assert ops["5"] == MaxPool2d((3, 3), (2, 2), (1, 1))
     assert ops["6"] == AvgPool2d((2, 3), (2, 3), (1, 1), count_include_pad=False)
     assert ops["9"] == Linear(64, 3, bias=False)
+    assert ops["10"] == LeakyReLU(0.2)
     assert "7" not in ops
 
 
@@ -164,6 +166,23 @@ def test_every_way_to_write_relu_and_flatten(style) -> None:
     module = Forward(lambda m, x: m.fc(tail(m, m.conv(x))), conv=nn.Conv2d(2, 4, 3), fc=nn.Linear(64, 3))
     model = assert_same_function(module, example(5, 2, 6, 6))
     assert [op for _, op, _ in operations(model) if op != "ReLU"] == ["Conv2d", "Flatten", "Linear"]
+
+
+LEAKY = {
+    "module": (lambda m, x: m.leaky(x), 0.3),
+    "F.leaky_relu": (lambda m, x: F.leaky_relu(x), 0.01),
+    "a slope by position": (lambda m, x: F.leaky_relu(x, -0.2), -0.2),
+    "a slope by name, in place": (lambda m, x: F.leaky_relu(x, negative_slope=0.5, inplace=True), 0.5),
+    "F.leaky_relu_, an integer": (lambda m, x: F.leaky_relu_(x, 2), 2.0),
+}
+
+
+@pytest.mark.parametrize("style", LEAKY)
+def test_every_way_to_write_leaky_relu(style) -> None:
+    step, slope = LEAKY[style]
+    module = Forward(lambda m, x: step(m, m.conv(x)), conv=nn.Conv2d(2, 4, 3), leaky=nn.LeakyReLU(0.3, inplace=True))
+    model = assert_same_function(module, example(5, 2, 6, 6))
+    assert model.graph.nodes[-1].op == LeakyReLU(slope)
 
 
 def test_unpacked_shape_is_known() -> None:
@@ -335,6 +354,9 @@ def test_forward_it_cannot_take_is_named(step, message) -> None:
         (nn.AdaptiveAvgPool2d(2), "output_size=2; expected 1"),
         (nn.Flatten(0), "start_dim=0; expected 1"),
         (nn.Dropout(0.5), "p=0.5; expected 0"),
+        (nn.LeakyReLU(float("inf")), "negative_slope=inf; expected a float that is finite in float32"),
+        (nn.LeakyReLU(float("nan")), "negative_slope=nan; expected a float that is finite in float32"),
+        (nn.LeakyReLU(-1e39), "negative_slope=-1e+39; expected a float that is finite in float32"),
         (nn.Conv2d(3, 2, 1), "input with 2 channels; expected 3"),
         (nn.Linear(6, 2), "input of shape (2, 6, 6); expected (6,)"),
     ],
@@ -352,10 +374,11 @@ def test_subclass_of_a_known_module_is_not_taken_for_it() -> None:
     assert "attribute '0.weight'" in refused(nn.Sequential(Scaled(3, 2)), 2, 3)
 
 
-def test_value_overwritten_in_place_and_read_later_is_refused() -> None:
+@pytest.mark.parametrize("overwrite", [F.relu, F.leaky_relu])
+def test_value_overwritten_in_place_and_read_later_is_refused(overwrite) -> None:
     def step(m, x):
         x = m.conv(x)
-        return F.relu(x, inplace=True) + x
+        return overwrite(x, inplace=True) + x
 
     message = refused(Forward(step, conv=nn.Conv2d(2, 2, 1)))
     assert "in place, and add reads the overwritten conv; expected inplace=False" in message

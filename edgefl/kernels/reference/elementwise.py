@@ -1,4 +1,4 @@
-"""ReLU, addition and zeroing in plain numpy."""
+"""ReLU, its leaky kind, addition and zeroing in plain numpy."""
 
 from __future__ import annotations
 
@@ -12,19 +12,39 @@ def relu_forward(x: Array, y: Array, bits: Array | None = None) -> None:
 
     Bit j % 8 of byte j // 8 of a plane is set where x > 0.
     """
-    if bits is not None:
-        planes = (x > 0).reshape(*x.shape[:2], int(np.prod(x.shape[2:])))
-        bits[...] = np.packbits(planes, axis=2, bitorder="little").reshape(bits.shape)
+    _keep_signs(x, bits)
     y[:] = np.where(x <= 0, 0, x)
 
 
 def relu_backward(dy: Array, bits: Array, dx: Array, channels: Index) -> None:
     """dx[:, channels] = dy where the bit is set, else 0; other channels are left alone. dx may alias dy."""
+    chosen = all_or(channels, dy.shape[1])
+    dx[:, chosen] = np.where(_signs(bits, dy), dy, 0)[:, chosen]
+
+
+def leaky_relu_forward(x: Array, negative_slope: float, y: Array, bits: Array | None = None) -> None:
+    """y = x where x > 0, else negative_slope * x; NaN stays NaN. y may alias x. bits as relu_forward."""
+    _keep_signs(x, bits)
+    y[:] = np.where(x > 0, x, x * x.dtype.type(negative_slope))
+
+
+def leaky_relu_backward(dy: Array, bits: Array, negative_slope: float, dx: Array, channels: Index) -> None:
+    """dx[:, channels] = dy where the bit is set, else negative_slope * dy; the rest as relu_backward."""
+    chosen = all_or(channels, dy.shape[1])
+    dx[:, chosen] = np.where(_signs(bits, dy), dy, dy * dy.dtype.type(negative_slope))[:, chosen]
+
+
+def _keep_signs(x: Array, bits: Array | None) -> None:
+    if bits is not None:
+        planes = (x > 0).reshape(*x.shape[:2], int(np.prod(x.shape[2:])))
+        bits[...] = np.packbits(planes, axis=2, bitorder="little").reshape(bits.shape)
+
+
+def _signs(bits: Array, dy: Array) -> Array:
+    """The bits by element of dy."""
     inner = int(np.prod(dy.shape[2:]))
     packed = bits.reshape(*dy.shape[:2], (inner + 7) // 8)
-    is_on = np.unpackbits(packed, axis=2, count=inner, bitorder="little").reshape(dy.shape)
-    chosen = all_or(channels, dy.shape[1])
-    dx[:, chosen] = np.where(is_on, dy, 0)[:, chosen]
+    return np.unpackbits(packed, axis=2, count=inner, bitorder="little").reshape(dy.shape)
 
 
 def add(a: Array, b: Array, y: Array) -> None:

@@ -20,13 +20,14 @@ from edgefl.graph.operations import (
     Flatten,
     GlobalAvgPool,
     GroupNorm,
+    LeakyReLU,
     Linear,
     MaxPool2d,
     Operation,
     ReLU,
 )
 from edgefl.learners.lowering.channels import NONE, count, is_empty
-from edgefl.learners.lowering.forward import average_window, planes_view
+from edgefl.learners.lowering.forward import average_window, planes_view, rectifier
 from edgefl.learners.lowering.fusion import NormReLU
 from edgefl.learners.lowering.needs import own_rows
 from edgefl.learners.lowering.recorder import Recorder
@@ -208,11 +209,11 @@ def _norm_relu(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> 
     return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
 
 
-def _relu(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _rectifier(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
     dx, below = signals.target(dy), node.inputs[0]
     channels = recorder.channels_needed(below) if len(dy.shape) > 2 else None
-    bits = recorder.extras[node.name, "bits"]
-    recorder.call("relu_backward", planes_view(dy), bits, planes_view(dx), channels)
+    bits, (kernel, settings) = recorder.extras[node.name, "bits"], rectifier(node.op)
+    recorder.call(f"{kernel}_backward", planes_view(dy), bits, *settings, planes_view(dx), channels)
     signals.give(below, dx)
     return {}
 
@@ -253,7 +254,8 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradie
     BatchNorm2d: _norm,
     GroupNorm: _norm,
     NormReLU: _norm_relu,
-    ReLU: _relu,
+    ReLU: _rectifier,
+    LeakyReLU: _rectifier,
     MaxPool2d: _maxpool,
     AvgPool2d: _avgpool,
     GlobalAvgPool: _avgpool,

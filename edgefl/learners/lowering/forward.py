@@ -1,8 +1,8 @@
 """Lowers the forward pass: one function per operation, from a table. Records what the backward pass will read, no more.
 
 In place where nothing reads the input afterwards. Saved for backward: of a layer's input the active channels only,
-copied at the layer (the whole input where all are active), one bit per ReLU, one byte per pooled value, normalised
-values once; of a normalisation with ReLU its input alone.
+copied at the layer (the whole input where all are active), one bit per value of a ReLU or LeakyReLU, one byte per
+pooled value, normalised values once; of a normalisation with ReLU its input alone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from edgefl.graph.operations import (
     Flatten,
     GlobalAvgPool,
     GroupNorm,
+    LeakyReLU,
     Linear,
     MaxPool2d,
     Operation,
@@ -154,7 +155,12 @@ def planes_view(x: Tensor) -> Tensor:
     return x if len(x.shape) > 2 else x.view(x.shape[0], 1, x.shape[1])
 
 
-def _relu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+def rectifier(op: Operation) -> tuple[str, tuple[float, ...]]:
+    """The name of a rectifier's kernels, and its settings."""
+    return ("leaky_relu", (op.negative_slope,)) if isinstance(op, LeakyReLU) else ("relu", ())
+
+
+def _rectifier(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     x, bits = recorder.source(node), None
     y = x if readers.is_free(node.inputs[0], node) else recorder.result(node)
     planes = planes_view(x)
@@ -162,7 +168,8 @@ def _relu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
         inner = planes.shape[2] if len(planes.shape) == 3 else planes.shape[2] * planes.shape[3]
         bits = recorder.new((planes.shape[0] * planes.shape[1] * ((inner + 7) // 8),), "byte")
         recorder.extras[node.name, "bits"] = bits
-    recorder.call("relu_forward", planes, planes_view(y), bits)
+    kernel, settings = rectifier(node.op)
+    recorder.call(f"{kernel}_forward", planes, *settings, planes_view(y), bits)
     return y
 
 
@@ -210,7 +217,8 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     BatchNorm2d: _batchnorm,
     GroupNorm: _groupnorm,
     NormReLU: _norm_relu,
-    ReLU: _relu,
+    ReLU: _rectifier,
+    LeakyReLU: _rectifier,
     MaxPool2d: _maxpool,
     AvgPool2d: _avgpool,
     GlobalAvgPool: _avgpool,
