@@ -15,6 +15,8 @@ py::array array(const Args& args, const char* name, PyObject* value, Access acce
     const py::array array = py::reinterpret_borrow<py::array>(value);
     if (!(array.flags() & py::array::c_style))
         args.refuse(name, "strides that are not C-contiguous", "a C-contiguous array");
+    if (size_t(array.ndim()) > Shape::MOST)
+        args.refuse(name, std::to_string(array.ndim()) + " dimensions", "at most " + std::to_string(Shape::MOST));
     if (access == Access::out && !array.writeable()) args.refuse(name, "the read-only flag", "a writeable array");
     return array;
 }
@@ -35,10 +37,12 @@ std::string shown(py::handle value) { return "value " + std::string(py::repr(val
 
 }  // namespace
 
-std::string text(const Shape& shape) {
+std::string text(const Shape& shape) { return listed(std::vector<efl_int64>(shape.begin(), shape.end())); }
+
+std::string listed(const std::vector<efl_int64>& numbers) {
     std::string out = "(";
-    for (size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + std::to_string(shape[i]);
-    return out + (shape.size() == 1 ? ",)" : ")");
+    for (size_t i = 0; i < numbers.size(); ++i) out += (i ? ", " : "") + std::to_string(numbers[i]);
+    return out + (numbers.size() == 1 ? ",)" : ")");
 }
 
 efl_int64 product(const Shape& shape, size_t from) {

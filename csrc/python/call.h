@@ -3,7 +3,9 @@
 // expectation.
 // Families include this file, and with it nothing of Python: only call.cc, operations.cc and python.cc use pybind11.
 #pragma once
+#include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -14,9 +16,34 @@ struct _object;  // PyObject
 namespace efl {
 
 using Call = std::function<efl_status()>;
-using Shape = std::vector<efl_int64>;
+
+// The extents of an array, in place: a Call copies them without allocating.
+class Shape {
+public:
+    static constexpr size_t MOST = 8;  // dimensions
+
+    Shape() = default;
+    Shape(std::initializer_list<efl_int64> extents) : Shape(extents.begin(), extents.end()) {}
+    template <class It>
+    Shape(It first, It last) : size_(size_t(last - first)) {  // at most MOST
+        std::copy(first, last, extents_);
+    }
+
+    size_t size() const { return size_; }
+    efl_int64 operator[](size_t i) const { return extents_[i]; }
+    efl_int64& operator[](size_t i) { return extents_[i]; }
+    const efl_int64* begin() const { return extents_; }
+    const efl_int64* end() const { return extents_ + size_; }
+    bool operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+    bool operator!=(const Shape& other) const { return !(*this == other); }
+
+private:
+    efl_int64 extents_[MOST] = {};
+    size_t size_ = 0;
+};
 
 std::string text(const Shape& shape);
+std::string listed(const std::vector<efl_int64>& numbers);
 efl_int64 product(const Shape& shape, size_t from = 0);
 inline efl_int64 count(efl_index index, efl_int64 all) { return index.ids ? index.count : all; }
 

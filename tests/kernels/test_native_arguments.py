@@ -32,6 +32,7 @@ CASES = {
         (f32(2), f32(2), read_only(f32(2))),
         "add: y has the read-only flag; expected a writeable array",
     ),
+    "many dimensions": ("add", (f32(*[1] * 9),) * 3, "add: a has 9 dimensions; expected at most 8"),
     "dimensions": ("softmax_xent", (f32(2), i32(0), None, np.zeros(1), np.zeros(1, np.int64)), "logits has shape"),
     "labels": (
         "softmax_xent",
