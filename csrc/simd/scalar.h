@@ -60,7 +60,7 @@ static inline vf zip_high(vf a, vf b) { return vf{a[2], b[2], a[3], b[3]}; }
 
 // a[i] where x[i] > y[i] or x[i] is NaN, else b[i]; and v[i] where x[i] == y[i], else 0.
 static inline vf if_above(vf x, vf y, vf a, vf b) {
-    for (int i = 0; i < W; ++i) a[i] = x[i] > y[i] || x[i] != x[i] ? a[i] : b[i];
+    for (int i = 0; i < W; ++i) a[i] = (x[i] > y[i]) | (x[i] != x[i]) ? a[i] : b[i];
     return a;
 }
 static inline vf keep_equal(vf v, vf x, vf y) {

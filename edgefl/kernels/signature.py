@@ -15,7 +15,8 @@ An argument is its name, its :type, its [extents], and what happens to it:
     eps:real           one number; an int, a flag, or a pair of integers
 
 A letter is one number throughout the call, * any number of extents (native kernels take at most 8 in all). An extent
-may also be a number, the name of ids (how many they select), the name of an integer, a quotient such as C/groups, or one of DERIVED, which a rule gives.
+may also be a number, the name of ids (how many they select), the name of an integer, a quotient such as C/groups, or
+one of DERIVED, which a rule gives.
 """
 
 from __future__ import annotations
