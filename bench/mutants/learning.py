@@ -71,7 +71,7 @@ MUTANTS = (
     # Updates.
     Mutant(
         "put-half",
-        "edgefl/neurons/update.py",
+        "edgefl/neurons/gather.py",
         "        targets.append((target, block))",
         "        _scatter(target, block, ops)",
         "blocks before one that does not fit are written",

@@ -123,7 +123,7 @@ MUTANTS = (
     # Neurons of another model.
     Mutant(
         "take-another-model",
-        "edgefl/neurons/update.py",
+        "edgefl/neurons/gather.py",
         "        selection.check(spec)\n",
         "        pass\n",
         "neurons of another model are taken",
@@ -155,7 +155,7 @@ MUTANTS = (
     ),
     Mutant(
         "sub-kept-blocks",
-        "edgefl/learners/running/graph_learner.py",
+        "edgefl/learners/running/relatives.py",
         "            learner.write(active)\n",
         "            pass\n",
         "a learner of as many neurons goes on with the blocks of the round before",
