@@ -134,11 +134,7 @@ class GraphLearner:
         Raises     DataError if an index, a label or a shape does not fit; TrainingError without batches; SelectionError
                    if `trainable` are neurons of another model.
         """
-        self._check(samples)
-        if not batches:
-            raise TrainingError("fit with 0 batches; expected at least one")
-        for batch in {id(batch): batch for batch in batches}.values():  # steps over all of the data share one array
-            _check_index(batch, len(samples))
+        self._check_batches(samples, batches)
         terms = Terms(sgd.momentum > 0, sgd.clip, pull is not None, linear is not None)
         work = self._workspace
         session = work.session("train", samples, trainable, delta, terms)
@@ -153,6 +149,13 @@ class GraphLearner:
         for name, (rows, kept) in frozen.items():
             self._params[name][rows] = kept
         return FitResult(float(work.loss[0]), sum(map(len, batches)), len(batches))
+
+    def _check_batches(self, samples: Samples, batches: Batches) -> None:
+        self._check(samples)
+        if not batches:
+            raise TrainingError("fit with 0 batches; expected at least one")
+        for batch in {id(batch): batch for batch in batches}.values():  # steps over all of the data share one array
+            _check_index(batch, len(samples))
 
     def gradient(
         self,
