@@ -33,8 +33,8 @@ void read_window(Args& a, efl_conv2d* c) {
     a.pair("padding", &c->pad_h, &c->pad_w);
     a.pair("dilation", &c->dil_h, &c->dil_w);
     c->groups = a.integer("groups");
-    const std::vector<efl_int64> numbers{c->height,   c->width,    c->kernel_h, c->kernel_w, c->stride_h, c->stride_w,
-                                         c->pad_h,    c->pad_w,    c->dil_h,    c->dil_w,    c->groups};
+    const std::vector<efl_int64> numbers{c->height, c->width, c->kernel_h, c->kernel_w, c->stride_h, c->stride_w,
+                                         c->pad_h,  c->pad_w, c->dil_h,    c->dil_w,    c->groups};
     a.expect_status(geometry(*c),
                     "(height, width, kernel 2, stride 2, padding 2, dilation 2, groups) = " + listed(numbers));
 }
