@@ -83,11 +83,13 @@ def own_round(algorithm: FedSPU, federation: Federation) -> Params:
     return state.arrays[MODEL]
 
 
-def peer_round(algorithm: FedSPU, federation: Federation) -> dict[str, torch.Tensor]:
-    """The mean of the clients' states, by examples."""
+def peer_round(
+    algorithm: FedSPU, federation: Federation, dtype: torch.dtype = torch.float32
+) -> dict[str, torch.Tensor]:
+    """The mean of the clients' states, by examples; trained in float32, or in float64 to see what float32 loses."""
     model = Model(federation.graph, federation.graph.init(stream(SEED, INIT)))
-    module, data = to_torch(model), federation.data
-    x = torch.from_numpy(data.x).float() * data.scale + data.shift
+    module, data = to_torch(model).to(dtype), federation.data
+    x = torch.from_numpy(data.x).to(dtype) * data.scale + data.shift
     y = torch.from_numpy(data.y).long()
     common = {name: value.clone() for name, value in module.state_dict().items()}
     total = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in common.items()}
