@@ -67,7 +67,7 @@ class Clients:
         self._enrolling.discard(client)
         self.capacities.setdefault(client, capacity)
 
-    def is_new_maker(self, client: int, maker: str) -> bool:
+    def add_maker(self, client: int, maker: str) -> bool:
         """True the first time that the client's device is of this maker. It may be changed, but not without end."""
         if (client, maker) in self._makers or sum(made == client for made, _ in self._makers) >= MOST_MAKERS:
             return False

@@ -209,7 +209,7 @@ class Coordinator:
             self._admit(link, now)
         elif self._clients.begin_enrolment(client, event.token):
             self._save(Enrolment(client, event.capacity, event.token))
-        if event.maker and self._clients.is_new_maker(client, event.maker):
+        if event.maker and self._clients.add_maker(client, event.maker):
             self._save(Made(client, event.maker))
 
     def _enrolled(self, record: Enrolment, now: float) -> None:

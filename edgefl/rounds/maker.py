@@ -6,9 +6,12 @@ is for run.json and the server's database to say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from edgefl import __version__, kernels
+
+MAKER = re.compile(r"edgefl (\S+) (native|numba|reference)(?:-(\w+))?")
 
 
 def maker() -> str:
@@ -19,20 +22,26 @@ def maker() -> str:
 
 
 def other_makers(made_by: Iterable[str]) -> str | None:
-    """Why this process may not get a run's results to the bit, and what would; None if all its makers were as it is."""
+    """Why this process may not get a run's results to the bit, and what would; None if all its makers were as it is.
+
+    A device writes its own text: one that is none of `maker` is told as it is, if it can be printed.
+    """
     here = maker()
-    others = sorted({made for made in made_by if made != here})
+    others = sorted({made if made.isprintable() else ascii(made) for made in made_by if made != here})
     if not others:
         return None
-    how = f"; {_setting(others[0])} gives the same" if len(others) == 1 else ""
+    setting = _setting(others[0]) if len(others) == 1 else None
+    how = f"; {setting} gives the same" if setting else ""
     return f"made by {' and by '.join(others)}; this is {here}, whose results differ in their last bits{how}"
 
 
-def _setting(made: str) -> str:
-    """How to be the maker that `made` names."""
-    _, version, backend = [*made.split(" "), "", ""][:3]
-    name, _, isa = backend.partition("-")
+def _setting(made: str) -> str | None:
+    """How to be the maker that `made` names; None if it names no kernels."""
+    found = MAKER.fullmatch(made)
+    if found is None:
+        return None
+    version, name, isa = found.groups()
     what = [f"EDGEFL_KERNELS={name}"] if name != "native" else []
     what += [f"EDGEFL_ISA={isa}"] if isa else []
     what += [f"edgefl {version}"] if version != __version__ else []
-    return " with ".join(what) or made
+    return " with ".join(what)
