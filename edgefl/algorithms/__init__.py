@@ -1,37 +1,70 @@
-"""The federated methods by name, and how options become their hyper-parameters. A method is one file beside this."""
+"""The federated methods by name, and how options become their hyper-parameters. A method is one file beside this.
+
+A method's file is read when the method is first asked for: a device runs one of them and imports no other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from edgefl.algorithms.base import Algorithm
-from edgefl.algorithms.fedavg import FedAvg
-from edgefl.algorithms.fedavg_ft import FedAvgFT
-from edgefl.algorithms.feddc import FedDC
-from edgefl.algorithms.feddyn import FedDyn
-from edgefl.algorithms.fedper import FedPer
-from edgefl.algorithms.fedrecon import FedRecon
-from edgefl.algorithms.fedspu import FedSPU
-from edgefl.algorithms.fedumf import FedUmf
-from edgefl.algorithms.fedumf_feddc import FedUmfDC
-from edgefl.algorithms.local import LocalOnly
-from edgefl.algorithms.pflego import PFLEGO
 
-METHODS: dict[str, Algorithm] = {
-    "fedspu": FedSPU(),
-    "fedspu-es": FedSPU(es=True),
-    "fedavg": FedAvg(),
-    "local": LocalOnly(),
-    "fedavg-ft": FedAvgFT(),
-    "fedumf": FedUmf(),
-    "feddyn": FedDyn(),
-    "feddc": FedDC(),
-    "fedumf-feddc": FedUmfDC(),
-    "pflego": PFLEGO(),
-    "fedper": FedPer(),
-    "fedrecon": FedRecon(),
+if TYPE_CHECKING:
+    from edgefl.algorithms.fedavg import FedAvg
+    from edgefl.algorithms.fedavg_ft import FedAvgFT
+    from edgefl.algorithms.feddc import FedDC
+    from edgefl.algorithms.feddyn import FedDyn
+    from edgefl.algorithms.fedper import FedPer
+    from edgefl.algorithms.fedrecon import FedRecon
+    from edgefl.algorithms.fedspu import FedSPU
+    from edgefl.algorithms.fedumf import FedUmf
+    from edgefl.algorithms.fedumf_feddc import FedUmfDC
+    from edgefl.algorithms.local import LocalOnly
+    from edgefl.algorithms.pflego import PFLEGO
+
+FILES = {
+    "FedAvg": "fedavg",
+    "FedAvgFT": "fedavg_ft",
+    "FedDC": "feddc",
+    "FedDyn": "feddyn",
+    "FedPer": "fedper",
+    "FedRecon": "fedrecon",
+    "FedSPU": "fedspu",
+    "FedUmf": "fedumf",
+    "FedUmfDC": "fedumf_feddc",
+    "LocalOnly": "local",
+    "PFLEGO": "pflego",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The class of a method, from its file."""
+    if name not in FILES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{FILES[name]}"), name)
+
+
+def _made(kind: str, **settings: Any) -> Callable[[], Algorithm]:
+    """Makes the method of a class with settings that are not its own; only then is its file read."""
+    return lambda: __getattr__(kind)(**settings)
+
+
+METHODS: dict[str, Callable[[], Algorithm]] = {
+    "fedspu": _made("FedSPU"),
+    "fedspu-es": _made("FedSPU", es=True),
+    "fedavg": _made("FedAvg"),
+    "local": _made("LocalOnly"),
+    "fedavg-ft": _made("FedAvgFT"),
+    "fedumf": _made("FedUmf"),
+    "feddyn": _made("FedDyn"),
+    "feddc": _made("FedDC"),
+    "fedumf-feddc": _made("FedUmfDC"),
+    "pflego": _made("PFLEGO"),
+    "fedper": _made("FedPer"),
+    "fedrecon": _made("FedRecon"),
 }
 
 
@@ -40,12 +73,12 @@ def build(name: str, options: Mapping[str, Any]) -> Algorithm:
     if name not in METHODS:
         raise ValueError(f"method={name}; expected one of {', '.join(METHODS)}")
     known = settings_of(name)
-    return replace(METHODS[name], **{key: value for key, value in options.items() if key in known})  # type: ignore
+    return replace(METHODS[name](), **{key: value for key, value in options.items() if key in known})  # type: ignore
 
 
 def settings_of(name: str) -> dict[str, Any]:
     """The hyper-parameters of a method and their default values, in the order of its file."""
-    method = METHODS[name]
+    method = METHODS[name]()
     return {f.name: getattr(method, f.name) for f in fields(method)}  # type: ignore[arg-type]
 
 
@@ -55,7 +88,7 @@ def parse(methods: list[str], name: str, text: str) -> Any:
     Raises ValueError naming the hyper-parameters there are, or the value and what its type accepts.
     """
     for method in methods:
-        kind = get_type_hints(type(METHODS[method])).get(name)
+        kind = get_type_hints(type(METHODS[method]())).get(name)
         if kind is not None and name in settings_of(method):
             return _as(kind, name, text)
     accepted = sorted({key for method in methods for key in settings_of(method)})

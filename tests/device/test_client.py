@@ -17,6 +17,7 @@ from device_cases import files
 from device_listener import Listener
 from device_server import ScriptedServer, converse
 
+from edgefl import algorithms
 from edgefl.commands.cli import main
 from edgefl.device.protocol import Device, World
 from edgefl.device.socket import LONGEST_DELAY_S, DeviceSocket, ServerAddress, delay_s
@@ -263,4 +264,5 @@ def test_a_device_loads_nothing_that_it_does_not_use() -> None:
     script = "import sys, edgefl.commands.cli, edgefl.commands.client; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     unused = {"rich", "asyncio", "sqlite3", "matplotlib", "torch", "numba", "logging", "edgefl.graph.models"}
+    unused |= {f"edgefl.algorithms.{file}" for file in algorithms.FILES.values()}
     assert not unused & set(loaded)

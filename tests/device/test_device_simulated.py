@@ -83,7 +83,7 @@ def test_devices_end_bit_identical_to_a_simulation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     method = {**METHODS, **OTHERS}[name]
-    monkeypatch.setitem(algorithms.METHODS, name, method)
+    monkeypatch.setitem(algorithms.METHODS, name, lambda: method)
     journal = Journal(tmp_path / "simulated")
     expected = simulate(method, federation, Settings(ROUNDS, 1, ROUNDS), journal)
     model = pack(Model(federation.graph, initial(federation)))

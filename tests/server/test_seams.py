@@ -80,7 +80,7 @@ def test_ids_go_where_they_are_not_known_and_nowhere_else(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", SEAMS)
 def test_processes_on_loopback_equal_simulate(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(algorithms.METHODS, name, SEAMS[name]())
+    monkeypatch.setitem(algorithms.METHODS, name, SEAMS[name])
     experiment = replace(demo.EXPERIMENT, methods=(name,), clients=2, per_round=2, rounds=3, eval_every=3, epochs=1)
     demo.deal(tmp_path / "shares", experiment)
     open_run(tmp_path / "run", experiment.to_json())
@@ -125,7 +125,7 @@ def test_a_run_that_was_broken_off_is_replayed_with_its_schedule(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of four rounds: methods are still told of four."""
-    monkeypatch.setitem(algorithms.METHODS, "sparse", SEAMS["sparse"]())
+    monkeypatch.setitem(algorithms.METHODS, "sparse", SEAMS["sparse"])
     experiment = replace(demo.EXPERIMENT, methods=("sparse",), clients=2, per_round=2, rounds=4, epochs=1)
     open_run(tmp_path / "run", experiment.to_json())
     settings = replace(experiment.settings(1), stop_after=2, eval_every=4)

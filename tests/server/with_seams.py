@@ -13,5 +13,5 @@ from edgefl.algorithms import METHODS
 from edgefl.commands import cli
 
 if __name__ == "__main__":
-    METHODS.update({name: kind() for name, kind in SEAMS.items()})
+    METHODS.update(SEAMS)
     sys.exit(cli.main())
