@@ -6,6 +6,7 @@ Not what is in them: models (graph/files.py), runs (simulation/journal.py, serve
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import IO
@@ -63,3 +64,18 @@ def load_arrays(file: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
             return {name: opened.get_tensor(name) for name in names}, opened.metadata() or {}
     except (OSError, safetensors.SafetensorError) as error:
         raise RunError(f"{file} cannot be read ({error})") from None
+
+
+def sha256(data: bytes) -> str:
+    """64 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def check_sha256(file: Path, expected: str) -> None:
+    """Raises RunError unless the file has this SHA-256."""
+    try:
+        found = sha256(file.read_bytes())
+    except OSError as error:
+        raise RunError(f"{file} cannot be read ({error})") from None
+    if found != expected:
+        raise RunError(f"{file} is damaged; its SHA-256 begins with {found[:16]}, expected {expected[:16]}")
