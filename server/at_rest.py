@@ -52,7 +52,7 @@ def checked(path: Path) -> Iterator[sqlite3.Connection]:
 
 def damaged(path: Path, why: object) -> RunError:
     """The database, with its log if there is one, cannot be right."""
-    log = f", read with {LOG}," if (path / LOG).exists() else ""
+    log = f", read with {path / LOG}," if (path / LOG).exists() else ""
     return RunError(f"{path / DATABASE}{log} is damaged ({why})")
 
 
@@ -67,15 +67,15 @@ def _check_last_commit(path: Path, found: Commit, expected: Commit | None) -> No
         raise RunError(f"{path / LAST_COMMIT} is missing; expected the last commit of {DATABASE}, {found.number}")
     if expected is None:
         return
-    if found.number < expected.number or (found.number == expected.number and found != expected):
-        raise RunError(
-            f"{path / DATABASE} is at commit {found.number} ({found.digest[:8]}), but {path / LAST_COMMIT} says "
-            f"{expected.number} ({expected.digest[:8]}): an older copy, or {LOG} is {_log(path)}"
-        )
+    if found.number < expected.number:
+        log = f"{path / LOG} is {'damaged' if (path / LOG).exists() else 'missing'}"
+        raise RunError(f"{_says(path, found, expected)}: {log}, or {path / DATABASE} is an older copy")
+    if found.number == expected.number and found != expected:
+        raise RunError(f"{_says(path, found, expected)} with another digest: they are of two runs")
 
 
-def _log(path: Path) -> str:
-    return "damaged" if (path / LOG).exists() else "missing"
+def _says(path: Path, found: Commit, expected: Commit) -> str:
+    return f"{path / DATABASE} is at commit {found.number}, but {path / LAST_COMMIT} says {expected.number}"
 
 
 def _check_run(path: Path, run: str, settings: str) -> None:

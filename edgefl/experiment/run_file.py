@@ -68,7 +68,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         found = json.loads((path / EXPERIMENT).read_bytes())
     except FileNotFoundError:
-        raise RunError(f"{path} has no {EXPERIMENT}; expected the directory of an edgefl run") from None
+        raise RunError(f"{path / EXPERIMENT} is missing; expected the directory of an edgefl run") from None
     except (ValueError, RecursionError) as error:
         raise RunError(f"{path / EXPERIMENT} is not JSON ({error})") from None
     if not isinstance(found, dict):

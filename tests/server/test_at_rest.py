@@ -66,8 +66,8 @@ def test_a_log_that_is_lost_is_named(kind: str, count: int, tmp_path: Path) -> N
     path = killed(tmp_path / "run", count)
     Damage(kind).strike(path / "run.db-wal")
     found = refusal(path)
-    assert "run.db-wal is " + ("missing" if kind == "deleted" else "damaged") in found
-    assert "last_commit says" in found
+    assert f"{path}/run.db-wal is " + ("missing" if kind == "deleted" else "damaged") in found
+    assert f"but {path}/last_commit says {count}: " in found
 
 
 def test_a_bit_of_the_log_is_noticed_or_harmless(tmp_path: Path) -> None:
