@@ -87,12 +87,12 @@ class Cases:
         shutil.rmtree(place / "logs", ignore_errors=True)
         folder = place / side.folder
         damage.strike(folder / file, None if stage.older is None else stage.older / side.folder / file)
-        outcome, words = self._outcome(side, place, folder / file, contents(folder))
+        outcome, words = self._outcome(side, place, file, contents(folder))
         shutil.rmtree(place.parent)
         seconds = round(time.perf_counter() - started, 2)
         return Row(side.name, stage.name, file, str(damage), outcome, words, seconds)
 
-    def _outcome(self, side: Side, place: Path, file: Path, before: Mapping[str, bytes]) -> tuple[str, str]:
+    def _outcome(self, side: Side, place: Path, file: str, before: Mapping[str, bytes]) -> tuple[str, str]:
         error = ""
         with Cluster(place, self._experiment, self._shares) as cluster:
             try:
@@ -102,7 +102,7 @@ class Cases:
             struck = side.process(cluster)
             refused = bool(error) and struck.ended() not in (None, 0)
         if refused:
-            return _judged(struck.said(), file, contents(place / side.folder), before)
+            return judged(struck.said(), place / side.folder, file, contents(place / side.folder), before)
         difference = error or self._truth.difference(cluster)
         return ("identical", "") if difference is None else (difference, "")
 
@@ -120,13 +120,15 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
-def _judged(said: str, file: Path, after: Mapping[str, bytes], before: Mapping[str, bytes]) -> tuple[str, str]:
-    """What a process that ended with an error makes of the case, and its last words."""
+def judged(
+    said: str, folder: Path, file: str, after: Mapping[str, bytes], before: Mapping[str, bytes]
+) -> tuple[str, str]:
+    """What a process that ended with an error has made of a case, and its last words."""
     words = (said.splitlines() or [""])[-1]
     if "Traceback" in said:
         return f"traceback: {words}", ""
-    if str(file) not in words:
+    if str(folder / file) not in words:
         return f"does not name the file: {words}", ""
     if lost := [name for name, content in before.items() if after.get(name) != content]:
         return f"refused, but changed {lost[0]}", words
-    return "refused", words.replace(str(file.parent), "RUN")
+    return "refused", words.replace(str(folder), "RUN")
