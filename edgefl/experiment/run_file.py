@@ -74,9 +74,7 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise RunError(f"{path / EXPERIMENT} is {type(found).__name__} as JSON; expected an object of settings")
     if DIGEST in found and found[DIGEST] != _digest(found):
-        raise RunError(
-            f"{path / EXPERIMENT} is damaged (its content does not have its SHA-256); expected it as edgefl wrote it"
-        )
+        raise RunError(f"{path / EXPERIMENT} is damaged; expected its content to have its SHA-256")
     return found
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from edgefl.algorithms import Algorithm, build
 from edgefl.errors import RunError
-from edgefl.experiment.run_file import EXPERIMENT
+from edgefl.experiment.run_file import EXPERIMENT, read_experiment
 
 SHARED = ("keep", "per_round", "epochs", "batch", "lr")  # hyper-parameters that every method which has them gets
 KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
@@ -94,11 +95,20 @@ class Experiment:
         return dict(json.loads(json.dumps(asdict(self))))
 
     @staticmethod
+    def of_run(path: Path) -> Experiment:
+        """The experiment of the run in this directory. Raises RunError naming run.json."""
+        values = read_experiment(path)
+        try:
+            return Experiment.from_json(values)
+        except RunError as error:
+            raise RunError(f"{path / EXPERIMENT} has {error}") from None
+
+    @staticmethod
     def from_json(values: Mapping[str, Any]) -> Experiment:
         """The inverse of `to_json`. Raises RunError for a name that is no setting, or a value that it cannot have."""
         known = {field.name for field in fields(Experiment)}
         if unknown := sorted(values.keys() - known):
-            raise RunError(f"setting {unknown[0]!r} in {EXPERIMENT}; expected one of {', '.join(sorted(known))}")
+            raise RunError(f"setting {unknown[0]!r}; expected one of {', '.join(sorted(known))}")
         for name, value in values.items():
             _check_kind(name, value)
         options = tuple((name, _frozen(value)) for name, value in values.get("options", ()))
@@ -106,7 +116,7 @@ class Experiment:
         try:
             return Experiment(**plain, options=options)
         except ValueError as error:
-            raise RunError(f"{error}, in {EXPERIMENT}") from None
+            raise RunError(str(error)) from None
 
 
 def _frozen(value: Any) -> Any:
@@ -123,7 +133,7 @@ def _check_kind(name: str, value: Any) -> None:
     else:
         fits = default is None or _is_like(value, default)
     if not fits:
-        raise RunError(f"{name}={value!r} in {EXPERIMENT}; expected {KINDS[type(default)]}, as {default!r}")
+        raise RunError(f"{name}={value!r}; expected {KINDS[type(default)]}, as {default!r}")
 
 
 def _is_like(value: Any, default: Any) -> bool:
