@@ -53,8 +53,8 @@ CREATE TABLE participation (
 ) WITHOUT ROWID;
 CREATE TABLE replies (
     client INTEGER PRIMARY KEY,
-    message BLOB NOT NULL,
-    sha256 TEXT NOT NULL  -- of the message
+    crc32 INTEGER NOT NULL,  -- of the message; before it, so that a reply can be removed without being read
+    message BLOB NOT NULL
 );
 CREATE TABLE traffic (
     round INTEGER PRIMARY KEY,

@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from edgefl.durable import lock, sha256, sync, write_atomically
 from edgefl.errors import RunError
@@ -143,7 +144,7 @@ def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, s
         execute("UPDATE participation SET outcome = ?, reason = ? WHERE round = ? AND client = ?", ruling)
         if record.outcome != "late":
             message = messages.encode(record.message)
-            execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", (record.client, message, sha256(message)))
+            execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", (record.client, crc32(message), message))
     elif isinstance(record, Closed):
         execute("UPDATE rounds SET state = NULL, sha256 = NULL WHERE round = ?", (record.round - KEPT,))
         values = json.dumps(record.state.values)
@@ -193,9 +194,9 @@ def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
 def _answers(database: sqlite3.Connection, round: int, rulings: dict[tuple[int, int], Ruling | None]) -> list[Judged]:
     """The judged replies of the open round."""
     found = []
-    for client, data, digest in database.execute("SELECT client, message, sha256 FROM replies ORDER BY client"):
-        if sha256(data) != digest:
-            raise ValueError(f"the reply of client {client} for round {round} does not have its SHA-256")
+    for client, data, expected in database.execute("SELECT client, message, crc32 FROM replies ORDER BY client"):
+        if crc32(data) != expected:
+            raise ValueError(f"the reply of client {client} for round {round} does not have its CRC-32")
         message, ruling = messages.decode(REPLY, data), rulings[round, client]
         assert isinstance(message, Trained)
         assert ruling is not None
