@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from stored import run
 
 from edgefl.server.content import Account, check_content, digest, last_commit
@@ -22,12 +24,19 @@ def test_every_batch_keeps_it_up(tmp_path: Path) -> None:
     store.close()
 
 
-def test_rows_that_are_replaced_changed_or_deleted_are_taken_off(tmp_path: Path) -> None:
-    database = sqlite3.connect(":memory:", isolation_level=None)
-    database.execute("CREATE TABLE run (commits INTEGER, digest TEXT)")
-    database.execute("CREATE TABLE kept (a INTEGER PRIMARY KEY, b REAL, c BLOB)")
-    database.execute("INSERT INTO run VALUES (0, '')")
-    database.execute("UPDATE run SET digest = ?", (digest(database),))
+@pytest.fixture
+def database() -> Iterator[sqlite3.Connection]:
+    """With a row of `run`, and a table of every kind of column."""
+    made = sqlite3.connect(":memory:", isolation_level=None)
+    made.execute("CREATE TABLE run (id TEXT, settings TEXT, commits INTEGER, digest TEXT)")
+    made.execute("CREATE TABLE kept (a INTEGER PRIMARY KEY, b REAL, c BLOB)")
+    made.execute("INSERT INTO run VALUES ('one', '', 0, '')")
+    made.execute("UPDATE run SET digest = ?", (digest(made),))
+    yield made
+    made.close()
+
+
+def test_rows_that_are_replaced_changed_or_deleted_are_taken_off(database: sqlite3.Connection) -> None:
     empty, account = digest(database), Account(database)
     for sql in (
         "INSERT INTO kept VALUES (1, 2, x'00')",
@@ -45,16 +54,19 @@ def test_rows_that_are_replaced_changed_or_deleted_are_taken_off(tmp_path: Path)
     assert digest(database) == empty
 
 
-def test_a_transaction_that_was_rolled_back_does_not_count(tmp_path: Path) -> None:
-    database = sqlite3.connect(":memory:", isolation_level=None)
-    database.execute("CREATE TABLE run (commits INTEGER, digest TEXT)")
-    database.execute("INSERT INTO run VALUES (0, '')")
-    database.execute("UPDATE run SET digest = ?", (digest(database),))
+def test_a_transaction_that_was_rolled_back_does_not_count(database: sqlite3.Connection) -> None:
     account = Account(database)
-    for done in ("ROLLBACK", "COMMIT"):
+    for end in ("ROLLBACK", "COMMIT"):
         database.execute("BEGIN")
         account.begin()
-        database.execute("INSERT INTO run VALUES (5, '')") if done == "ROLLBACK" else None
+        database.execute("INSERT INTO kept (b) VALUES (?)", (len(end),))
         account.end()
-        database.execute(done)
+        database.execute(end)
     assert check_content(database).number == 1
+    assert database.execute("SELECT b FROM kept").fetchall() == [(6.0,)]
+
+
+def test_a_change_past_the_account_is_noticed(database: sqlite3.Connection) -> None:
+    database.execute("INSERT INTO kept (b) VALUES (1)")
+    with pytest.raises(ValueError, match="its rows do not have the digest of commit 0"):
+        check_content(database)
