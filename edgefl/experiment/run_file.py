@@ -11,13 +11,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from edgefl.durable import sha256, write_atomically
+from edgefl.durable import DIGEST, read_json, with_digest, write_atomically
 from edgefl.errors import RunError
 from edgefl.rounds.maker import maker
 
 EXPERIMENT = "run.json"
 MADE_BY = "made_by"
-DIGEST = "sha256"
 
 
 def open_run(path: Path, experiment: dict[str, Any]) -> None:
@@ -33,8 +32,7 @@ def open_run(path: Path, experiment: dict[str, Any]) -> None:
         raise RunError(f"{path} is not empty and holds no {EXPERIMENT}; expected a new directory or an edgefl run")
     if maker() not in makers:
         path.mkdir(parents=True, exist_ok=True)
-        content = {**experiment, MADE_BY: [*makers, maker()]}
-        content[DIGEST] = _digest(content)
+        content = with_digest({**experiment, MADE_BY: [*makers, maker()]})
         write_atomically(path / EXPERIMENT, json.dumps(content, indent=1).encode())
 
 
@@ -48,7 +46,7 @@ def check_run(path: Path, experiment: dict[str, Any]) -> None:
 
 def read_experiment(path: Path) -> dict[str, Any]:
     """The settings a run directory was made with. Raises RunError if there is none, or if they are damaged."""
-    return {name: value for name, value in _read(path).items() if name not in (MADE_BY, DIGEST)}
+    return {name: value for name, value in _read(path).items() if name != MADE_BY}
 
 
 def read_makers(path: Path) -> list[str]:
@@ -61,24 +59,11 @@ def read_makers(path: Path) -> list[str]:
 
 def settings_digest(path: Path) -> str:
     """SHA-256 of the settings; empty if the directory has no run.json. Raises RunError if they are damaged."""
-    return _digest(read_experiment(path)) if (path / EXPERIMENT).exists() else ""
+    return str(with_digest(read_experiment(path))[DIGEST]) if (path / EXPERIMENT).exists() else ""
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads((path / EXPERIMENT).read_bytes())
+        return read_json(path / EXPERIMENT)
     except FileNotFoundError:
         raise RunError(f"{path / EXPERIMENT} is missing; expected the directory of an edgefl run") from None
-    except (ValueError, RecursionError) as error:
-        raise RunError(f"{path / EXPERIMENT} is not JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise RunError(f"{path / EXPERIMENT} is {type(found).__name__} as JSON; expected an object of settings")
-    if DIGEST in found and found[DIGEST] != _digest(found):
-        raise RunError(f"{path / EXPERIMENT} is damaged; expected its content to have its SHA-256")
-    return found
-
-
-def _digest(content: dict[str, Any]) -> str:
-    """Of everything but the digest itself."""
-    rest = {name: value for name, value in content.items() if name != DIGEST}
-    return sha256(json.dumps(rest, sort_keys=True).encode())

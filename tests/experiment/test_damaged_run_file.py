@@ -37,8 +37,8 @@ def test_no_damage_changes_a_setting_unnoticed(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("", "is not JSON"),
-        ("[1, 2]", "is list as JSON; expected an object of settings"),
-        ("null", "is NoneType as JSON; expected an object of settings"),
+        ("[1, 2]", "is list as JSON; expected an object"),
+        ("null", "is NoneType as JSON; expected an object"),
         ("[" * 100_000, "is not JSON"),
         ('{"made_by": 5}', "has made_by=5; expected a list"),
     ],
