@@ -1,4 +1,5 @@
-"""Files that survive a crash or a loss of power: written whole or not at all, locked, synced; and arrays read back.
+"""Files that survive a crash or a loss of power: written whole or not at all, locked, synced; and read back, arrays or
+JSON, with a digest by which damage is noticed.
 
 Not what is in them: models (graph/files.py), runs (simulation/journal.py, server/store.py), a device's state
 (device/state.py).
@@ -6,14 +7,19 @@ Not what is in them: models (graph/files.py), runs (simulation/journal.py, serve
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import safetensors
 
 from edgefl.errors import RunError
+
+DIGEST = "sha256"
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -63,3 +69,40 @@ def load_arrays(file: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
             return {name: opened.get_tensor(name) for name in names}, opened.metadata() or {}
     except (OSError, safetensors.SafetensorError) as error:
         raise RunError(f"{file} cannot be read ({error})") from None
+
+
+def sha256(data: bytes) -> str:
+    """64 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def with_digest(content: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON values and, as DIGEST, the SHA-256 of all of them, so that none changes unnoticed."""
+    rest = {name: value for name, value in content.items() if name != DIGEST}
+    return {**rest, DIGEST: sha256(json.dumps(rest, sort_keys=True).encode())}
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """An object of JSON values, without its digest if it has one.
+
+    Raises  FileNotFoundError; RunError if it is damaged, or no object.
+    """
+    try:
+        found = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{file} is not JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise RunError(f"{file} is {type(found).__name__} as JSON; expected an object")
+    if DIGEST in found and found != with_digest(found):
+        raise RunError(f"{file} is damaged; expected its content to have its SHA-256")
+    return {name: value for name, value in found.items() if name != DIGEST}
+
+
+def check_sha256(file: Path, expected: str) -> None:
+    """Raises RunError unless the file has this SHA-256."""
+    try:
+        found = sha256(file.read_bytes())
+    except OSError as error:
+        raise RunError(f"{file} cannot be read ({error})") from None
+    if found != expected:
+        raise RunError(f"{file} is damaged; its SHA-256 begins with {found[:16]}, expected {expected[:16]}")

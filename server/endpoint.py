@@ -25,6 +25,6 @@ def announced(run: Path, host: str, port: int) -> Iterator[None]:
 def read_endpoint(run: Path) -> str | None:
     """HOST:PORT, or None if the file is not there."""
     try:
-        return (run / ENDPOINT).read_text().strip()
+        return (run / ENDPOINT).read_text(errors="replace").strip()
     except FileNotFoundError:
         return None

@@ -14,6 +14,7 @@ from typing import Any
 
 from edgefl.algorithms.base import State
 from edgefl.errors import RunError
+from edgefl.server.at_rest import checked, damaged
 from edgefl.server.events import Traffic
 from edgefl.server.progress import Progress
 from edgefl.server.schema import DATABASE, open_for_reading
@@ -44,9 +45,9 @@ def traffic(path: Path) -> list[Traffic]:
 
 
 def progress(path: Path) -> Progress:
-    """How far the run has got: clients, rounds, and what became of every reply."""
+    """How far the run has got: clients, rounds, and what became of every reply. All of run.db is checked for damage."""
     for _ in range(ATTEMPTS):
-        with _snapshot(path) as database:
+        with checked(path) as database:
             try:
                 return load_progress(database, path)
             except RunError:
@@ -75,5 +76,5 @@ def _snapshot(path: Path) -> Iterator[sqlite3.Connection]:
         try:
             database.execute("BEGIN")
             yield database
-        except (sqlite3.Error, ValueError) as error:
-            raise RunError(f"{path / DATABASE} is damaged ({error})") from None
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            raise damaged(path, error) from None

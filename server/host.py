@@ -8,13 +8,11 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from edgefl import rng
 from edgefl.algorithms import Algorithm
 from edgefl.algorithms.base import Task
-from edgefl.durable import write_atomically
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 from edgefl.graph import Graph, Model, Params
@@ -28,8 +26,6 @@ from edgefl.server.serve import Server
 from edgefl.server.store import Store
 from edgefl.wire.messages import Welcome
 from edgefl.wire.model import digest, pack
-
-IDENTITY = "id"
 
 
 def host(
@@ -51,7 +47,7 @@ def host(
     coordinator = Coordinator(task, algorithm, rules, initial, store.load(), common)
     packed = pack(Model(federation.graph, initial))
     service = Service(
-        run_id(store.path),
+        store.run_id,
         experiment.clients,
         keys,
         lambda client: welcome(client, experiment, name, algorithm, packed),
@@ -60,14 +56,6 @@ def host(
         patience or Patience(),
     )
     return Server(coordinator, store, service, say, watch)
-
-
-def run_id(path: Path) -> str:
-    """The name that devices know this run by: drawn once, then kept in the run directory."""
-    file = path / IDENTITY
-    if not file.exists():
-        write_atomically(file, secrets.token_hex(8).encode())
-    return file.read_text()
 
 
 def welcome(client: int, experiment: Experiment, name: str, algorithm: Algorithm, packed: bytes) -> Welcome:

@@ -1,19 +1,31 @@
-"""The tables of run.db, and how it is opened: for the one process that runs the server, or for reading beside it.
+"""The tables of run.db, how it is made, and how it is opened: for the one process that runs the server, or for reading
+beside it.
 
-A row of `rounds` without `done` is the open round; `replies` are its replies and nobody else's.
+A row of `rounds` without `done` is the open round; `replies` are its replies and nobody else's. `run` has one row.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+from edgefl.durable import sync
 from edgefl.errors import RunError
+from edgefl.server.content import digest
 
 DATABASE = "run.db"
-VERSION = 3  # of the tables; in the file's user_version
+LOG = "run.db-wal"  # SQLite's, of commits that are not in run.db yet; gone when the server has ended by itself
+VERSION = 4  # of the tables; in the file's user_version
 
 TABLES = """
+CREATE TABLE run (
+    id TEXT NOT NULL,         -- the name that devices know it by
+    settings TEXT NOT NULL,   -- SHA-256 of the settings in run.json, or empty
+    commits INTEGER NOT NULL,
+    digest TEXT NOT NULL      -- of all rows (content.py)
+);
 CREATE TABLE clients (
     client INTEGER PRIMARY KEY,
     capacity REAL NOT NULL,
@@ -27,7 +39,8 @@ CREATE TABLE makers (
 CREATE TABLE rounds (
     round INTEGER PRIMARY KEY,
     done INTEGER,   -- 1 if no round follows; NULL while the round is open
-    state TEXT,     -- plain values of the method's state after it, as JSON, kept for the last closed round
+    state TEXT,     -- plain values of the method's state after it, as JSON; like sha256 for the last two closed rounds
+    sha256 TEXT,    -- of the file of its arrays
     line TEXT,      -- its metrics, as JSON
     bundle TEXT     -- its evaluation, as JSON
 );
@@ -40,6 +53,7 @@ CREATE TABLE participation (
 ) WITHOUT ROWID;
 CREATE TABLE replies (
     client INTEGER PRIMARY KEY,
+    crc32 INTEGER NOT NULL,  -- of the message; before it, so that a reply can be removed without being read
     message BLOB NOT NULL
 );
 CREATE TABLE traffic (
@@ -52,9 +66,26 @@ CREATE TABLE traffic (
 """
 
 
+def create(folder: Path, run: str, settings: str) -> None:
+    """A database of a run without clients or rounds. It appears whole or not at all. Raises RunError."""
+    temporary = folder / f".{DATABASE}.tmp"
+    try:
+        for left in folder.glob(f"{temporary.name}*"):  # of a crash
+            left.unlink()
+        with closing(sqlite3.connect(temporary, isolation_level=None)) as database:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
+            database.execute("INSERT INTO run VALUES (?, ?, 0, '')", (run, settings))
+            database.execute("UPDATE run SET digest = ?", (digest(database),))
+        sync(temporary)
+        os.replace(temporary, folder / DATABASE)
+        sync(folder)
+    except (OSError, sqlite3.Error) as error:
+        raise RunError(f"{folder / DATABASE} cannot be made ({error})") from None
+
+
 def open_for_writing(folder: Path) -> sqlite3.Connection:
-    """The database, made if there is none; a commit is on the disk when it returns. Any thread may use it, one at a
-    time.
+    """The database; a commit is on the disk when it returns. Any thread may use it, one at a time.
 
     Raises  RunError if the file is no database of this version.
     """
@@ -63,26 +94,33 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
         database = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
-        if database.execute("PRAGMA user_version").fetchone() == (0,):
-            database.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
+        return _checked(database, file)
     except sqlite3.Error as error:
         raise RunError(f"{file} cannot be opened ({error}); expected the database of a served run") from None
-    return _checked(database, file)
 
 
 def open_for_reading(folder: Path) -> sqlite3.Connection:
-    """The database as of its last commit. Raises RunError if there is none of this version."""
+    """The database as of its last commit. Without a log beside it nothing is written into the folder.
+
+    Raises  RunError if there is none of this version.
+    """
     file = folder / DATABASE
+    how = "mode=ro" if (folder / LOG).exists() else "immutable=1"
+    if not file.exists() or not file.stat().st_size:  # SQLite takes an empty one for new, and removes its log
+        raise RunError(f"{file} is {'empty' if file.exists() else 'missing'}; expected the database of a served run")
     try:
-        database = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        database = sqlite3.connect(f"{file.absolute().as_uri()}?{how}", uri=True, isolation_level=None)
         return _checked(database, file)
     except sqlite3.Error as error:
         raise RunError(f"{file} cannot be read ({error}); expected the database of a served run") from None
 
 
 def _checked(database: sqlite3.Connection, file: Path) -> sqlite3.Connection:
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    if version != VERSION:
+    try:
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version != VERSION:
+            raise RunError(f"{file} has tables of version {version}; expected {VERSION}")
+    except BaseException:
         database.close()
-        raise RunError(f"{file} has tables of version {version}; expected {VERSION}")
+        raise
     return database

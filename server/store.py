@@ -2,29 +2,40 @@
 (coordinator.py), nor the tables (schema.py).
 
     RUN/run.db                        clients, rounds, participation, replies of the open round, metrics
+    RUN/last_commit                   number and digest of its last commit, written after it (last_commit.py)
     RUN/server/000010.safetensors     the method's arrays after round 10, written before the commit that closes it
+    RUN/id                            the name that devices know the run by, as in run.db
     RUN/lock                          held by the process that serves the run
 
 `save` commits a batch of records in one transaction. A closed round's arrays are written under its number, temp, fsync
-and rename, before that; they count once the transaction does, and what they supersede is removed after it. Whatever
-fails or crashes in between, the run is as after the last batch, and the same batch can be saved again.
+and rename, before that; they count once the transaction does. Those of the round before it are kept, older ones are
+removed after it. Whatever fails or crashes in between, the run is as after the last batch, and the same batch can be
+saved again. Opening a run changes nothing in it before all of it has been read and checked (at_rest.py).
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
-from edgefl.durable import lock, sync, write_atomically
+from edgefl.durable import lock, sha256, sync, write_atomically
 from edgefl.errors import RunError
+from edgefl.experiment.run_file import settings_digest
 from edgefl.rounds import state_file
+from edgefl.server import at_rest
+from edgefl.server.arrays import FOLDER, KEPT, arrays_file, check_newest, remove_superseded
+from edgefl.server.content import Account, last_commit
 from edgefl.server.events import Closed, Enrolment, Judged, Made, Opened, Record, Scored, Traffic
+from edgefl.server.last_commit import LastCommit
 from edgefl.server.progress import Progress, Ruling
-from edgefl.server.schema import open_for_writing
+from edgefl.server.schema import create, open_for_writing
 from edgefl.wire import messages
 from edgefl.wire.messages import Trained
 
@@ -33,24 +44,46 @@ REPLY = messages.NUMBERS[Trained]
 
 
 class Store:
-    """The durable state of a served run, for the one process that runs it. Any thread may use it, one at a time."""
+    """The durable state of a served run, for the one process that runs it. Any thread may use it, one at a time.
+
+    run_id  the name that devices know the run by, drawn when it began
+    """
 
     def __init__(self, path: Path) -> None:
-        """Opens the directory or begins a new one. Raises RunError if it is in use, or damaged."""
+        """Opens the directory or begins a new one. Raises RunError if it is in use, or if a file in it is missing,
+        damaged or older than the others; then nothing has been changed.
+        """
         self.path = path
-        (path / "server").mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
         self._lock = lock(path / LOCK)
         try:
-            self._database = open_for_writing(path)
-            sync(path)
-            sync(path.parent)
-            _remove_superseded(path, last_closed(self._database))
+            if at_rest.is_new(path):
+                create(path, secrets.token_hex(8), settings_digest(path))
+                sync(path.parent)
+            self.run_id = _check(path)
+            self._open()
         except BaseException:
             self._lock.close()
             raise
 
+    def _open(self) -> None:
+        """Everything is whole: from here on there may be changes."""
+        try:
+            (self.path / FOLDER).mkdir(exist_ok=True)
+            if not (self.path / at_rest.IDENTITY).exists():
+                write_atomically(self.path / at_rest.IDENTITY, self.run_id.encode())
+            self._database = open_for_writing(self.path)
+            self._account = Account(self._database)
+            self._last_commit = LastCommit(self.path, last_commit(self._database))
+        except (OSError, sqlite3.Error) as error:
+            raise RunError(f"{self.path} cannot be written ({error})") from None
+
     def close(self) -> None:
+        """Afterwards the directory can be copied, or another process can open it."""
+        with suppress(sqlite3.Error):  # a full disk; the log stays beside the database, and nothing is lost
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._database.close()
+        self._last_commit.close()
         self._lock.close()
 
     def load(self) -> Progress:
@@ -62,29 +95,40 @@ class Store:
 
         Raises  RunError if the disk refuses; the same records can be saved again later.
         """
-        closed = [record for record in records if isinstance(record, Closed)]
+        closed = {record.round: state_file.pack(record.state) for record in records if isinstance(record, Closed)}
         try:
-            for record in closed:
-                write_atomically(_arrays_file(self.path, record.round), state_file.pack(record.state))
-            self._commit(records)
-            for record in closed:
-                _remove_superseded(self.path, record.round)
+            for round, arrays in closed.items():
+                write_atomically(arrays_file(self.path, round), arrays)
+            self._commit(records, {round: sha256(arrays) for round, arrays in closed.items()})
+            for round in closed:
+                remove_superseded(self.path, round)
         except (OSError, sqlite3.OperationalError) as error:
             raise RunError(f"{self.path} cannot be written ({error})") from None
 
-    def _commit(self, records: Sequence[Record]) -> None:
+    def _commit(self, records: Sequence[Record], digests: Mapping[int, str]) -> None:
+        """`digests`: of the files of arrays of the rounds that are closed."""
         self._database.execute("BEGIN IMMEDIATE")
         try:
+            self._account.begin()
             for record in records:
-                _write(self._database, record)
+                _write(self._database, record, digests)
+            commit = self._account.end()
             self._database.execute("COMMIT")
         except BaseException:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
             raise
+        self._last_commit.write(commit)
 
 
-def _write(database: sqlite3.Connection, record: Record) -> None:
+def _check(path: Path) -> str:
+    """The id of the run, all of which has been read. Raises RunError naming the file that is not as it should be."""
+    with at_rest.checked(path) as database:
+        check_newest(path, load_progress(database, path).round)
+        return at_rest.run_id(database)
+
+
+def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, str]) -> None:
     """Adds a record to the transaction. To write one twice is to write it once."""
     execute = database.execute
     if isinstance(record, Enrolment):
@@ -99,11 +143,13 @@ def _write(database: sqlite3.Connection, record: Record) -> None:
         ruling = record.outcome, record.reason, record.round, record.client
         execute("UPDATE participation SET outcome = ?, reason = ? WHERE round = ? AND client = ?", ruling)
         if record.outcome != "late":
-            execute("INSERT OR REPLACE INTO replies VALUES (?, ?)", (record.client, messages.encode(record.message)))
+            message = messages.encode(record.message)
+            execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", (record.client, crc32(message), message))
     elif isinstance(record, Closed):
-        execute("UPDATE rounds SET state = NULL WHERE round < ?", (record.round,))
-        row = int(record.done), json.dumps(record.state.values), _line(record.line), record.round
-        execute("UPDATE rounds SET done = ?, state = ?, line = ? WHERE round = ?", row)
+        execute("UPDATE rounds SET state = NULL, sha256 = NULL WHERE round = ?", (record.round - KEPT,))
+        values = json.dumps(record.state.values)
+        row = int(record.done), values, digests[record.round], _line(record.line), record.round
+        execute("UPDATE rounds SET done = ?, state = ?, sha256 = ?, line = ? WHERE round = ?", row)
         execute("DELETE FROM replies")
     elif isinstance(record, Scored):
         execute("UPDATE rounds SET bundle = ? WHERE round = ?", (_line(record.bundle), record.round))
@@ -125,8 +171,8 @@ def last_closed(database: sqlite3.Connection) -> int:
 def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
     """How far a run has got, from one snapshot of its database. Raises RunError if something is missing or corrupt."""
     round = last_closed(database)
-    closed = database.execute("SELECT state, done FROM rounds WHERE round = ?", (round,)).fetchone()
-    values, done = closed or (None, 0)
+    closed = database.execute("SELECT state, sha256, done FROM rounds WHERE round = ?", (round,)).fetchone()
+    values, digest, done = closed or (None, None, 0)
     (scored,) = database.execute("SELECT max(round) FROM rounds WHERE bundle IS NOT NULL").fetchone()
     is_open = database.execute("SELECT 1 FROM rounds WHERE round = ?", (round + 1,)).fetchone()
     rows = database.execute("SELECT round, client, outcome, reason FROM participation ORDER BY round, client")
@@ -134,7 +180,7 @@ def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
     return Progress(
         capacities=dict(database.execute("SELECT client, capacity FROM clients ORDER BY client")),
         round=round,
-        state=None if values is None else state_file.load(_arrays_file(path, round), json.loads(values)),
+        state=None if values is None else state_file.load(arrays_file(path, round), json.loads(values), digest),
         done=bool(done),
         scored=scored or 0,
         opened=tuple(client for r, client in rulings if r == round + 1) if is_open else None,
@@ -148,20 +194,11 @@ def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
 def _answers(database: sqlite3.Connection, round: int, rulings: dict[tuple[int, int], Ruling | None]) -> list[Judged]:
     """The judged replies of the open round."""
     found = []
-    for client, data in database.execute("SELECT client, message FROM replies ORDER BY client"):
+    for client, data, expected in database.execute("SELECT client, message, crc32 FROM replies ORDER BY client"):
+        if crc32(data) != expected:
+            raise ValueError(f"the reply of client {client} for round {round} does not have its CRC-32")
         message, ruling = messages.decode(REPLY, data), rulings[round, client]
         assert isinstance(message, Trained)
         assert ruling is not None
         found.append(Judged(round, client, ruling.outcome, ruling.reason, message))
     return found
-
-
-def _arrays_file(path: Path, round: int) -> Path:
-    return path / "server" / f"{round:06d}.safetensors"
-
-
-def _remove_superseded(path: Path, round: int) -> None:
-    """Removes the arrays of every other round than the last closed one, and what a crash left of writing some."""
-    for file in (path / "server").iterdir():
-        if file != _arrays_file(path, round):
-            file.unlink()

@@ -3,6 +3,7 @@
 sweep     either side of a small run, struck at every step that outlives the process
 deadline  rounds with a deadline, a dead and a slow device, and their replay
 fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disks on both sides
+rest      each file of a run at rest deleted, emptied, halved, zeroed, one bit flipped, or an older copy: started again
 """
 
 from __future__ import annotations
@@ -22,11 +23,19 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import machine
-from bench.faults import deadline, fashion
+from bench.faults import deadline, fashion, rest_table
+from bench.faults.cluster import deal
+from bench.faults.damage import FLIPS, Damage
+from bench.faults.outcome import Truth
+from bench.faults.rest import SERVER, Cases, Stage
+from bench.faults.rest import Row as RestRow
+from bench.faults.rest import Side as RestSide
+from bench.faults.rest_server import EXPERIMENT as REST
+from bench.faults.rest_server import server_stages
 from bench.faults.steps import Kind
 from bench.faults.sweep import Row, Side, Sweep, faults
 
-WHAT = ("sweep", "deadline", "fashion")
+WHAT = ("sweep", "deadline", "fashion", "rest")
 SIDES: tuple[Side, ...] = ("server", "device")
 KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 
@@ -34,7 +43,7 @@ KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 def main(arguments: list[str]) -> int:
     """Runs what is asked for; 1 if some run ended otherwise than its simulation."""
     options = _parser().parse_args(arguments)
-    parts = {"sweep": _sweep, "deadline": _deadline, "fashion": _fashion}
+    parts = {"sweep": _sweep, "deadline": _deadline, "fashion": _fashion, "rest": _rest}
     with tempfile.TemporaryDirectory(prefix="edgefl-faults-", dir=options.dir) as directory:
         identical = [parts[what](Path(directory) / what, options) for what in options.what or WHAT]
     return int(not all(identical))
@@ -52,6 +61,42 @@ def _fashion(place: Path, options: argparse.Namespace) -> bool:
         print(json.dumps(asdict(result)), flush=True)
         identical &= result.difference is None
     return identical
+
+
+def _rest(place: Path, options: argparse.Namespace) -> bool:
+    """Prints every case that fails as it happens, then the table."""
+    deal(place / "shares", REST)
+    cases = Cases(place, REST, place / "shares", Truth.of(REST, place / "simulated"))
+    stages = [(SERVER, stage) for stage in server_stages(place / "stages", place / "shares")]
+    wanted = [
+        (side, stage, file, damage)
+        for side, stage in stages
+        if stage.name in (options.stage or [stage.name])
+        for file, damage in cases.of(side, stage, options.flips)
+        if file in (options.file or [file])
+    ][:: options.stride]
+    print(f"{len(wanted)} cases", file=sys.stderr)
+    rows = list(_cases(cases, wanted, options))
+    if not options.json:
+        rest_table.print_table(rows)
+    return all(row.is_good for row in rows)
+
+
+def _cases(
+    cases: Cases, wanted: list[tuple[RestSide, Stage, str, Damage]], options: argparse.Namespace
+) -> Iterator[RestRow]:
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for done in as_completed([pool.submit(cases.run, *each) for each in wanted]):
+            row = done.result()
+            yield row
+            line = json.dumps(asdict(row))
+            if options.json:
+                print(line, flush=True)
+            if options.out is not None:
+                with open(options.out, "a") as out:
+                    out.write(line + "\n")
+            if not row.is_good:
+                print(f"{row.side} {row.stage} {row.file} {row.damage}: {row.outcome}", file=sys.stderr, flush=True)
 
 
 def _sweep(place: Path, options: argparse.Namespace) -> bool:
@@ -142,4 +187,8 @@ def _parser() -> argparse.ArgumentParser:
     sweep.add_argument("--jobs", type=int, default=2, help="runs at the same time")
     sweep.add_argument("--out", type=Path, metavar="FILE", help="JSON lines; runs in it are not repeated")
     sweep.add_argument("--json", action="store_true", help="JSON lines in place of the table")
+    rest = parser.add_argument_group("rest", "besides --stride, --jobs, --out and --json")
+    rest.add_argument("--flips", type=int, default=FLIPS, metavar="N", help=f"places in a file; default: {FLIPS}")
+    rest.add_argument("--stage", action="append", help="where the run rests; default: everywhere")
+    rest.add_argument("--file", action="append", help="as the table names it; default: all")
     return parser

@@ -14,7 +14,7 @@ from edgefl.errors import RunError
 from edgefl.experiment.assemble import PARTITIONS
 from edgefl.experiment.presets import NAMES as PRESETS
 from edgefl.experiment.presets import defaults, preset
-from edgefl.experiment.run_file import read_experiment, read_makers
+from edgefl.experiment.run_file import read_makers
 from edgefl.experiment.settings import SHARED, Experiment
 from edgefl.graph.models import NAMES
 from edgefl.rounds.maker import other_makers
@@ -86,7 +86,7 @@ def experiment_of(options: Mapping[str, Any], resume: Path | None) -> Experiment
     """
     if resume is None:
         return _with_defaults(_given(options, Experiment()))
-    stored = Experiment.from_json(read_experiment(resume))
+    stored = Experiment.of_run(resume)
     for name, value in _given(options, stored).items():
         if value != getattr(stored, name):
             raise RunError(

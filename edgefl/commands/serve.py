@@ -80,6 +80,7 @@ def run(options: argparse.Namespace) -> int:
     _say(f"run directory: {request.path}")
     say_who_made(request.path)
     with closing(Store(request.path)) as store:
+        open_run(request.path, request.experiment.to_json())
         watch = Watch(request.experiment, history.metrics(request.path))
         server = host(request.experiment, request.federation, store, request.rules, request.keys, _say, watch)
         try:
@@ -123,7 +124,8 @@ def _request(options: dict[str, Any]) -> _Request:
     path = how.resume or how.run_dir or new_directory(Path(experiment.data).stem)
     if how.resume is None and (path / EXPERIMENT).exists():
         raise RunError(f"{path} already holds a run; expected a new directory, or --resume {path}")
-    open_run(path, experiment.to_json())
+    if how.resume is None:
+        open_run(path, experiment.to_json())
     return _Request(experiment, federation, path, rules, address, keys, how.linger)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from edgefl.commands import progress
-from edgefl.experiment.run_file import read_experiment
 from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 from edgefl.server.endpoint import read_endpoint
@@ -31,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
 def examine(path: Path) -> dict[str, Any]:
     """The findings as JSON values. Raises RunError if there is no served run."""
     reached, lines, traffic = history.progress(path), history.metrics(path), history.traffic(path)
-    experiment = Experiment.from_json(read_experiment(path))
+    experiment = Experiment.of_run(path)
     rulings = reached.rulings
     evaluated = [line for line in lines if "evaluation" in line]
     return {

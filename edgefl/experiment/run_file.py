@@ -2,6 +2,7 @@
 server/store.py).
 
 "made_by" lists every version and instruction set that a process of the run had (rounds/maker.py), beside the settings.
+"sha256" is of everything else in it, so that no setting changes unnoticed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from edgefl.durable import write_atomically
+from edgefl.durable import DIGEST, read_json, with_digest, write_atomically
 from edgefl.errors import RunError
 from edgefl.rounds.maker import maker
 
@@ -25,32 +26,44 @@ def open_run(path: Path, experiment: dict[str, Any]) -> None:
     """
     makers: list[str] = []
     if (path / EXPERIMENT).exists():
-        found, makers = read_experiment(path), read_makers(path)
-        for name in sorted({*found, *experiment}):
-            if found.get(name) != experiment.get(name):
-                raise RunError(f"{path} was run with {name}={found.get(name)!r}; expected {experiment.get(name)!r}")
+        check_run(path, experiment)
+        makers = read_makers(path)
     elif path.exists() and any(path.iterdir()):
         raise RunError(f"{path} is not empty and holds no {EXPERIMENT}; expected a new directory or an edgefl run")
     if maker() not in makers:
         path.mkdir(parents=True, exist_ok=True)
-        content = {**experiment, MADE_BY: [*makers, maker()]}
+        content = with_digest({**experiment, MADE_BY: [*makers, maker()]})
         write_atomically(path / EXPERIMENT, json.dumps(content, indent=1).encode())
 
 
+def check_run(path: Path, experiment: dict[str, Any]) -> None:
+    """Raises RunError naming the first setting of the run that differs."""
+    found = read_experiment(path)
+    for name in sorted({*found, *experiment}):
+        if found.get(name) != experiment.get(name):
+            raise RunError(f"{path} was run with {name}={found.get(name)!r}; expected {experiment.get(name)!r}")
+
+
 def read_experiment(path: Path) -> dict[str, Any]:
-    """The settings a run directory was made with. Raises RunError if there is none."""
+    """The settings a run directory was made with. Raises RunError if there is none, or if they are damaged."""
     return {name: value for name, value in _read(path).items() if name != MADE_BY}
 
 
 def read_makers(path: Path) -> list[str]:
     """Who made the run, in order of appearance. Raises RunError if the directory holds no run."""
-    return [str(made) for made in _read(path).get(MADE_BY, [])]
+    makers = _read(path).get(MADE_BY, [])
+    if not isinstance(makers, list):
+        raise RunError(f"{path / EXPERIMENT} has {MADE_BY}={makers!r}; expected a list")
+    return [str(made) for made in makers]
+
+
+def settings_digest(path: Path) -> str:
+    """SHA-256 of the settings; empty if the directory has no run.json. Raises RunError if they are damaged."""
+    return str(with_digest(read_experiment(path))[DIGEST]) if (path / EXPERIMENT).exists() else ""
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads((path / EXPERIMENT).read_bytes()))
+        return read_json(path / EXPERIMENT)
     except FileNotFoundError:
-        raise RunError(f"{path} has no {EXPERIMENT}; expected the directory of an edgefl run") from None
-    except ValueError as error:
-        raise RunError(f"{path / EXPERIMENT} is not JSON ({error})") from None
+        raise RunError(f"{path / EXPERIMENT} is missing; expected the directory of an edgefl run") from None

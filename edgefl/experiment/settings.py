@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from edgefl.algorithms import Algorithm, build
 from edgefl.errors import RunError
-from edgefl.experiment.run_file import EXPERIMENT
+from edgefl.experiment.run_file import EXPERIMENT, read_experiment
 
 SHARED = ("keep", "per_round", "epochs", "batch", "lr")  # hyper-parameters that every method which has them gets
+KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
 @dataclass(frozen=True)
@@ -93,18 +95,50 @@ class Experiment:
         return dict(json.loads(json.dumps(asdict(self))))
 
     @staticmethod
+    def of_run(path: Path) -> Experiment:
+        """The experiment of the run in this directory. Raises RunError naming run.json."""
+        values = read_experiment(path)
+        try:
+            return Experiment.from_json(values)
+        except RunError as error:
+            raise RunError(f"{path / EXPERIMENT} has {error}") from None
+
+    @staticmethod
     def from_json(values: Mapping[str, Any]) -> Experiment:
-        """The inverse of `to_json`. Raises RunError for a name that is no setting."""
+        """The inverse of `to_json`. Raises RunError for a name that is no setting, or a value that it cannot have."""
         known = {field.name for field in fields(Experiment)}
         if unknown := sorted(values.keys() - known):
-            raise RunError(f"setting {unknown[0]!r} in {EXPERIMENT}; expected one of {', '.join(sorted(known))}")
+            raise RunError(f"setting {unknown[0]!r}; expected one of {', '.join(sorted(known))}")
+        for name, value in values.items():
+            _check_kind(name, value)
         options = tuple((name, _frozen(value)) for name, value in values.get("options", ()))
         plain = {name: _frozen(value) for name, value in values.items() if name != "options"}
-        return Experiment(**plain, options=options)
+        try:
+            return Experiment(**plain, options=options)
+        except ValueError as error:
+            raise RunError(str(error)) from None
 
 
 def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+def _check_kind(name: str, value: Any) -> None:
+    """Raises RunError if JSON has another kind of value than the setting is."""
+    default = getattr(Experiment, name)
+    if name == "options":
+        fits = isinstance(value, list) and all(isinstance(each, list) and len(each) == 2 for each in value)
+    elif isinstance(default, tuple):
+        fits = isinstance(value, list) and all(_is_like(each, default[0]) for each in value)
+    else:
+        fits = default is None or _is_like(value, default)
+    if not fits:
+        raise RunError(f"{name}={value!r}; expected {KINDS[type(default)]}, as {default!r}")
+
+
+def _is_like(value: Any, default: Any) -> bool:
+    """True if it is a number where that is one, whole where that is whole; otherwise if it has the same type."""
+    return type(value) is type(default) or (type(value) is int and type(default) is float)
 
 
 def _check(ok: bool, name: str, value: object, expected: str) -> None:

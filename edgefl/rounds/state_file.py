@@ -13,7 +13,7 @@ import numpy as np
 import safetensors.numpy
 
 from edgefl.algorithms.base import MODEL, State
-from edgefl.durable import load_arrays
+from edgefl.durable import check_sha256, load_arrays
 from edgefl.graph import Params
 
 
@@ -42,8 +42,13 @@ def pack(state: State) -> bytes:
     return safetensors.numpy.save(flat(state.arrays))
 
 
-def load(file: Path, values: dict[str, Any]) -> State:
-    """The state with the arrays of a file and these plain values. Raises RunError if it is missing or corrupt."""
+def load(file: Path, values: dict[str, Any], sha256: str | None = None) -> State:
+    """The state with the arrays of a file and these plain values. Raises RunError if it is missing or corrupt.
+
+    sha256  of the file, in hexadecimal, if it is known
+    """
+    if sha256 is not None:
+        check_sha256(file, sha256)
     return State(sets(load_arrays(file)[0]), values)
 
 

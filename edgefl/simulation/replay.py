@@ -14,7 +14,6 @@ import numpy as np
 from edgefl.algorithms.base import State
 from edgefl.errors import RunError
 from edgefl.experiment.assemble import assemble
-from edgefl.experiment.run_file import read_experiment
 from edgefl.experiment.settings import Experiment
 from edgefl.rounds import state_file
 from edgefl.rounds.participation import Participation
@@ -33,7 +32,7 @@ def replay(path: Path, folder: Path, data_dir: str | None, workers: int) -> tupl
     """
     if not history.is_served(path):
         raise RunError(f"{path} holds no served run; expected a run directory of `edgefl serve`")
-    experiment = Experiment.from_json(read_experiment(path))
+    experiment = Experiment.of_run(path)
     progress = history.progress(path)
     if progress.state is None:
         raise RunError(f"{path} has no closed round; expected at least one")

@@ -59,6 +59,7 @@ sys.path.insert(0, {tests!r})
 import stored
 from edgefl import durable
 from edgefl.server import store as module
+from edgefl.server.last_commit import LastCommit
 from edgefl.server.store import Store
 
 def die(call, calls=[0]):
@@ -95,6 +96,8 @@ POINTS = {
     "after a transaction": "around(Store, '_commit', True)",
     "amid a transaction": "around(module, '_write', True)",
     "before the commit": "store._database.set_trace_callback(lambda sql: die({call}) if sql == 'COMMIT' else None)",
+    "before the last commit is noted": "around(LastCommit, 'write', False)",
+    "after the last commit is noted": "around(LastCommit, 'write', True)",
     "before an old file is removed": "around(Path, 'unlink', False)",
     "after an old file is removed": "around(Path, 'unlink', True)",
 }
