@@ -11,7 +11,7 @@ from pathlib import Path
 from edgefl.errors import RunError
 
 DATABASE = "run.db"
-VERSION = 3  # of the tables; in the file's user_version
+VERSION = 4  # of the tables; in the file's user_version
 
 TABLES = """
 CREATE TABLE clients (
@@ -26,6 +26,8 @@ CREATE TABLE makers (
 ) WITHOUT ROWID;
 CREATE TABLE rounds (
     round INTEGER PRIMARY KEY,
+    deadline REAL,    -- seconds after which it is closed; NULL: never
+    candidates BLOB,  -- whom its clients were chosen among (candidates.py); NULL: everybody
     done INTEGER,   -- 1 if no round follows; NULL while the round is open
     state TEXT,     -- plain values of the method's state after it, as JSON, kept for the last closed round
     line TEXT,      -- its metrics, as JSON

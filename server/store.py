@@ -22,6 +22,7 @@ from typing import Any
 from edgefl.durable import lock, sync, write_atomically
 from edgefl.errors import RunError
 from edgefl.rounds import state_file
+from edgefl.server import candidates
 from edgefl.server.events import Closed, Enrolment, Judged, Made, Opened, Record, Scored, Traffic
 from edgefl.server.progress import Progress, Ruling
 from edgefl.server.schema import open_for_writing
@@ -92,7 +93,9 @@ def _write(database: sqlite3.Connection, record: Record) -> None:
     elif isinstance(record, Made):
         execute("INSERT OR IGNORE INTO makers VALUES (?, ?)", (record.client, record.maker))
     elif isinstance(record, Opened):
-        execute("INSERT OR IGNORE INTO rounds (round) VALUES (?)", (record.round,))
+        among = None if record.candidates is None else candidates.pack(record.candidates)
+        row = record.round, record.deadline_s, among
+        execute("INSERT OR IGNORE INTO rounds (round, deadline, candidates) VALUES (?, ?, ?)", row)
         planned = [(record.round, client) for client in record.clients]
         database.executemany("INSERT OR IGNORE INTO participation (round, client) VALUES (?, ?)", planned)
     elif isinstance(record, Judged):
@@ -138,11 +141,24 @@ def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
         done=bool(done),
         scored=scored or 0,
         opened=tuple(client for r, client in rulings if r == round + 1) if is_open else None,
+        deadline_s=_last_deadline(database),
+        candidates=_candidates(database),
         answers=tuple(_answers(database, round + 1, rulings)),
         rulings=rulings,
         tokens=dict(database.execute("SELECT token, client FROM clients WHERE token != x''")),
         makers=tuple(database.execute("SELECT client, maker FROM makers ORDER BY client, maker")),
     )
+
+
+def _last_deadline(database: sqlite3.Connection) -> float | None:
+    """Of the last round that has begun."""
+    found = database.execute("SELECT deadline FROM rounds ORDER BY round DESC LIMIT 1").fetchone()
+    return found[0] if found else None
+
+
+def _candidates(database: sqlite3.Connection) -> dict[int, frozenset[int]]:
+    rows = database.execute("SELECT round, candidates FROM rounds WHERE candidates IS NOT NULL ORDER BY round")
+    return {round: candidates.unpack(data) for round, data in rows}
 
 
 def _answers(database: sqlite3.Connection, round: int, rulings: dict[tuple[int, int], Ruling | None]) -> list[Judged]:
