@@ -186,7 +186,6 @@ class Coordinator:
         for link in self._clients.admitted():
             self._ask(link, now)
 
-
     def _close_round(self, now: float) -> None:
         assert self._open is not None
         self._wake_after(None, now)

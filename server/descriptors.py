@@ -9,7 +9,7 @@ FEWEST_STRANGERS = 16  # or no device gets in
 
 
 class Share(NamedTuple):
-    """connections: in all. strangers: of them, before they have shown who they are. problem: what is missing, or None."""
+    """connections: in all. strangers: of these, before they have enrolled. problem: what is missing, or None."""
 
     connections: int
     strangers: int

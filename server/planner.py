@@ -56,5 +56,7 @@ class Planner:
         for plan in plans:
             if candidates is not None and plan.client not in candidates:
                 name = self._algorithm.name
-                raise RunError(f"{name} plans client {plan.client} for round {round}; expected one that was seen lately")
+                raise RunError(
+                    f"{name} plans client {plan.client} for round {round}; expected one that was seen lately"
+                )
         return plans

@@ -1,7 +1,7 @@
 """Who was planned in which round and what became of it, as far as a device may still ask: not the whole log.
 
-A device has at most one reply that it has not seen dealt with, and answers a later round only after it has. So what lies
-before a client's last ruling is never asked for again, and a run of any length needs the same memory.
+A device has at most one reply that it has not seen dealt with, and answers a later round only after it has. So what
+lies before a client's last ruling is never asked for again, and a run of any length needs the same memory.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
 STEP = 4096  # bytes; the most that a BIO ever holds is this and a record's frame
@@ -69,10 +70,8 @@ class Secured(asyncio.Protocol):
     def close(self) -> None:
         """Says that this was all, and closes once everything is sent."""
         if self._session is not None and self._is_secure and not self._raw.is_closing():
-            try:
+            with suppress(ssl.SSLError):  # it wants the peer to say so, too, for which we do not wait
                 self._session.unwrap()
-            except ssl.SSLError:
-                pass  # it waits for the peer to say so, too, which we do not
             self._flush()
         self._raw.close()
 

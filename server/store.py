@@ -94,8 +94,8 @@ def _write(database: sqlite3.Connection, record: Record) -> None:
         execute("INSERT OR IGNORE INTO makers VALUES (?, ?)", (record.client, record.maker))
     elif isinstance(record, Opened):
         among = None if record.candidates is None else candidates.pack(record.candidates)
-        row = record.round, record.deadline_s, among
-        execute("INSERT OR IGNORE INTO rounds (round, deadline, candidates) VALUES (?, ?, ?)", row)
+        begun = record.round, record.deadline_s, among
+        execute("INSERT OR IGNORE INTO rounds (round, deadline, candidates) VALUES (?, ?, ?)", begun)
         planned = [(record.round, client) for client in record.clients]
         database.executemany("INSERT OR IGNORE INTO participation (round, client) VALUES (?, ?)", planned)
     elif isinstance(record, Judged):

@@ -21,11 +21,11 @@ from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 from edgefl.server.admission import Caps
 from edgefl.server.endpoint import announced
+from edgefl.server.entrance import ListenAddress
 from edgefl.server.events import Closed, Record, Scored
 from edgefl.server.host import host
 from edgefl.server.pace import Auto, Deadline
 from edgefl.server.rules import Rules
-from edgefl.server.entrance import ListenAddress
 from edgefl.server.serve import LINGER_S, serve
 from edgefl.server.store import Store
 from edgefl.trust.keys import read_table
