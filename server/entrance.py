@@ -1,5 +1,5 @@
-"""Where connections come in: the listening sockets, a Peer per connection and TLS around it. Not whom to let in, nor who
-has to go for it (admission.py).
+"""Where connections come in: the listening sockets, a Peer per connection and TLS around it. Not whom to let in, nor
+who has to go for it (admission.py).
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 sweep     either side of a small run, struck at every step that outlives the process
 deadline  rounds with a deadline, a dead and a slow device, and their replay
+hostile   8 devices beside 2,000 TLS connections that never say who they are, against a limit of 256 files
 fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disks on both sides
 """
 
@@ -22,11 +23,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import machine
-from bench.faults import deadline, fashion
+from bench.faults import deadline, fashion, hostile
 from bench.faults.steps import Kind
 from bench.faults.sweep import Row, Side, Sweep, faults
 
-WHAT = ("sweep", "deadline", "fashion")
+WHAT = ("sweep", "deadline", "hostile", "fashion")
 SIDES: tuple[Side, ...] = ("server", "device")
 KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 
@@ -34,7 +35,7 @@ KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 def main(arguments: list[str]) -> int:
     """Runs what is asked for; 1 if some run ended otherwise than its simulation."""
     options = _parser().parse_args(arguments)
-    parts = {"sweep": _sweep, "deadline": _deadline, "fashion": _fashion}
+    parts = {"sweep": _sweep, "deadline": _deadline, "hostile": _hostile, "fashion": _fashion}
     with tempfile.TemporaryDirectory(prefix="edgefl-faults-", dir=options.dir) as directory:
         identical = [parts[what](Path(directory) / what, options) for what in options.what or WHAT]
     return int(not all(identical))
@@ -44,6 +45,15 @@ def _deadline(place: Path, options: argparse.Namespace) -> bool:
     result = deadline.run(place, options.deadline)
     print(json.dumps(asdict(result)))
     return result.identical
+
+
+def _hostile(place: Path, options: argparse.Namespace) -> bool:
+    """A line per figure, with the most that it may be."""
+    missed = False
+    for figure in hostile.run(place, options.strangers):
+        print(json.dumps({**asdict(figure), "missed": figure.is_missed}), flush=True)
+        missed |= figure.is_missed
+    return not missed
 
 
 def _fashion(place: Path, options: argparse.Namespace) -> bool:
@@ -134,6 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dir", type=Path, help="where runs lie; default: where temporary files go")
     parser.add_argument("--data-dir", help="of fashion: where the data set's files lie")
     parser.add_argument("--deadline", type=float, default=3.0, metavar="S", help="of deadline: seconds of a round")
+    parser.add_argument("--strangers", type=int, default=2000, metavar="N", help="of hostile: connections")
     sweep = parser.add_argument_group("sweep")
     sweep.add_argument("--side", action="append", choices=SIDES, help="default: both")
     sweep.add_argument("--kind", action="append", choices=KINDS, help="default: all")
