@@ -28,6 +28,8 @@ from edgefl.trust.certificates import make_certificates
 from edgefl.trust.keys import key_file, make_keys
 
 FILES = 256
+MEMORY_MB, LOG_KB = 150, 100  # what the server may take, whatever happens
+SLOWER = 2  # times the round time of an undisturbed run
 LONGEST_S = 240.0  # of an attack
 CROWDED_S = 3.0  # after which the server has as many strangers as it takes
 
@@ -70,26 +72,32 @@ class Run:
 
 def run(place: Path, strangers: int, experiment: Experiment = EXPERIMENT) -> Iterator[Figure]:
     """What the attack changes. A run that ends otherwise than its simulation is a figure of 1."""
-    place.mkdir(parents=True, exist_ok=True)
-    deal(place / "shares", experiment)
-    make_keys(place / "keys", experiment.clients)
-    make_certificates(place / "keys", ["127.0.0.1"], 0, datetime.now(timezone.utc), 1)
-    truth = Truth.of(experiment, place / "simulated")
-    calm = _served(place, "calm", 0, experiment, truth)
-    crowded = _served(place, "crowded", strangers, experiment, truth)
+    truth = prepare(place, experiment)
+    calm = served(place, 0, experiment, truth)
+    crowded = served(place, strangers, experiment, truth)
     yield Figure("undisturbed: seconds a round, median", calm.round_s)
     yield Figure("undisturbed: seconds until the last device is connected", calm.join_s)
     yield Figure("undisturbed: server, MB resident at most", calm.memory_mb)
     yield Figure(f"{strangers} strangers: connections they made", crowded.attack.get("connected", 0))
     yield Figure(f"{strangers} strangers: of these, TLS handshakes that were done", crowded.attack.get("secured", 0))
-    yield Figure(f"{strangers} strangers: seconds a round, median", crowded.round_s, 2 * calm.round_s)
+    yield Figure(f"{strangers} strangers: seconds a round, median", crowded.round_s, SLOWER * calm.round_s)
     yield Figure(f"{strangers} strangers: seconds until the last device is connected", crowded.join_s)
-    yield Figure(f"{strangers} strangers: server, MB resident at most", crowded.memory_mb, 150)
-    yield Figure(f"{strangers} strangers: server's log, kB", crowded.log_kb, 100)
+    yield Figure(f"{strangers} strangers: server, MB resident at most", crowded.memory_mb, MEMORY_MB)
+    yield Figure(f"{strangers} strangers: server's log, kB", crowded.log_kb, LOG_KB)
     yield Figure("runs that differ from their simulation", sum(bool(each.difference) for each in (calm, crowded)), 0)
 
 
-def _served(place: Path, name: str, strangers: int, experiment: Experiment, truth: Truth) -> Run:
+def prepare(place: Path, experiment: Experiment) -> Truth:
+    """Samples, keys and certificates under `place`, and how the simulation ends."""
+    place.mkdir(parents=True, exist_ok=True)
+    deal(place / "shares", experiment)
+    make_keys(place / "keys", experiment.clients)
+    make_certificates(place / "keys", ["127.0.0.1"], 0, datetime.now(timezone.utc), 1)
+    return Truth.of(experiment, place / "simulated")
+
+
+def served(place: Path, strangers: int, experiment: Experiment, truth: Truth) -> Run:
+    """One run beside so many strangers. Its files lie in a directory of their number."""
     keys, last = place / "keys", experiment.clients - 1
     tls = "--tls-cert", str(keys / "server.pem"), "--tls-key", str(keys / "server-tls.key")
     program = "-m", "bench.faults.limited", str(FILES)
@@ -98,7 +106,7 @@ def _served(place: Path, name: str, strangers: int, experiment: Experiment, trut
         return "--key", str(key_file(keys, client)), "--tls-ca", str(keys / "ca.pem")
 
     serve = "--keys", str(keys / "server.keys"), *tls
-    with Cluster(place / name, experiment, place / "shares", serve, options, program) as cluster:
+    with Cluster(place / str(strangers), experiment, place / "shares", serve, options, program) as cluster:
         cluster.start_server()
         for client in range(last):
             cluster.start_device(client)

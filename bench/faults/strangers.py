@@ -1,5 +1,6 @@
-"""python -m bench.faults.strangers PORT COUNT SECONDS: so many TLS connections to 127.0.0.1:PORT that do not say who they
-are. Each is made again a second after it is closed. Prints one JSON line at the end, or when it is terminated.
+"""python -m bench.faults.strangers PORT COUNT SECONDS: so many TLS connections to 127.0.0.1:PORT that do not enrol.
+
+Each is made again a second after it is closed. Prints one JSON line at the end, or when it is terminated.
 """
 
 from __future__ import annotations

@@ -52,11 +52,12 @@ def test_strangers_neither_fill_the_server_nor_keep_devices_out(tmp_path: Path) 
     """Twice as many as it has files, from the devices' own address. Times are for the bench, on a quiet machine."""
     pytest.importorskip("cryptography", reason="certificates are made with the optional package cryptography")
     experiment = replace(hostile.EXPERIMENT, clients=2, per_round=2, rounds=3, eval_every=3)
-    found = {figure.what: figure for figure in hostile.run(tmp_path, 2 * hostile.FILES, experiment)}
-    missed = [each for each in found.values() if each.is_missed and "seconds" not in each.what]
-    assert missed == []
-    assert found["512 strangers: connections they made"].value > hostile.FILES
-    log = (tmp_path / "crowded" / "logs" / "server.log").read_text()
+    found = hostile.served(tmp_path, 2 * hostile.FILES, experiment, hostile.prepare(tmp_path, experiment))
+    assert found.difference is None
+    assert found.attack["connected"] > hostile.FILES
+    assert found.memory_mb < hostile.MEMORY_MB
+    assert found.log_kb < hostile.LOG_KB
+    log = (tmp_path / "512" / "logs" / "server.log").read_text()
     assert "this process may open 256 files (ulimit -Hn), so it takes 190 connections at a time from devices" in log
     assert "cannot accept connections" not in log
 
