@@ -94,7 +94,8 @@ class Admission:
             return next(iter(self._by_address[address]))
         is_full = len(self._strangers) >= self._caps.strangers
         if self._strangers and (is_full or len(self._strangers) + len(self._known) >= self._room):
-            return next(iter(max(self._by_address.values(), key=lambda links: len(links))))
+            most = max(self._by_address, key=lambda each: len(self._by_address[each]))
+            return next(iter(self._by_address[most]))
         return None
 
     def _forget(self, link: int) -> bool:
