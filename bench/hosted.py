@@ -19,10 +19,11 @@ from edgefl.algorithms.fedspu import FedSPU
 from edgefl.server import round as rounds
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.endpoint import announced
+from edgefl.server.entrance import ListenAddress
 from edgefl.server.events import Closed, Opened, Record
 from edgefl.server.host import host
 from edgefl.server.rules import Rules
-from edgefl.server.serve import ListenAddress, serve
+from edgefl.server.serve import serve
 from edgefl.server.store import Store
 from edgefl.wire.connection import Connection
 

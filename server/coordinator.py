@@ -1,6 +1,6 @@
 """The rounds of a served run as a state machine: events and the time in, actions out. No I/O, no clock, no chance.
 
-    waiting   until enough clients have enrolled
+    waiting   until enough clients have enrolled, or one that may be chosen is there
     training  a round is open; it closes when every planned client has been judged, at the quorum, or at the deadline
     storing   a closed round, or an evaluation, is being made durable
     scoring   every enrolled client evaluates; over when all have answered, or at the deadline
@@ -18,10 +18,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Literal
 
-from edgefl.algorithms.base import Algorithm, Plan, Task
+from edgefl.algorithms.base import Algorithm, Task
 from edgefl.errors import RunError
 from edgefl.graph import Params
 from edgefl.rounds.metrics import Tested
+from edgefl.server import awaited
 from edgefl.server.clients import Clients, Link
 from edgefl.server.events import (
     Action,
@@ -44,9 +45,12 @@ from edgefl.server.events import (
     Send,
     WakeAt,
 )
+from edgefl.server.pace import Pace
+from edgefl.server.planner import Planner
 from edgefl.server.progress import Progress, Ruling
 from edgefl.server.round import OpenRound
 from edgefl.server.rules import Rules
+from edgefl.server.rulings import Rulings
 from edgefl.server.scoring import OpenEvaluation
 from edgefl.wire.messages import Evaluated, Finished, Message, Trained, Verdict
 
@@ -71,16 +75,18 @@ class Coordinator:
         common: Callable[[Params], Tested] | None = None,
     ) -> None:
         """`initial`: the model before round 1. `common`: evaluates a model on the test set that no client owns."""
-        self.task = replace(task, limits=dict(progress.capacities))
+        self._clients = Clients(task.clients, progress.capacities, progress.tokens, progress.makers)
+        self.task = replace(task, limits=self._clients.capacities)  # as they are at any time
         self.algorithm, self.rules, self._common = algorithm, rules, common
         self.round, self.done, self._scored = progress.round, progress.done, progress.scored
         self.state = algorithm.start(task, initial) if progress.state is None else progress.state
         self.phase: Phase = "waiting"
-        self._clients = Clients(task.clients, progress.capacities, progress.tokens, progress.makers)
         self._judging: set[tuple[int, int]] = set()  # (round, client) of rulings that are not durable yet
-        self._rulings = dict(progress.rulings)
+        self._rulings = Rulings(progress.rulings)
         self._stored = progress
-        self._plans: list[Plan] | None = None  # of the next round, where they are known already
+        self._planner = Planner(self.task, algorithm, rules.seen_s)
+        self._pace = Pace(rules.deadline_s, progress.deadline_s)
+        self._evaluation_pace = Pace(rules.evaluation_deadline_s)
         self._open: OpenRound | None = None
         self._evaluation: OpenEvaluation | None = None
         self._opened_at = 0.0
@@ -89,6 +95,7 @@ class Coordinator:
 
     def start(self, now: float) -> list[Action]:
         """Goes on from what is durable."""
+        self._planner.start(self.enrolled, now)
         self._go_on(now)
         return self._taken()
 
@@ -97,7 +104,7 @@ class Coordinator:
         if isinstance(event, Joined):
             self._join(event, now)
         elif isinstance(event, Left):
-            self._clients.disconnect(event.link)
+            self._leave(event.link, now)
         elif isinstance(event, Received):
             self._receive(event.link, event.message, now)
         elif isinstance(event, Saved):
@@ -111,6 +118,31 @@ class Coordinator:
         """The clients whose enrolment is durable."""
         return self._clients.capacities.keys()
 
+    def awaited(self, now: float) -> str | None:
+        """For whom it waits, in one line; None if for nobody. `stage` changes when it waits for something else."""
+        left_s = None if self._deadline is None else max(self._deadline - now, 0.0)
+        if self.phase == "waiting" and self.round == 0 and len(self.enrolled) < self._wanted:
+            return awaited.enrolments(self.enrolled, self._wanted, self.task.clients)
+        if self.phase == "waiting" and self.rules.seen_s is not None:
+            return awaited.candidates(self.round + 1, self.rules.seen_s)
+        if self._open is not None:
+            what, planned, answered = f"round {self._open.number}", self._open.clients, self._open.answers.keys()
+            return awaited.replies(what, planned, answered, self._connected(), left_s)
+        if self._evaluation is not None:
+            what, everybody = f"the evaluation after round {self.round}", sorted(self.enrolled)
+            return awaited.replies(what, everybody, self._evaluation.answers.keys(), self._connected(), left_s)
+        return None
+
+    @property
+    def stage(self) -> tuple[Phase, int]:
+        """The phase, and the last closed round."""
+        return self.phase, self.round
+
+    @property
+    def _wanted(self) -> int:
+        """Enrolments before round 1."""
+        return min(self.rules.wait_for, self.task.clients)
+
     # Phases.
 
     def _go_on(self, now: float) -> None:
@@ -120,21 +152,29 @@ class Coordinator:
             self._evaluate(now)
         elif self.done:
             self._finish()
-        elif self.round == 0 and len(self._clients.capacities) < min(self.rules.wait_for, self.task.clients):
+        elif self.round == 0 and len(self._clients.capacities) < self._wanted:
             self.phase = "waiting"
         else:
             self._begin_round(now)
 
     def _begin_round(self, now: float) -> None:
-        number = self.round + 1
-        plans = self._plans if self._plans is not None else self.algorithm.plan(self.task, self.state, number)
-        self._plans = None
-        self._open = OpenRound(self.task, self.algorithm, self.state, plans, number, self.rules.values)
+        number, begun = self.round + 1, self._stored.opened is not None
+        if begun:
+            plans = self._planner.again(self.state, number, self._stored.candidates.get(number))
+        else:
+            plans = self._planner.take(self.state, number, self._connected(), now)
+        task = self._planner.task
+        if not plans and task.candidates is not None:
+            self.phase = "waiting"
+            return
+        self._open = OpenRound(task, self.algorithm, self.state, plans, number, self.rules.values)
         self.phase, self._opened_at = "training", now
+        deadline_s = self._pace.begin(number, now)
         stored, self._stored = self._stored, Progress()
-        if stored.opened is None:
-            self._save(Opened(number, self._open.clients))
-            self._rulings.update(dict.fromkeys(((number, client) for client in self._open.clients), None))
+        if not begun:
+            among = None if task.candidates is None else frozenset(task.candidates)
+            self._save(Opened(number, self._open.clients, deadline_s, among))
+            self._rulings.plan(number, self._open.clients)
         elif stored.opened != self._open.clients:
             raise RunError(f"round {number} was begun with clients {stored.opened}, not {self._open.clients}")
         for judged in stored.answers:
@@ -142,7 +182,7 @@ class Coordinator:
         if self._open.is_complete(self.rules.quorum):
             self._close_round(now)
             return
-        self._wake_after(self.rules.deadline_s, now)
+        self._wake_after(deadline_s, now)
         for link in self._clients.admitted():
             self._ask(link, now)
 
@@ -151,15 +191,15 @@ class Coordinator:
         self._wake_after(None, now)
         state, line = self._open.close(now - self._opened_at)
         self.round, self.state, self._open = self._open.number, state, None
-        self._plans = None if self.round == self.rules.rounds else self.algorithm.plan(self.task, state, self.round + 1)
-        self.done = not self._plans
+        follows = self.round < self.rules.rounds
+        self.done = not (follows and self._planner.prepare(self.state, self.round + 1, self._connected(), now))
         self.phase = "storing"
         self._save(Closed(self.round, state, line, self.done))
 
     def _evaluate(self, now: float) -> None:
         self._evaluation = OpenEvaluation(self.task, self.algorithm, self.state, self.round)
         self.phase = "scoring"
-        self._wake_after(self.rules.evaluation_deadline_s, now)
+        self._wake_after(self._evaluation_pace.begin(self.round, now), now)
         for link in self._clients.admitted():
             self._ask(link, now)
         self._end_evaluation_if_complete(now)
@@ -207,6 +247,7 @@ class Coordinator:
             self._actions.append(Close(older.number, f"client {client} has connected again"))
         if client in self._clients.capacities:
             self._admit(link, now)
+            self._go_on_if_waiting(now)
         elif self._clients.begin_enrolment(client, event.token):
             self._save(Enrolment(client, event.capacity, event.token))
         if event.maker and self._clients.add_maker(client, event.maker):
@@ -219,18 +260,30 @@ class Coordinator:
         link = self._clients.link_of(record.client)
         if link is not None:
             self._admit(link, now)
+        self._go_on_if_waiting(now)
+
+    def _go_on_if_waiting(self, now: float) -> None:
         if self.phase == "waiting":
             self._go_on(now)
 
     def _limit(self, client: int) -> None:
         """The client's capacity changes the plans for it, of which it has been sent none."""
-        self.task = replace(self.task, limits=dict(self._clients.capacities))
-        self._plans = None
+        self._planner.forget()
         if self._open is not None and client in self._open.clients:
-            self._open.limit(self.task, client)
+            self._open.limit(client)
+
+    def _leave(self, number: int, now: float) -> None:
+        link = self._clients.link(number)
+        if link is not None and link.admitted:
+            self._planner.hear(link.client, now)
+        self._clients.disconnect(number)
+
+    def _connected(self) -> set[int]:
+        return {link.client for link in self._clients.admitted()}
 
     def _admit(self, link: Link, now: float) -> None:
         link.admitted = True
+        self._planner.hear(link.client, now)
         self._actions.append(Admit(link.number, link.client))
         self._ask(link, now)
 
@@ -239,8 +292,10 @@ class Coordinator:
         if self._open is not None and link.client in self._open.clients:
             if link.client not in self._open.answers and link.pending != self._open.number:
                 left = None if self._deadline is None else max(self._deadline - now, 0.0)
+                self._pace.ask(self._open.number, link.client)
                 self._send(link, self._open.request(link.client, left))
         elif self._evaluation is not None and link.client not in self._evaluation.answers:
+            self._evaluation_pace.ask(self._evaluation.round, link.client)
             self._send(link, self._evaluation.request)
         elif self.phase == "over":
             self._tell_end(link)
@@ -263,14 +318,15 @@ class Coordinator:
 
     def _take_reply(self, link: Link, message: Trained, now: float) -> None:
         key = message.round, link.client
-        if key not in self._rulings:
+        if not self._rulings.is_planned(*key):
             reason = f"reply of client {link.client} for round {message.round}; it was not planned there"
             self._actions.append(Close(link.number, reason))
             self._clients.disconnect(link.number)
-        elif (ruling := self._rulings[key]) is not None:
+        elif (ruling := self._rulings.of(*key)) is not None:
             self._rule(link, message.round, ruling)
         elif key not in self._judging:
             self._judging.add(key)
+            self._pace.heard(message.round, link.client, now)
             self._judge(link.client, message, now)
 
     def _judge(self, client: int, message: Trained, now: float) -> None:
@@ -284,6 +340,7 @@ class Coordinator:
     def _take_scores(self, link: Link, evaluation: OpenEvaluation, message: Evaluated, now: float) -> None:
         if link.client in evaluation.answers:
             return
+        self._evaluation_pace.heard(message.round, link.client, now)
         problem = evaluation.answer(link.client, message)
         if problem is not None:
             self._actions.append(Close(link.number, problem))
@@ -304,7 +361,7 @@ class Coordinator:
             self._enrolled(record, now)
         elif isinstance(record, Judged):
             ruling = Ruling(record.outcome, record.reason)
-            self._rulings[record.round, record.client] = ruling
+            self._rulings.rule(record.round, record.client, ruling)
             self._judging.discard((record.round, record.client))
             link = self._clients.link_of(record.client)
             if link is not None and link.admitted:

@@ -35,10 +35,16 @@ class Made:
 
 @dataclass(frozen=True)
 class Opened:
-    """A round has begun with these clients."""
+    """A round has begun with these clients.
+
+    deadline_s  after which it will be closed; None: it has no deadline
+    candidates  clients that they were chosen among; None: all of the run
+    """
 
     round: int
     clients: tuple[int, ...]
+    deadline_s: float | None = None
+    candidates: frozenset[int] | None = None
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Hub(Protocol):
 
     def left(self, peer: Peer) -> None: ...
 
-    def say(self, line: str) -> None: ...
+    def say(self, line: str, kind: str) -> None: ...
 
 
 class Peer(asyncio.Protocol):
@@ -137,7 +137,7 @@ class Peer(asyncio.Protocol):
         """Tells the peer why, and closes the connection."""
         if self._transport.is_closing():
             return
-        self._hub.say(f"refused {self.name}: {reason}")
+        self._say("refused", reason)
         self._transport.write(self.connection.refuse(reason))
         self._transport.close()
 
@@ -147,8 +147,12 @@ class Peer(asyncio.Protocol):
 
     def drop(self, reason: str) -> None:
         """Closes the connection at once."""
-        self._hub.say(f"dropped {self.name}: {reason}")
+        self._say("dropped", reason)
         self._transport.abort()
+
+    def _say(self, what: str, reason: str) -> None:
+        who = "strangers" if self.client is None else f"client {self.client}"
+        self._hub.say(f"{what} {self.name}: {reason}", f"{what} {who}")
 
     # The handshake.
 

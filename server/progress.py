@@ -30,6 +30,8 @@ class Progress:
     done        no round follows
     scored      the last round whose evaluation is complete, 0 if there is none
     opened      the clients of the round after `round`, if that has begun
+    deadline_s  of the last round that has begun, if it has one
+    candidates  by round, whom its clients were chosen among, where that was not everybody
     answers     the replies of that round so far
     tokens      clients by the token of a device that was given any free id
     makers      (client, maker) of every device so far
@@ -42,6 +44,8 @@ class Progress:
     done: bool = False
     scored: int = 0
     opened: tuple[int, ...] | None = None
+    deadline_s: float | None = None
+    candidates: Mapping[int, frozenset[int]] = field(default_factory=dict)
     answers: tuple[Judged, ...] = ()
     rulings: Mapping[tuple[int, int], Ruling | None] = field(default_factory=dict)
     tokens: Mapping[bytes, int] = field(default_factory=dict)

@@ -46,12 +46,9 @@ class OpenRound:
         kept = self._requests[client]
         return Train(kept.round, kept.selection, kept.payload, kept.settings, deadline_s, kept.expects)
 
-    def limit(self, task: Task, client: int) -> None:
-        """A planned client has declared its capacity, which is in `task`: its plan is made again."""
-        self._task = task
-        for plan in self._algorithm.plan(task, self._state, self.number):
-            if plan.client == client:
-                self._plans[client] = plan
+    def limit(self, client: int) -> None:
+        """A planned client has declared its capacity, which the task knows by now: its plan is made again."""
+        self._plans[client] = self._algorithm.replan(self._task, self._state, self._plans[client])
         self._requests.pop(client, None)
 
     def judge(self, client: int, message: Trained) -> Judged:

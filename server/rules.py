@@ -4,32 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgefl.server.pace import Auto, Deadline
+
 
 @dataclass(frozen=True)
 class Rules:
     """What a coordinator goes by.
 
     quorum                 accepted replies of authorised clients that close a round; None: a reply of every planned one
-    deadline_s             after which a round closes whoever has replied; None: never
+    deadline_s             after which a round closes whoever has replied; Auto: by the times seen; None: never
     evaluation_deadline_s  the same for an evaluation, which otherwise waits for every enrolled client
     wait_for               enrolled clients before round 1
     values                 number format of the payloads
+    seen_s                 a round's clients are chosen among those seen within these seconds; None: among all
     """
 
     rounds: int
     eval_every: int
     quorum: int | None = None
-    deadline_s: float | None = None
-    evaluation_deadline_s: float | None = None
+    deadline_s: Deadline = None
+    evaluation_deadline_s: Deadline = None
     wait_for: int = 1
     values: str = "float32"
+    seen_s: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("rounds", "eval_every", "quorum", "wait_for"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name}={value}; expected {name} >= 1")
-        for name in ("deadline_s", "evaluation_deadline_s"):
+        for name in ("deadline_s", "evaluation_deadline_s", "seen_s"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
+            if value is not None and not isinstance(value, Auto) and not 0 < value < float("inf"):
                 raise ValueError(f"{name}={value}; expected a finite time > 0")

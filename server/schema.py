@@ -38,6 +38,8 @@ CREATE TABLE makers (
 ) WITHOUT ROWID;
 CREATE TABLE rounds (
     round INTEGER PRIMARY KEY,
+    deadline REAL,    -- seconds after which it is closed; NULL: never
+    candidates BLOB,  -- whom its clients were chosen among (candidates.py); NULL: everybody
     done INTEGER,   -- 1 if no round follows; NULL while the round is open
     state TEXT,     -- plain values of the method's state after it, as JSON; like sha256 for the last two closed rounds
     sha256 TEXT,    -- of the file of its arrays

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from edgefl.errors import RunError
+from edgefl.server import descriptors
 from edgefl.server.coordinator import Coordinator
+from edgefl.server.entrance import Entrance, ListenAddress
 from edgefl.server.events import (
     Action,
     Admit,
@@ -37,23 +38,16 @@ from edgefl.server.events import (
     Traffic,
     WakeAt,
 )
+from edgefl.server.log import Log
 from edgefl.server.peer import Peer, Service
+from edgefl.server.reminder import Reminder
 from edgefl.server.store import Store
 from edgefl.wire.messages import Enrol, Evaluated, Hello, Message, Trained
 
 RETRY_S = 1.0  # between attempts to save what the disk refused
-BACKLOG = 512  # connections that may wait to be accepted
 LINGER_S = 45.0  # at the end; a device that is away tries again after 30 s at most, and needs 10 to connect
+LOOK_EVERY_S = 5.0  # whether the server has waited for long
 SOON_S = 1.0  # for devices that are there to hear of the end
-
-
-@dataclass(frozen=True)
-class ListenAddress:
-    """Where a server listens. Port 0 stands for any that is free."""
-
-    host: str
-    port: int
-    tls: ssl.SSLContext | None = None
 
 
 Ready = Callable[[str, int], AbstractContextManager[None]]
@@ -86,12 +80,13 @@ class Server:
         watch: Callable[[Record], None],
     ) -> None:
         self._coordinator, self._store, self.service = coordinator, store, service
-        self.say, self._watch = say, watch
+        self._log, self._watch = Log(say), watch
         self._peers: dict[int, Peer] = {}
         self._links = 0
         self._past = Traffic(0)  # of connections that are gone
         self._heard: set[int] = set()  # clients that were told of the end
         self._wake: asyncio.TimerHandle | None = None
+        self._reminder = Reminder()
 
     async def run(self, address: ListenAddress, ready: Ready, linger_s: float) -> None:
         """Listens, serves the run to its end, and leaves the devices `linger_s` seconds to hear of it."""
@@ -100,22 +95,41 @@ class Server:
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._gone = asyncio.Event()
         self._loop.add_signal_handler(signal.SIGTERM, self._fail, KeyboardInterrupt())
-        listener = await self._loop.create_server(
-            lambda: _Entrance(self, address.tls), address.host, address.port, backlog=BACKLOG
-        )
+        self._entrance = self._open(address)
         storing = self._loop.create_task(self._keep_storing())
         storing.add_done_callback(self._storing_ended)
+        self._looking = self._loop.call_later(LOOK_EVERY_S, self._remind)
         try:
-            with ready(*listener.sockets[0].getsockname()[:2]):
+            with ready(*self._entrance.name):
                 self._carry_out(self._coordinator.start(self._loop.time()))
+                self._remind()
                 await self._over
                 await self._linger(linger_s)
         finally:
             self._wake_at(None)
+            self._looking.cancel()
             storing.cancel()
-            listener.close()
+            self._entrance.close()
             for peer in list(self._peers.values()):
-                peer.close()
+                if peer.client is not None:
+                    peer.close()
+            self._log.end()
+
+    def _remind(self) -> None:
+        """Says for whom the server waits, when it has waited for a while."""
+        now = self._loop.time()
+        if self._reminder.is_due(self._coordinator.stage, now) and (line := self._coordinator.awaited(now)) is not None:
+            self.say(line, "waiting")
+        self._looking.cancel()
+        self._looking = self._loop.call_later(LOOK_EVERY_S, self._remind)
+
+    def _open(self, address: ListenAddress) -> Entrance:
+        """Listens, with as many descriptors as this process may have."""
+        shared = descriptors.provide(self.service.clients, address.caps.strangers)
+        entrance = Entrance(self, address, address.caps.within(shared.strangers), shared.connections)
+        if shared.problem is not None:
+            self.say(shared.problem)
+        return entrance
 
     async def _linger(self, seconds: float) -> None:
         """Until every client has heard of the end, also one that is away, but no longer than that."""
@@ -128,10 +142,19 @@ class Server:
             await asyncio.wait([gone], timeout=seconds - SOON_S)
 
     def _end_if_all_have_heard(self) -> None:
-        if self._over.done() and not self._peers and self._coordinator.enrolled <= self._heard:
+        devices = any(peer.client is not None for peer in self._peers.values())
+        if self._over.done() and not devices and self._coordinator.enrolled <= self._heard:
             self._gone.set()
 
-    # What connections tell it (peer.Hub).
+    # What connections tell it (peer.Hub, entrance.Owner).
+
+    def say(self, line: str, kind: str = "server") -> None:
+        """Shows a line to people, unless there have been many of its kind."""
+        self._log.say(line, kind, self._loop.time())
+
+    @property
+    def handshake_s(self) -> float:
+        return self.service.patience.handshake_s
 
     def enrol(self, peer: Peer, hello: Hello, request: Enrol) -> None:
         joined = Joined(
@@ -150,6 +173,7 @@ class Server:
 
     def left(self, peer: Peer) -> None:
         del self._peers[peer.link]
+        self._entrance.leave(peer.link)
         self._past = _added(self._past, peer)
         if peer.client is not None and peer.connection.state == "finished":
             self._heard.add(peer.client)
@@ -173,7 +197,16 @@ class Server:
             elif isinstance(action, Done):
                 self._over.set_result(None)
             elif (peer := self._peers.get(action.link)) is not None:
-                _tell(peer, action)
+                self._tell(peer, action)
+
+    def _tell(self, peer: Peer, action: Admit | Send | Close) -> None:
+        if isinstance(action, Admit):
+            self._entrance.know(peer.link)
+            peer.welcome(action.client)
+        elif isinstance(action, Send):
+            peer.send(action.message)
+        else:
+            peer.refuse(action.reason)
 
     def _wake_at(self, time: float | None) -> None:
         if self._wake is not None:
@@ -226,66 +259,6 @@ class Server:
         for peer in self._peers.values():
             total = _added(total, peer)
         return total
-
-
-class _Entrance(asyncio.Protocol):
-    """A connection until it is known to be TLS where TLS is asked for; then a Peer takes over."""
-
-    def __init__(self, server: Server, context: ssl.SSLContext | None) -> None:
-        self._server, self._context = server, context
-        self._early = b""
-        self._is_lost = False
-
-    def data_received(self, data: bytes) -> None:
-        """What came with the last bytes of the TLS handshake, before the Peer is there."""
-        self._early += data
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._is_lost = True
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport = cast(asyncio.Transport, transport)
-        name = "{}:{}".format(*transport.get_extra_info("peername")[:2])
-        if self._context is None:
-            peer = self._server.arrived(name)
-            transport.set_protocol(peer)
-            peer.connection_made(transport)
-            return
-        transport.pause_reading()
-        self._task = asyncio.get_running_loop().create_task(self._secure(transport, name, self._context))
-
-    async def _secure(self, transport: asyncio.Transport, name: str, context: ssl.SSLContext) -> None:
-        patience = self._server.service.patience
-        loop = asyncio.get_running_loop()
-        try:
-            secured = await loop.start_tls(
-                transport, self, context, server_side=True, ssl_handshake_timeout=patience.handshake_s
-            )
-        except (OSError, asyncio.TimeoutError) as error:
-            self._server.say(f"refused {name}: no TLS ({_why(error)})")
-            transport.abort()
-            return
-        assert secured is not None  # asyncio's None is for a transport that is closing, which raises here
-        if self._is_lost:
-            return
-        peer = self._server.arrived(name)
-        secured.set_protocol(peer)
-        peer.connection_made(secured)
-        if self._early:
-            peer.data_received(self._early)
-
-
-def _why(error: OSError | asyncio.TimeoutError) -> str:
-    return str(getattr(error, "reason", None) or error or "the handshake was not finished")
-
-
-def _tell(peer: Peer, action: Admit | Send | Close) -> None:
-    if isinstance(action, Admit):
-        peer.welcome(action.client)
-    elif isinstance(action, Send):
-        peer.send(action.message)
-    else:
-        peer.refuse(action.reason)
 
 
 def _added(total: Traffic, peer: Peer) -> Traffic:

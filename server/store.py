@@ -29,7 +29,7 @@ from edgefl.durable import lock, sha256, sync, write_atomically
 from edgefl.errors import RunError
 from edgefl.experiment.run_file import settings_digest
 from edgefl.rounds import state_file
-from edgefl.server import at_rest
+from edgefl.server import at_rest, candidates
 from edgefl.server.arrays import FOLDER, KEPT, arrays_file, check_newest, remove_superseded
 from edgefl.server.content import Account, last_commit
 from edgefl.server.events import Closed, Enrolment, Judged, Made, Opened, Record, Scored, Traffic
@@ -136,7 +136,9 @@ def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, s
     elif isinstance(record, Made):
         execute("INSERT OR IGNORE INTO makers VALUES (?, ?)", (record.client, record.maker))
     elif isinstance(record, Opened):
-        execute("INSERT OR IGNORE INTO rounds (round) VALUES (?)", (record.round,))
+        among = None if record.candidates is None else candidates.pack(record.candidates)
+        begun = record.round, record.deadline_s, among
+        execute("INSERT OR IGNORE INTO rounds (round, deadline, candidates) VALUES (?, ?, ?)", begun)
         planned = [(record.round, client) for client in record.clients]
         database.executemany("INSERT OR IGNORE INTO participation (round, client) VALUES (?, ?)", planned)
     elif isinstance(record, Judged):
@@ -184,11 +186,24 @@ def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
         done=bool(done),
         scored=scored or 0,
         opened=tuple(client for r, client in rulings if r == round + 1) if is_open else None,
+        deadline_s=_last_deadline(database),
+        candidates=_candidates(database),
         answers=tuple(_answers(database, round + 1, rulings)),
         rulings=rulings,
         tokens=dict(database.execute("SELECT token, client FROM clients WHERE token != x''")),
         makers=tuple(database.execute("SELECT client, maker FROM makers ORDER BY client, maker")),
     )
+
+
+def _last_deadline(database: sqlite3.Connection) -> float | None:
+    """Of the last round that has begun."""
+    found = database.execute("SELECT deadline FROM rounds ORDER BY round DESC LIMIT 1").fetchone()
+    return found[0] if found else None
+
+
+def _candidates(database: sqlite3.Connection) -> dict[int, frozenset[int]]:
+    rows = database.execute("SELECT round, candidates FROM rounds WHERE candidates IS NOT NULL ORDER BY round")
+    return {round: candidates.unpack(data) for round, data in rows}
 
 
 def _answers(database: sqlite3.Connection, round: int, rulings: dict[tuple[int, int], Ruling | None]) -> list[Judged]:

@@ -77,8 +77,8 @@ WORLDLY = {  # standard modules with files, clocks, sockets, threads or chance i
 }  # fmt: skip
 GRANTED = {"edgefl.kernels": {"os"}}  # EDGEFL_KERNELS
 FORBIDDEN = {  # standard module -> the modules that may import it
-    "asyncio": ["edgefl.server.peer", "edgefl.server.serve"],
-    "socket": ["edgefl.device.socket", "edgefl.server.peer"],
+    "asyncio": [f"edgefl.server.{name}" for name in ("entrance", "peer", "secured", "serve")],
+    "socket": ["edgefl.device.socket", "edgefl.server.entrance", "edgefl.server.peer"],
     "pickle": [],
     "marshal": [],
     "shelve": [],

@@ -64,6 +64,12 @@ class Process:
         assert self._running is not None
         return Path(f"/proc/{self._running.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
+    def peak_mb(self) -> float:
+        """The most memory that was resident, in MB; 0 once it has ended. Linux."""
+        assert self._running is not None
+        lines = Path(f"/proc/{self._running.pid}/status").read_text().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024 / 1e6
+
     def send(self, signal: signal.Signals) -> None:
         assert self._running is not None
         self._running.send_signal(signal)

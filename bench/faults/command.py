@@ -2,6 +2,7 @@
 
 sweep     either side of a small run, struck at every step that outlives the process
 deadline  rounds with a deadline, a dead and a slow device, and their replay
+hostile   8 devices beside 2,000 TLS connections that never say who they are, against a limit of 256 files
 fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disks on both sides
 rest      each file of a run at rest deleted, emptied, halved, zeroed, one bit flipped, or an older copy: started again
 """
@@ -23,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import machine
-from bench.faults import deadline, fashion, rest_table
+from bench.faults import deadline, fashion, hostile, rest_table
 from bench.faults.cluster import deal
 from bench.faults.damage import FLIPS, Damage
 from bench.faults.outcome import Truth
@@ -35,7 +36,7 @@ from bench.faults.rest_server import server_stages
 from bench.faults.steps import Kind
 from bench.faults.sweep import Row, Side, Sweep, faults
 
-WHAT = ("sweep", "deadline", "fashion", "rest")
+WHAT = ("sweep", "deadline", "hostile", "fashion", "rest")
 SIDES: tuple[Side, ...] = ("server", "device")
 KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 
@@ -43,7 +44,7 @@ KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 def main(arguments: list[str]) -> int:
     """Runs what is asked for; 1 if some run ended otherwise than its simulation."""
     options = _parser().parse_args(arguments)
-    parts = {"sweep": _sweep, "deadline": _deadline, "fashion": _fashion, "rest": _rest}
+    parts = {"sweep": _sweep, "deadline": _deadline, "hostile": _hostile, "fashion": _fashion, "rest": _rest}
     with tempfile.TemporaryDirectory(prefix="edgefl-faults-", dir=options.dir) as directory:
         identical = [parts[what](Path(directory) / what, options) for what in options.what or WHAT]
     return int(not all(identical))
@@ -53,6 +54,15 @@ def _deadline(place: Path, options: argparse.Namespace) -> bool:
     result = deadline.run(place, options.deadline)
     print(json.dumps(asdict(result)))
     return result.identical
+
+
+def _hostile(place: Path, options: argparse.Namespace) -> bool:
+    """A line per figure, with the most that it may be."""
+    missed = False
+    for figure in hostile.run(place, options.strangers):
+        print(json.dumps({**asdict(figure), "missed": figure.is_missed}), flush=True)
+        missed |= figure.is_missed
+    return not missed
 
 
 def _fashion(place: Path, options: argparse.Namespace) -> bool:
@@ -179,6 +189,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dir", type=Path, help="where runs lie; default: where temporary files go")
     parser.add_argument("--data-dir", help="of fashion: where the data set's files lie")
     parser.add_argument("--deadline", type=float, default=3.0, metavar="S", help="of deadline: seconds of a round")
+    parser.add_argument("--strangers", type=int, default=2000, metavar="N", help="of hostile: connections")
     sweep = parser.add_argument_group("sweep")
     sweep.add_argument("--side", action="append", choices=SIDES, help="default: both")
     sweep.add_argument("--kind", action="append", choices=KINDS, help="default: all")

@@ -63,8 +63,8 @@ MUTANTS = (
     Mutant(
         "limit-keeps-plans",
         "server/coordinator.py",
-        "        self.task = replace(self.task, limits=dict(self._clients.capacities))\n        self._plans = None\n",
-        "        self.task = replace(self.task, limits=dict(self._clients.capacities))\n",
+        "        self._planner.forget()\n        if self._open",
+        "        if self._open",
         "plans made before a client declared its capacity are kept",
         COORDINATOR,
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
@@ -35,9 +36,10 @@ Scored = Literal["personal", "adapted"]
 class Task:
     """What server and clients agree on before round 1: the model, how many clients are registered, and the seed.
 
-    limits    largest share of active neurons that a client is willing to train; those not listed have none
-    examples  for training, of all clients together; 0: not known
-    rounds    of the whole run, for what is annealed over it; 0: not known
+    limits      largest share of active neurons that a client is willing to train; those not listed have none
+    examples    for training, of all clients together; 0: not known
+    rounds      of the whole run, for what is annealed over it; 0: not known
+    candidates  clients that may be chosen in the round that is being planned; None: all
     """
 
     spec: ModelSpec
@@ -46,6 +48,7 @@ class Task:
     limits: Mapping[int, float] = field(default_factory=dict)
     examples: int = 0
     rounds: int = 0
+    candidates: AbstractSet[int] | None = None
 
 
 @dataclass
@@ -156,12 +159,14 @@ class Algorithm(ABC):
     keeps_state  it keeps private values or arrays, with or without a model; always true where it keeps a model
     adapts       what is evaluated of a client is the model of all clients, after `evaluate` has adapted it to the
                  client; nothing of that is kept
+    asks_all     every client has a part in every round, so none can be left out of it
     """
 
     name: ClassVar[str]
     keeps_model: ClassVar[bool]
     keeps_state: ClassVar[bool]
     adapts: ClassVar[bool] = False
+    asks_all: ClassVar[bool] = False
 
     @abstractmethod
     def start(self, task: Task, initial: Params) -> State:
@@ -170,6 +175,12 @@ class Algorithm(ABC):
     @abstractmethod
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         """Server: one plan per selected client, in ascending client order; empty when the run is over."""
+
+    def replan(self, task: Task, state: State, plan: Plan) -> Plan:
+        """Server: the plan of one client again, whose limit `task` has come to know since. A method whose plans depend
+        on limits saves the others' by its own.
+        """
+        return next(again for again in self.plan(task, state, plan.round) if again.client == plan.client)
 
     @abstractmethod
     def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
@@ -253,8 +264,10 @@ def refuse(plan: Plan, reply: Reply) -> str | None:
 
 
 def sample_clients(task: Task, candidates: Sequence[int], count: int, round: int) -> list[int]:
-    """`count` of the candidates without replacement, ascending; all of them if there are fewer (ALGORITHMS 2)."""
-    candidates = sorted(candidates)
+    """`count` of the candidates without replacement, ascending; all of them if there are fewer (ALGORITHMS 2). Those
+    that the task leaves out are none.
+    """
+    candidates = sorted(k for k in candidates if task.candidates is None or k in task.candidates)
     if count >= len(candidates):
         return candidates
     chosen = rng.stream(task.seed, rng.SELECT, round=round).sample(len(candidates), count)

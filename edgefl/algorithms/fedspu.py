@@ -104,6 +104,9 @@ class FedSPU(Algorithm):
         payload = take(state.arrays[MODEL], task.spec, None if whole else neurons)
         return Plan("train", round, client, neurons, {MODEL: payload}, {"keep": p})
 
+    def replan(self, task: Task, state: State, plan: Plan) -> Plan:
+        return self._plan(task, state, plan.round, plan.client)
+
     def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
         """Adds the reply to the round. A client that stops in this round is still averaged (Alg. 2)."""
         tally.reported.append(reply.client)

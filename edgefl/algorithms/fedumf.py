@@ -37,6 +37,7 @@ class FedUmf(LocalTraining):
     name: ClassVar[str] = "fedumf"
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True
+    asks_all: ClassVar[bool] = True
 
     alpha: float = 1.0
     weight: Literal["samples", "uniform"] = "uniform"

@@ -22,6 +22,7 @@ class FedUmfDC(FedDC):
     """fusion  alpha of FedUmf: the share of the kept change that is added"""
 
     name: ClassVar[str] = "fedumf-feddc"
+    asks_all: ClassVar[bool] = True
 
     fusion: float = 1.0
 

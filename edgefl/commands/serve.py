@@ -19,18 +19,21 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_file import EXPERIMENT, open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.server import history
+from edgefl.server.admission import Caps
 from edgefl.server.endpoint import announced
+from edgefl.server.entrance import ListenAddress
 from edgefl.server.events import Closed, Record, Scored
 from edgefl.server.host import host
+from edgefl.server.pace import Auto, Deadline
 from edgefl.server.rules import Rules
-from edgefl.server.serve import LINGER_S, ListenAddress, serve
+from edgefl.server.serve import LINGER_S, serve
 from edgefl.server.store import Store
 from edgefl.trust.keys import read_table
 from edgefl.trust.tls import server_context
 
 INTERRUPTED = "interrupted; continue with --resume"
 PORT = 7227
-TRUST = ("keys", "tls_cert", "tls_key", "tls_client_ca", "insecure")
+TRUST = ("keys", "tls_cert", "tls_key", "tls_client_ca", "strangers", "strangers_per_address", "insecure")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,10 +52,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--quorum", type=int, metavar="N", help="close a round after this many replies; default: all that are planned"
     )
     how.add_argument(
-        "--deadline", type=float, metavar="S", help="close a round after this many seconds; default: never"
+        "--deadline",
+        type=_deadline,
+        default=Auto(),
+        metavar="auto|S|none",
+        help="close a round after this many seconds, or after a time that follows those of replies; default: auto",
     )
     how.add_argument(
-        "--evaluation-deadline", type=float, metavar="S", help="the same for an evaluation; default: never"
+        "--evaluation-deadline",
+        type=_deadline,
+        default=Auto(),
+        metavar="auto|S|none",
+        help="the same for an evaluation; default: auto",
+    )
+    how.add_argument(
+        "--select",
+        type=_select,
+        metavar="all|seen:S",
+        help="choose a round's clients among all, or among those that were there within S seconds; default: all",
     )
     how.add_argument(
         "--linger",
@@ -68,6 +85,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     trust.add_argument(
         "--tls-client-ca", type=Path, metavar="FILE", help="ask devices for certificates signed by this authority"
     )
+    trust.add_argument(
+        "--strangers",
+        type=int,
+        default=Caps.strangers,
+        metavar="N",
+        help=f"most connections that have not enrolled; default: {Caps.strangers}",
+    )
+    trust.add_argument(
+        "--strangers-per-address",
+        type=int,
+        default=Caps.per_address,
+        metavar="N",
+        help=f"the same for one address; default: {Caps.per_address}",
+    )
     trust.add_argument("--insecure", action="store_true", help="serve other machines without TLS or keys")
 
 
@@ -77,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
         request = _request(dict(vars(options)))
     except (ValueError, DataError, RunError, OSError) as error:
         raise RequestError(str(error)) from error
-    _say(f"run directory: {request.path}")
+    _say(f"run directory: {request.path}; {words_of(request.rules.deadline_s)}")
     say_who_made(request.path)
     with closing(Store(request.path)) as store:
         open_run(request.path, request.experiment.to_json())
@@ -105,7 +136,7 @@ class _Request:
 
 def _request(options: dict[str, Any]) -> _Request:
     names = ("data_dir", "run_dir", "resume", "host", "port", "wait_for", "quorum", "deadline", "evaluation_deadline")
-    how = argparse.Namespace(**{name: options.pop(name) for name in (*names, "linger", *TRUST)})
+    how = argparse.Namespace(**{name: options.pop(name) for name in (*names, "select", "linger", *TRUST)})
     if how.run_dir and how.resume:
         raise ValueError(f"--run-dir {how.run_dir} with --resume {how.resume}; expected one of them")
     experiment = _experiment(options, how.resume)
@@ -118,7 +149,9 @@ def _request(options: dict[str, Any]) -> _Request:
         how.evaluation_deadline,
         how.wait_for or experiment.clients,
         experiment.values,
+        how.select,
     )
+    _check_select(experiment, rules)
     federation = assemble(experiment, how.data_dir)
     check_begin(experiment.algorithms(), federation, experiment.rounds)
     path = how.resume or how.run_dir or new_directory(Path(experiment.data).stem)
@@ -127,6 +160,48 @@ def _request(options: dict[str, Any]) -> _Request:
     if how.resume is None:
         open_run(path, experiment.to_json())
     return _Request(experiment, federation, path, rules, address, keys, how.linger)
+
+
+def _check_select(experiment: Experiment, rules: Rules) -> None:
+    """Raises ValueError if the method needs those who are not there."""
+    ((name, algorithm),) = experiment.algorithms().items()
+    if rules.seen_s is not None and algorithm.asks_all:
+        raise ValueError(f"--select seen:{rules.seen_s:g} with {name}; expected all, as it asks everybody every round")
+
+
+def words_of(deadline: Deadline) -> str:
+    """When rounds are closed, and how to change that."""
+    if deadline is None:
+        return "rounds wait for every reply, however long (--deadline sets a limit)"
+    if isinstance(deadline, Auto):
+        rule = f"{deadline.multiple:g} times what replies took, {deadline.floor_s:g} s at least, {deadline.first_s:g} s"
+        return f"a round is closed after {rule} at first (--deadline S sets it, --deadline none waits for ever)"
+    return f"a round is closed after {deadline:g} s (--deadline none waits for ever)"
+
+
+def _deadline(text: str) -> Deadline:
+    if text in ("auto", "none"):
+        return Auto() if text == "auto" else None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"deadline {text!r}; expected auto, none or a number of seconds > 0")
+    return seconds
+
+
+def _select(text: str) -> float | None:
+    if text == "all":
+        return None
+    kind, _, seconds = text.partition(":")
+    try:
+        within_s = float(seconds) if kind == "seen" else 0.0
+    except ValueError:
+        within_s = 0.0
+    if not 0 < within_s < float("inf"):
+        raise argparse.ArgumentTypeError(f"selection {text!r}; expected all, or seen:SECONDS")
+    return within_s
 
 
 def _experiment(options: dict[str, Any], resume: Path | None) -> Experiment:
@@ -149,7 +224,7 @@ def _address(how: argparse.Namespace) -> tuple[ListenAddress, dict[int, bytes] |
     tls = None if how.tls_cert is None else server_context(how.tls_cert, how.tls_key, how.tls_client_ca)
     if not ServerAddress(how.host, how.port).is_loopback and not how.insecure and (keys is None or tls is None):
         raise ValueError(f"--host {how.host} is open to other machines; expected --tls-cert and --keys, or --insecure")
-    return ListenAddress(how.host, how.port, tls), keys
+    return ListenAddress(how.host, how.port, tls, Caps(how.strangers, how.strangers_per_address)), keys
 
 
 class Watch:
@@ -180,5 +255,5 @@ class Watch:
         self._display.end()
 
 
-def _say(line: str) -> None:
+def _say(line: str) -> None:  # what peers wrote in it is made printable in server/log.py
     print(line, file=sys.stderr, flush=True)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from edgefl import __version__, kernels
+from edgefl.wire.text import shown
 
 MAKER = re.compile(r"edgefl (\S+) (native|numba|reference)(?:-(\w+))?")
 
@@ -24,10 +25,10 @@ def maker() -> str:
 def other_makers(made_by: Iterable[str]) -> str | None:
     """Why this process may not get a run's results to the bit, and what would; None if all its makers were as it is.
 
-    A device writes its own text: one that is none of `maker` is told as it is, if it can be printed.
+    A device writes its own text: one that is none of `maker` is told as it is, made printable.
     """
     here = maker()
-    others = sorted({made if made.isprintable() else ascii(made) for made in made_by if made != here})
+    others = sorted({shown(made) for made in made_by if made != here})
     if not others:
         return None
     setting = _setting(others[0]) if len(others) == 1 else None

@@ -95,11 +95,11 @@ class _Simulation:
             state = self.algorithm.start(self.task, self.initial)
             self.journal.commit(0, state)
         state, round, done = self.journal.load_state(), self.journal.committed.round, self.journal.committed.done
-        plans = [] if done else self.algorithm.plan(self.task, state, round + 1)
+        plans = [] if done else self._plan(state, round + 1)
         while not done:
             round += 1
             state, line = self._round(state, round, plans)
-            plans = self.algorithm.plan(self.task, state, round + 1)
+            plans = self._plan(state, round + 1)
             done = round == (self.settings.stop_after or self.settings.rounds) or not plans
             if done or round % self.settings.eval_every == 0:
                 line["evaluation"] = self.evaluator.bundle(state)
@@ -108,6 +108,11 @@ class _Simulation:
                 self.journal.commit(round, state, done)
             watch(line)
         return state
+
+    def _plan(self, state: State, round: int) -> list[Plan]:
+        """The plans of a round, of those that could be chosen then."""
+        candidates = None if self.participation is None else self.participation.candidates.get(round)
+        return self.algorithm.plan(replace(self.task, candidates=candidates), state, round)
 
     def _round(self, state: State, round: int, plans: list[Plan]) -> tuple[State, dict[str, Any]]:
         started = time.perf_counter()

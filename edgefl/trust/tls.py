@@ -20,6 +20,8 @@ def server_context(certificate: Path, key: Path, client_authority: Path | None =
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.num_tickets = 0  # no device resumes a session: tickets would be bytes, memory and time for nothing
+    context.options |= ssl.OP_NO_RENEGOTIATION
     _load_pair(context, certificate, key)
     if client_authority is not None:
         _load_authority(context, client_authority)

@@ -6,11 +6,12 @@ The steps are counted by a library that is loaded before the C library, so this 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench.faults import deadline
+from bench.faults import deadline, hostile
 from bench.faults.command import print_table
 from bench.faults.steps import Kind, compiler
 from bench.faults.sweep import Row, Side, Sweep, faults
@@ -45,6 +46,20 @@ def test_a_struck_process_ends_bit_identical_to_simulate(
     assert row.difference is None
     assert row.what == (what or step)
     assert row.lives == (2 if kind.startswith("killed") else 1)
+
+
+def test_strangers_neither_fill_the_server_nor_keep_devices_out(tmp_path: Path) -> None:
+    """Twice as many as it has files, from the devices' own address. Times are for the bench, on a quiet machine."""
+    pytest.importorskip("cryptography", reason="certificates are made with the optional package cryptography")
+    experiment = replace(hostile.EXPERIMENT, clients=2, per_round=2, rounds=3, eval_every=3)
+    found = hostile.served(tmp_path, 2 * hostile.FILES, experiment, hostile.prepare(tmp_path, experiment))
+    assert found.difference is None
+    assert found.attack["connected"] > hostile.FILES
+    assert found.memory_mb < hostile.MEMORY_MB
+    assert found.log_kb < hostile.LOG_KB
+    log = (tmp_path / "512" / "logs" / "server.log").read_text()
+    assert "this process may open 256 files (ulimit -Hn), so it takes 190 connections at a time from devices" in log
+    assert "cannot accept connections" not in log
 
 
 def test_dead_and_slow_devices_do_not_hold_a_deadline_run_up(tmp_path: Path) -> None:

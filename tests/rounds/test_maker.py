@@ -51,6 +51,6 @@ def test_of_several_other_makers_none_can_be_followed() -> None:
     )
 
 
-@pytest.mark.parametrize(("made", "told"), [("edgefl 0.1.0", "edgefl 0.1.0"), ("a\x1b[2Jb", r"'a\x1b[2Jb'")])
+@pytest.mark.parametrize(("made", "told"), [("edgefl 0.1.0", "edgefl 0.1.0"), ("a\x1b[2Jb", r"a\x1b[2Jb")])
 def test_a_text_that_names_no_kernels_is_told_without_advice_or_control_characters(made: str, told: str) -> None:
     assert other_makers([made]) == f"made by {told}; this is {HERE}, whose results differ in their last bits"

@@ -32,7 +32,7 @@ def replayed(world: World, path: Path) -> tuple[State, Journal]:
     progress = history.progress(world.path)
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     journal = Journal(path)
-    participation = Participation(progress.capacities, outcomes)
+    participation = Participation(progress.capacities, outcomes, progress.candidates)
     settings = Settings(progress.round, progress.round)
     state = simulate(world.method, FEDERATION, settings, journal, participation=participation)
     journal.close()
@@ -135,6 +135,8 @@ def test_a_run_with_any_faults_is_replayed_from_its_log(
         st.sampled_from([METHOD, replace(METHOD, es=True, lr=0.5), FedAvg(per_round=2, epochs=1), FUSION])
     )
     rules = replace(TIMED, quorum=data.draw(st.sampled_from([None, 1, 2])))
+    if not method.asks_all:
+        rules = replace(rules, seen_s=data.draw(st.sampled_from([None, 5.0, 15.0]), label="seen"))
     folder = tmp_path_factory.mktemp("world")
     world = World(folder / "run", method, rules)
     world.dead = data.draw(st.sets(st.integers(0, CLIENTS - 1), max_size=2), label="dead")
@@ -158,6 +160,25 @@ def test_a_run_with_any_faults_is_replayed_from_its_log(
     assert world.done
     check_replay(world, folder / "replay")
     world.store.close()
+
+
+def test_a_run_that_chose_among_those_who_were_there_is_replayed(tmp_path: Path) -> None:
+    """Client 3 leaves in round 1 and is not chosen from round 3 on; the others are drawn as if there were three."""
+    world = World(tmp_path / "run", replace(METHOD, per_round=2), replace(TIMED, wait_for=CLIENTS, seen_s=15.0))
+    for client in range(CLIENTS):
+        world.connect(client)
+    world.save()
+    world.disconnect(3)
+    world.dead = {3}
+    while world.coordinator.round < 1:
+        world.steps()[0]() if world.steps() else world.wait()
+    world.now += 20.0
+    world.finish()
+    assert world.done
+    found = history.progress(world.path).candidates
+    assert found[1] == {0, 1, 2, 3}
+    assert found[RULES.rounds] == {0, 1, 2}
+    check_replay(world, tmp_path / "replay")
 
 
 def test_declared_capacities_are_replayed(tmp_path: Path) -> None:

@@ -1,0 +1,152 @@
+"""Eight devices' rounds beside thousands of TLS connections that never say who they are, and without them.
+
+The server is `edgefl serve` with keys and TLS in a process that may open FILES files; everybody connects from one
+address. The last device joins when the strangers are there, so round 1 begins under attack. Loopback only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from statistics import median
+
+from bench.faults.cluster import ENVIRONMENT, Cluster, await_, deal
+from bench.faults.outcome import Truth
+from edgefl.commands import processes as demo
+from edgefl.experiment.settings import Experiment
+from edgefl.server import history
+from edgefl.trust.certificates import make_certificates
+from edgefl.trust.keys import key_file, make_keys
+
+FILES = 256
+MEMORY_MB, LOG_KB = 150, 100  # what the server may take, whatever happens
+SLOWER = 2  # times the round time of an undisturbed run
+LONGEST_S = 240.0  # of an attack
+CROWDED_S = 3.0  # after which the server has as many strangers as it takes
+
+EXPERIMENT = replace(
+    demo.EXPERIMENT,
+    methods=("fedspu",),
+    clients=8,
+    per_round=8,
+    rounds=20,
+    eval_every=20,
+    partition="iid",
+    epochs=1,
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number, and the most that it may be."""
+
+    what: str
+    value: float
+    bar: float | None = None
+
+    @property
+    def is_missed(self) -> bool:
+        return self.bar is not None and self.value > self.bar
+
+
+@dataclass(frozen=True)
+class Run:
+    """round_s: median of a round. join_s: until the last device is connected. memory_mb: resident, at most."""
+
+    round_s: float
+    join_s: float
+    memory_mb: float
+    log_kb: float
+    difference: str | None
+    attack: dict[str, int]
+
+
+def run(place: Path, strangers: int, experiment: Experiment = EXPERIMENT) -> Iterator[Figure]:
+    """What the attack changes. A run that ends otherwise than its simulation is a figure of 1."""
+    truth = prepare(place, experiment)
+    calm = served(place, 0, experiment, truth)
+    crowded = served(place, strangers, experiment, truth)
+    yield Figure("undisturbed: seconds a round, median", calm.round_s)
+    yield Figure("undisturbed: seconds until the last device is connected", calm.join_s)
+    yield Figure("undisturbed: server, MB resident at most", calm.memory_mb)
+    yield Figure(f"{strangers} strangers: connections they made", crowded.attack.get("connected", 0))
+    yield Figure(f"{strangers} strangers: of these, TLS handshakes that were done", crowded.attack.get("secured", 0))
+    yield Figure(f"{strangers} strangers: seconds a round, median", crowded.round_s, SLOWER * calm.round_s)
+    yield Figure(f"{strangers} strangers: seconds until the last device is connected", crowded.join_s)
+    yield Figure(f"{strangers} strangers: server, MB resident at most", crowded.memory_mb, MEMORY_MB)
+    yield Figure(f"{strangers} strangers: server's log, kB", crowded.log_kb, LOG_KB)
+    yield Figure("runs that differ from their simulation", sum(bool(each.difference) for each in (calm, crowded)), 0)
+
+
+def prepare(place: Path, experiment: Experiment) -> Truth:
+    """Samples, keys and certificates under `place`, and how the simulation ends."""
+    place.mkdir(parents=True, exist_ok=True)
+    deal(place / "shares", experiment)
+    make_keys(place / "keys", experiment.clients)
+    make_certificates(place / "keys", ["127.0.0.1"], 0, datetime.now(timezone.utc), 1)
+    return Truth.of(experiment, place / "simulated")
+
+
+def served(place: Path, strangers: int, experiment: Experiment, truth: Truth) -> Run:
+    """One run beside so many strangers. Its files lie in a directory of their number."""
+    keys, last = place / "keys", experiment.clients - 1
+    tls = "--tls-cert", str(keys / "server.pem"), "--tls-key", str(keys / "server-tls.key")
+    program = "-m", "bench.faults.limited", str(FILES)
+
+    def options(client: int) -> tuple[str, ...]:
+        return "--key", str(key_file(keys, client)), "--tls-ca", str(keys / "ca.pem")
+
+    serve = "--keys", str(keys / "server.keys"), *tls
+    with Cluster(place / str(strangers), experiment, place / "shares", serve, options, program) as cluster:
+        cluster.start_server()
+        for client in range(last):
+            cluster.start_device(client)
+        await_(lambda: all(map(_is_connected, cluster.devices.values())), "all devices but the last are connected")
+        with _strangers(cluster.port, strangers) as attack:
+            began = time.monotonic()
+            cluster.start_device(last)
+            await_(lambda: _is_connected(cluster.devices[last]), "the last device is connected")
+            join_s, peak_mb = time.monotonic() - began, 0.0
+
+            def are_closed() -> bool:
+                nonlocal peak_mb
+                peak_mb = max(peak_mb, cluster.server.peak_mb())
+                return len(history.metrics(cluster.run)) == experiment.rounds
+
+            await_(are_closed, "the last round is closed")
+        cluster.finish()
+        lengths = [line["seconds"] for line in history.metrics(cluster.run)]
+        log_kb = cluster.server.log.stat().st_size / 1e3
+        return Run(median(lengths), join_s, peak_mb, log_kb, truth.difference(cluster), attack)
+
+
+def _is_connected(device: object) -> bool:
+    return "connected as client" in device.said()  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _strangers(port: int, count: int) -> Iterator[dict[str, int]]:
+    """So many, for the length of the with block; afterwards the dictionary says what they did."""
+    found: dict[str, int] = {}
+    if not count:
+        yield found
+        return
+    command = [sys.executable, "-m", "bench.faults.strangers", str(port), str(count), str(LONGEST_S)]
+    everything = {**os.environ, **ENVIRONMENT}
+    attack = subprocess.Popen(command, stdout=subprocess.PIPE, env=everything, preexec_fn=lambda: os.nice(19))
+    try:
+        time.sleep(CROWDED_S)
+        yield found
+    finally:
+        attack.send_signal(signal.SIGTERM)
+        said, _ = attack.communicate()
+        found.update(json.loads(said or "{}"))

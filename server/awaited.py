@@ -1,0 +1,39 @@
+"""For whom a server waits, in one line for people. Words only: nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Set
+
+MOST_NAMED = 8
+
+
+def enrolments(enrolled: Set[int], wanted: int, clients: int) -> str:
+    """Before round 1 may begin."""
+    line = f"waiting for enrolments: {len(enrolled)} of {wanted}"
+    if wanted == clients:
+        missing = [client for client in range(clients) if client not in enrolled]
+        return f"{line}; not there yet: {named(missing)}"
+    return f"{line}, of {clients} clients"
+
+
+def replies(what: str, planned: Collection[int], answered: Set[int], connected: Set[int], left_s: float | None) -> str:
+    """While a round or an evaluation is open. `left_s`: seconds until it is closed in any case."""
+    missing = [client for client in planned if client not in answered]
+    away = [client for client in missing if client not in connected]
+    parts = [f"{what} waits for {len(missing)} of {len(planned)} clients: {named(missing)}"]
+    if away:
+        parts.append("not connected: " + ("all of them" if away == missing else named(away)))
+    parts.append("it has no deadline" if left_s is None else f"closes in {left_s:.0f} s")
+    return "; ".join(parts)
+
+
+def candidates(round: int, seen_s: float) -> str:
+    """While nobody is there who could be chosen."""
+    return f"round {round} waits for clients: none of those it may choose was seen in the last {seen_s:g} s"
+
+
+def named(clients: list[int]) -> str:
+    """The first few, and how many more there are."""
+    more = len(clients) - MOST_NAMED
+    listed = ", ".join(map(str, clients[:MOST_NAMED]))
+    return f"{listed} and {more} more" if more > 0 else listed

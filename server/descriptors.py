@@ -1,0 +1,45 @@
+"""The files and sockets that this process may have open, shared out: the store first, then devices, then strangers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+RESERVE = 64  # the database and its log, arrays being written, the lock, the event loop, what Python itself has open
+FEWEST_STRANGERS = 16  # or no device gets in
+
+
+class Share(NamedTuple):
+    """connections: in all. strangers: of these, before they have enrolled. problem: what is missing, or None."""
+
+    connections: int
+    strangers: int
+    problem: str | None
+
+
+def provide(clients: int, strangers: int) -> Share:
+    """Raises the soft limit of open files to what so many devices and strangers need, as far as the hard one allows."""
+    import resource  # POSIX only
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    wanted = RESERVE + clients + strangers
+    if soft != unlimited and soft < wanted:
+        soft = wanted if hard == unlimited else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return share(wanted if soft == unlimited else soft, clients, strangers)
+
+
+def share(limit: int, clients: int, strangers: int) -> Share:
+    """How `limit` open files are shared out."""
+    wanted = RESERVE + clients + strangers
+    if limit >= wanted:
+        return Share(limit - RESERVE, strangers, None)
+    connections = max(limit - RESERVE, FEWEST_STRANGERS + 1)
+    left = max(connections - clients, FEWEST_STRANGERS)
+    room = "" if left + clients <= connections else f"; at most {connections - left} of them can be connected at a time"
+    return Share(
+        connections,
+        left,
+        f"this process may open {limit} files (ulimit -Hn), so it takes {left} connections at a time from devices that "
+        f"have not enrolled yet, beside {clients} clients{room}; expected {wanted} files",
+    )

@@ -1,0 +1,25 @@
+"""When to say once more that the server waits: after half a minute, then ever more rarely. Pure: the time comes in."""
+
+from __future__ import annotations
+
+FIRST_S = 30.0
+RAREST_S = 3600.0
+
+
+class Reminder:
+    """`what` is anything that changes when the wait is another one."""
+
+    def __init__(self) -> None:
+        self._what: object = None
+        self._after_s, self._at = FIRST_S, 0.0
+
+    def is_due(self, what: object, now: float) -> bool:
+        """True if this wait has lasted long enough to be said, again."""
+        if what != self._what:
+            self._what, self._after_s, self._at = what, FIRST_S, now + FIRST_S
+            return False
+        if now < self._at:
+            return False
+        self._after_s = min(2 * self._after_s, RAREST_S)
+        self._at = now + self._after_s
+        return True
