@@ -5,6 +5,7 @@ from __future__ import annotations
 from bench.mutants.mutant import Mutant
 
 COORDINATOR = "tests/server/test_coordinator.py tests/server/test_coordinator_ends.py"
+AT_REST = "tests/server/test_at_rest.py"
 STORE, PARTICIPATION = "tests/server/test_store.py", "tests/server/test_participation.py"
 DEVICE, DOWNLOAD = "tests/device/test_device.py", "tests/device/test_device_download.py"
 EXCHANGE, METRICS = "tests/rounds/test_exchange.py", "tests/rounds/test_metrics.py"
@@ -132,6 +133,95 @@ MUTANTS = (
         "row = 0,",
         "a run that is over goes on after a restart",
         STORE,
+    ),
+    Mutant(
+        "arrays-of-one-round",
+        "server/arrays.py",
+        "KEPT = 2",
+        "KEPT = 1",
+        "the arrays of the round before the last closed one are removed",
+        STORE,
+    ),
+    # A run's files at rest.
+    Mutant(
+        "commits-lost",
+        "server/at_rest.py",
+        "if found.number < expected.number:",
+        "if False:",
+        "a run whose log was lost begins again at an earlier commit",
+        AT_REST,
+    ),
+    Mutant(
+        "last-commit-lost",
+        "server/at_rest.py",
+        "if expected is None and found.number:",
+        "if False:",
+        "a run without its last_commit goes on, and a log that is lost with it is not noticed",
+        AT_REST,
+    ),
+    Mutant(
+        "two-runs-mixed",
+        "server/at_rest.py",
+        "if found.number == expected.number and found != expected:",
+        "if False:",
+        "the database of another run is gone on with",
+        AT_REST,
+    ),
+    Mutant(
+        "rows-unchecked",
+        "server/content.py",
+        "if digest(database) != commit.digest:",
+        "if False:",
+        "a bit of run.db changes a run",
+        AT_REST,
+    ),
+    Mutant(
+        "replies-unchecked",
+        "server/store.py",
+        "if crc32(data) != expected:",
+        "if False:",
+        "a bit of a stored reply changes a run",
+        AT_REST,
+    ),
+    Mutant(
+        "arrays-unchecked",
+        "edgefl/rounds/state_file.py",
+        "    if sha256 is not None:",
+        "    if False:",
+        "a bit of the arrays changes a run",
+        AT_REST,
+    ),
+    Mutant(
+        "arrays-newer",
+        "server/arrays.py",
+        "> closed + 1",
+        "> closed + 9",
+        "arrays of a later round than the database knows are removed",
+        AT_REST,
+    ),
+    Mutant(
+        "other-settings",
+        "server/at_rest.py",
+        "if settings != settings_digest(path):",
+        "if False:",
+        "a run goes on with other settings than it began with",
+        AT_REST,
+    ),
+    Mutant(
+        "replaced-rows",
+        "server/content.py",
+        "PRAGMA recursive_triggers = ON",
+        "PRAGMA recursive_triggers = OFF",
+        "a run whose device sent its reply again is called damaged",
+        "tests/server/test_content.py",
+    ),
+    Mutant(
+        "rolled-back",
+        "server/content.py",
+        "        self._change = 0\n\n    def end",
+        "        pass\n\n    def end",
+        "a run whose disk was full is called damaged",
+        "tests/server/test_content.py tests/server/test_store.py",
     ),
     # The device.
     Mutant(

@@ -206,8 +206,8 @@ MUTANTS = (
     Mutant(
         "maker-read",
         "edgefl/experiment/run_file.py",
-        "for made in _read(path).get(MADE_BY, [])",
-        "for made in _read(path).get(MADE_BY, [])[-1:]",
+        "for made in makers]",
+        "for made in makers[-1:]]",
         "of several makers only the last is known",
         RUN_FILE,
     ),

@@ -94,7 +94,7 @@ def test_a_commit_of_other_kinds_of_values_is_named(change: dict[str, object], t
     commit = json.loads((path / "commit.json").read_bytes())
     del commit["sha256"]
     (path / "commit.json").write_text(json.dumps({**commit, **change}))
-    with pytest.raises(RunError, match="commit.json is not a commit record"):
+    with pytest.raises(RunError, match=r"commit.json is not a commit record"):
         Journal(path)
 
 
