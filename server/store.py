@@ -22,7 +22,7 @@ from typing import Any
 from edgefl.durable import lock, sync, write_atomically
 from edgefl.errors import RunError
 from edgefl.rounds import state_file
-from edgefl.server import candidates
+from edgefl.server import candidates, pruning
 from edgefl.server.events import Closed, Enrolment, Judged, Made, Opened, Record, Scored, Traffic
 from edgefl.server.progress import Progress, Ruling
 from edgefl.server.schema import open_for_writing
@@ -36,9 +36,9 @@ REPLY = messages.NUMBERS[Trained]
 class Store:
     """The durable state of a served run, for the one process that runs it. Any thread may use it, one at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, keep_rounds: int = pruning.KEPT) -> None:
         """Opens the directory or begins a new one. Raises RunError if it is in use, or damaged."""
-        self.path = path
+        self.path, self._keep_rounds = path, keep_rounds
         (path / "server").mkdir(parents=True, exist_ok=True)
         self._lock = lock(path / LOCK)
         try:
@@ -78,6 +78,8 @@ class Store:
         try:
             for record in records:
                 _write(self._database, record)
+                if isinstance(record, Closed):
+                    pruning.prune(self._database, record.round - self._keep_rounds)
             self._database.execute("COMMIT")
         except BaseException:
             if self._database.in_transaction:
