@@ -20,7 +20,7 @@ def prune(database: sqlite3.Connection, round: int) -> None:
         return
     line, bundle = (None if text is None else json.loads(text) for text in row)
     line = {name: value for name, value in line.items() if name not in BY_CLIENT}
-    bundle = bundle and {kind: _totals(scores) for kind, scores in bundle.items()}
+    bundle = None if bundle is None else {kind: _totals(scores) for kind, scores in bundle.items()}
     database.execute("UPDATE rounds SET line = ?, bundle = ? WHERE round = ?", (_json(line), _json(bundle), round))
 
 
