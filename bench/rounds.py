@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import crowd, flower, overhead, resident, traffic
+from bench import crowd, flower, overhead, resident, scale, traffic
 from bench.figures import Figure
 
-PARTS = ("overhead", "bytes", "memory", "crowd", "flower")
+PARTS = ("overhead", "bytes", "memory", "crowd", "scale", "flower")
 CLIENTS = 8
 PARAMETERS = 985  # of work.SMALL
 FLOWER_S = 5.1  # a round of Flower 1.42 at 1,000 parameters, as the project found it before
@@ -31,10 +31,11 @@ class Effort:
     crowd: int
     crowd_rounds: int
     flower: int
+    scale: scale.Effort
 
 
-FULL = Effort(rounds=60, counted=10, starts=7, crowd=200, crowd_rounds=5, flower=6)
-QUICK = Effort(rounds=5, counted=2, starts=2, crowd=16, crowd_rounds=1, flower=4)
+FULL = Effort(rounds=60, counted=10, starts=7, crowd=200, crowd_rounds=5, flower=6, scale=scale.FULL)
+QUICK = Effort(rounds=5, counted=2, starts=2, crowd=16, crowd_rounds=1, flower=4, scale=scale.QUICK)
 
 
 def measure(parts: Sequence[str], effort: Effort, folder: Path | None, peer: Path | None) -> Iterator[Figure]:
@@ -48,6 +49,7 @@ def measure(parts: Sequence[str], effort: Effort, folder: Path | None, peer: Pat
         "bytes": lambda path: traffic.measure(path, CLIENTS, effort.counted),
         "memory": lambda path: resident.measure(path, effort.starts, effort.counted),
         "crowd": lambda path: crowd.measure(path, effort.crowd, effort.crowd_rounds),
+        "scale": lambda path: scale.measure(path, effort.scale),
         "flower": lambda path: _flower(peer, effort),
     }
     for part in parts:

@@ -29,7 +29,7 @@ from edgefl.durable import lock, sha256, sync, write_atomically
 from edgefl.errors import RunError
 from edgefl.experiment.run_file import settings_digest
 from edgefl.rounds import state_file
-from edgefl.server import at_rest, candidates
+from edgefl.server import at_rest, candidates, pruning
 from edgefl.server.arrays import FOLDER, KEPT, arrays_file, check_newest, remove_superseded
 from edgefl.server.content import Account, last_commit
 from edgefl.server.events import Closed, Enrolment, Judged, Made, Opened, Record, Scored, Traffic
@@ -49,11 +49,11 @@ class Store:
     run_id  the name that devices know the run by, drawn when it began
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, keep_rounds: int = pruning.KEPT) -> None:
         """Opens the directory or begins a new one. Raises RunError if it is in use, or if a file in it is missing,
         damaged or older than the others; then nothing has been changed.
         """
-        self.path = path
+        self.path, self._keep_rounds = path, keep_rounds
         path.mkdir(parents=True, exist_ok=True)
         self._lock = lock(path / LOCK)
         try:
@@ -112,6 +112,8 @@ class Store:
             self._account.begin()
             for record in records:
                 _write(self._database, record, digests)
+                if isinstance(record, Closed):
+                    pruning.prune(self._database, record.round - self._keep_rounds)
             commit = self._account.end()
             self._database.execute("COMMIT")
         except BaseException:

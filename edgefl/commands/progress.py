@@ -65,7 +65,7 @@ class Lines:
 
 def news(line: dict[str, Any]) -> str:
     """An evaluated round in a few words."""
-    losses = [client["loss"] for client in line["clients"] if "loss" in client]
+    losses = [client["loss"] for client in line.get("clients", ()) if "loss" in client]
     evaluation = line["evaluation"]
     words = [f"accuracy {percent(evaluation[kind_of(evaluation)]['accuracy'])}"]
     if losses:

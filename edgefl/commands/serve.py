@@ -18,7 +18,7 @@ from edgefl.experiment.assemble import assemble, check_begin
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_file import EXPERIMENT, open_run
 from edgefl.experiment.settings import Experiment
-from edgefl.server import history
+from edgefl.server import history, pruning
 from edgefl.server.admission import Caps
 from edgefl.server.endpoint import announced
 from edgefl.server.entrance import ListenAddress
@@ -72,6 +72,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="choose a round's clients among all, or among those that were there within S seconds; default: all",
     )
     how.add_argument(
+        "--keep-rounds",
+        type=int,
+        default=pruning.KEPT,
+        metavar="N",
+        help=f"last rounds whose metrics are kept client by client, older ones in total; default: {pruning.KEPT}",
+    )
+    how.add_argument(
         "--linger",
         type=float,
         default=LINGER_S,
@@ -110,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
         raise RequestError(str(error)) from error
     _say(f"run directory: {request.path}; {words_of(request.rules.deadline_s)}")
     say_who_made(request.path)
-    with closing(Store(request.path)) as store:
+    with closing(Store(request.path, request.keep_rounds)) as store:
         open_run(request.path, request.experiment.to_json())
         watch = Watch(request.experiment, history.metrics(request.path))
         server = host(request.experiment, request.federation, store, request.rules, request.keys, _say, watch)
@@ -132,13 +139,18 @@ class _Request:
     address: ListenAddress
     keys: dict[int, bytes] | None
     linger_s: float
+    keep_rounds: int
 
 
 def _request(options: dict[str, Any]) -> _Request:
     names = ("data_dir", "run_dir", "resume", "host", "port", "wait_for", "quorum", "deadline", "evaluation_deadline")
-    how = argparse.Namespace(**{name: options.pop(name) for name in (*names, "select", "linger", *TRUST)})
+    how = argparse.Namespace(
+        **{name: options.pop(name) for name in (*names, "select", "keep_rounds", "linger", *TRUST)}
+    )
     if how.run_dir and how.resume:
         raise ValueError(f"--run-dir {how.run_dir} with --resume {how.resume}; expected one of them")
+    if how.keep_rounds < 1:
+        raise ValueError(f"--keep-rounds {how.keep_rounds}; expected at least 1")
     experiment = _experiment(options, how.resume)
     address, keys = _address(how)
     rules = Rules(
@@ -159,7 +171,7 @@ def _request(options: dict[str, Any]) -> _Request:
         raise RunError(f"{path} already holds a run; expected a new directory, or --resume {path}")
     if how.resume is None:
         open_run(path, experiment.to_json())
-    return _Request(experiment, federation, path, rules, address, keys, how.linger)
+    return _Request(experiment, federation, path, rules, address, keys, how.linger, how.keep_rounds)
 
 
 def _check_select(experiment: Experiment, rules: Rules) -> None:

@@ -1,0 +1,114 @@
+"""python -m bench.puppets ADDRESS CLIENTS STAY [CA]: one process that speaks the protocol for many devices.
+
+They train nothing: what a request carries goes back as its reply, which for FedAvg is one. All CLIENTS enrol; those but
+the last STAY leave at once, and the very last comes when they are no longer there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+import sys
+from asyncio import sslproto
+from typing import cast
+
+from edgefl.wire.connection import Connection
+from edgefl.wire.handshake import NONCE_BYTES
+from edgefl.wire.messages import (
+    PROTOCOL,
+    Challenge,
+    Enrol,
+    Evaluate,
+    Evaluated,
+    Finished,
+    Hello,
+    Message,
+    ModelRequest,
+    Refused,
+    Scores,
+    Train,
+    Trained,
+    Welcome,
+)
+
+AT_ONCE = 100  # devices that enrol at the same time
+GONE_S = 2.0  # until those that left are no longer counted as there
+EXAMPLES = 10
+
+
+class Puppet(asyncio.Protocol):
+    """A device. `ready` when it has enrolled and holds the model, `over` when the run is, or its connection."""
+
+    def __init__(self, client: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._client, self._connection = client, Connection("device")
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self.over: asyncio.Future[None] = loop.create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self._say(Hello(PROTOCOL, "", self._client, secrets.token_bytes(NONCE_BYTES), "a puppet"))
+
+    def data_received(self, data: bytes) -> None:
+        for message in self._connection.receive(data):
+            if isinstance(message, Refused):
+                raise RuntimeError(f"client {self._client} is refused: {message.reason}")
+            if (answer := self._answer(message)) is not None:
+                self._say(answer)
+            if isinstance(message, Finished):
+                self.transport.close()
+        if self._connection.state == "ready" and not self.ready.done():
+            self.ready.set_result(None)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        for future in (self.ready, self.over):
+            if not future.done():
+                future.set_result(None)
+
+    def _say(self, message: Message) -> None:
+        self.transport.write(self._connection.send(message))
+
+    def _answer(self, message: Message) -> Message | None:
+        if isinstance(message, Challenge):
+            return Enrol(b"", 1.0, b"", 0, b"")
+        if isinstance(message, Welcome):
+            return ModelRequest(0)
+        if isinstance(message, Train):
+            return Trained(message.round, message.payload, b"", EXAMPLES, 1, "on", {}, 0.0)
+        if isinstance(message, Evaluate):
+            scores = Scores(1.0, 1, EXAMPLES)
+            return Evaluated(message.round, scores if message.personal else None, scores if message.payload else None)
+        return None
+
+
+async def play(host: str, port: int, clients: int, stay: int, context: ssl.SSLContext | None) -> None:
+    """Until the run is over."""
+    loop, turns = asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE)
+
+    async def enrol(client: int, leaves: bool) -> Puppet:
+        async with turns:
+            _, puppet = await loop.create_connection(lambda: Puppet(client), host, port, ssl=context)
+            await puppet.ready
+            if leaves:
+                puppet.transport.close()
+                await puppet.over
+            return puppet
+
+    await asyncio.gather(*(enrol(client, True) for client in range(clients - stay)))
+    there = await asyncio.gather(*(enrol(client, False) for client in range(clients - stay, clients - 1)))
+    await asyncio.sleep(GONE_S if stay < clients else 0)
+    there.append(await enrol(clients - 1, False))
+    await asyncio.gather(*(puppet.over for puppet in there))
+
+
+def main() -> int:
+    host, _, port = sys.argv[1].rpartition(":")
+    context = ssl.create_default_context(cafile=sys.argv[4]) if len(sys.argv) > 4 else None
+    sslproto.SSLProtocol.max_size = 1 << 14  # of our side; a thousand of its own buffers are 256 MB
+    asyncio.run(play(host, int(port), int(sys.argv[2]), int(sys.argv[3]), context))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

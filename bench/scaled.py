@@ -1,0 +1,115 @@
+"""python -m bench.scaled: the server of one of bench/scale.py's runs, which weighs itself whenever a round is closed.
+
+Reads a request as JSON from its argument; at the end it writes its weights, and those of its last look first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from bench.work import SMALL
+from edgefl.data.split import Split
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Experiment
+from edgefl.learners import Samples
+from edgefl.server.endpoint import announced
+from edgefl.server.entrance import ListenAddress
+from edgefl.server.events import Closed, Record
+from edgefl.server.host import host
+from edgefl.server.rules import Rules
+from edgefl.server.schema import open_for_reading
+from edgefl.server.serve import serve
+from edgefl.server.store import Store
+from edgefl.trust.tls import server_context
+
+WEIGHTS = "weights.json"
+LINGER_S = 0.5
+EVALUATION_S = 5.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """clients: registered. every: rounds between two weights. seen_s: as in Rules. keys: a directory, for TLS."""
+
+    path: str
+    clients: int
+    per_round: int
+    rounds: int
+    every: int
+    seen_s: float | None = None
+    keys: str | None = None
+
+
+@dataclass(frozen=True)
+class Weight:
+    """After a round: when, by perf_counter; processor time so far; resident memory; the database without its log."""
+
+    round: int
+    time_s: float
+    cpu_s: float
+    resident: int
+    database: int
+
+
+def experiment(request: Request) -> Experiment:
+    """FedAvg on the small model of the benches, evaluated at the end."""
+    return Experiment(
+        methods=("fedavg",),
+        clients=request.clients,
+        per_round=request.per_round,
+        rounds=request.rounds,
+        eval_every=request.rounds,
+    )
+
+
+def federation(clients: int) -> Federation:
+    """As many clients as are asked for, who own the same few samples: nobody trains."""
+    rows = np.arange(9, dtype=np.int32)
+    split = Split(rows[:3], rows[3:6], rows[6:])
+    return Federation(SMALL, Samples(np.zeros((9, 1, 8, 8), np.float32), rows % 10), (split,) * clients, 1)
+
+
+def weigh(path: Path, round: int) -> Weight:
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    with closing(open_for_reading(path)) as database:
+        pages, size = (database.execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "page_size"))
+    return Weight(round, time.perf_counter(), time.process_time(), resident, pages * size)
+
+
+def main() -> int:
+    request = Request(**json.loads(sys.argv[1]))
+    path, weights = Path(request.path), []
+    rules = Rules(
+        request.rounds,
+        request.rounds,
+        deadline_s=60.0,
+        evaluation_deadline_s=EVALUATION_S,
+        wait_for=request.clients,
+        seen_s=request.seen_s,
+    )
+
+    def watch(record: Record) -> None:
+        if isinstance(record, Closed) and (record.round % request.every == 0 or record.round == 1):
+            weights.append(weigh(path, record.round))
+            (path / WEIGHTS).write_text(json.dumps([asdict(each) for each in weights]))
+
+    keys = None if request.keys is None else Path(request.keys)
+    tls = None if keys is None else server_context(keys / "server.pem", keys / "server-tls.key")
+    made = federation(request.clients)
+    with closing(Store(path)) as store:
+        server = host(experiment(request), made, store, rules, None, print, watch)
+        address = replace(ListenAddress("127.0.0.1", 0), tls=tls)
+        serve(server, address, lambda host, port: announced(path, host, port), LINGER_S)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
