@@ -3,6 +3,7 @@
 sweep     either side of a small run, struck at every step that outlives the process
 deadline  rounds with a deadline, a dead and a slow device, and their replay
 fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disks on both sides
+malicious plans and models that no device should follow, against one with limits: its memory, time and words
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import machine
-from bench.faults import deadline, fashion
+from bench.faults import deadline, fashion, malicious
 from bench.faults.steps import Kind
 from bench.faults.sweep import Row, Side, Sweep, faults
 
-WHAT = ("sweep", "deadline", "fashion")
+WHAT = ("sweep", "deadline", "fashion", "malicious")
 SIDES: tuple[Side, ...] = ("server", "device")
 KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 
@@ -34,7 +35,7 @@ KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 def main(arguments: list[str]) -> int:
     """Runs what is asked for; 1 if some run ended otherwise than its simulation."""
     options = _parser().parse_args(arguments)
-    parts = {"sweep": _sweep, "deadline": _deadline, "fashion": _fashion}
+    parts = {"sweep": _sweep, "deadline": _deadline, "fashion": _fashion, "malicious": _malicious}
     with tempfile.TemporaryDirectory(prefix="edgefl-faults-", dir=options.dir) as directory:
         identical = [parts[what](Path(directory) / what, options) for what in options.what or WHAT]
     return int(not all(identical))
@@ -52,6 +53,17 @@ def _fashion(place: Path, options: argparse.Namespace) -> bool:
         print(json.dumps(asdict(result)), flush=True)
         identical &= result.difference is None
     return identical
+
+
+def _malicious(place: Path, options: argparse.Namespace) -> bool:
+    """A line per plan: the memory and time that the device took for it, and what it said."""
+    holds = True
+    for number, each in enumerate(malicious.run(place)):
+        mark = "" if each.wrong is None else f"  WRONG: {each.wrong}"
+        took = f"{each.memory_bytes / 1e6:5.1f} MB {each.seconds:4.1f} s"
+        print(f"{number:2} {took}  {each.plan}: {each.sentence}{mark}", flush=True)
+        holds &= each.wrong is None
+    return holds
 
 
 def _sweep(place: Path, options: argparse.Namespace) -> bool:
