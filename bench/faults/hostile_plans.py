@@ -72,6 +72,7 @@ class Plan:
     shares   of Welcome
     size     bytes that Welcome claims of the model; None: what it has
     refused  words of the sentence that is expected; "" where the plan is to be followed
+    kept     whether an honest round precedes what is refused
     """
 
     name: str
@@ -82,6 +83,7 @@ class Plan:
     said: Callable[[Model], Iterator[Message]] | None = None
     shares: tuple[float, float] = (0.7, 0.1)
     size: int | None = None
+    kept: bool = False
 
     def packed(self) -> bytes:
         return pack(whole(self.model)) if isinstance(self.model, Graph) else self.model
@@ -203,13 +205,23 @@ PLANS = (
         method="pflego", options={"tau": 3}, said=_one(body, scale=1.0, examples=700),
     ),  # fmt: skip
     Plan(
-        "one step of minutes",
+        "a round of days by its multiply-accumulates",
         "--max-seconds",
         chain(Conv2d(1, 1, (1, 1), padding=(500, 500)), Conv2d(1, 1, (401, 401), padding=(200, 200)), GlobalAvgPool(),
               Flatten(), Linear(1, CLASSES)),
         options={"batch": 1},
     ),  # fmt: skip
-    Plan("a flood of payloads", "without payload 'model'", plain(8_000), said=_flood),
+    Plan(
+        "an evaluation of which one call takes a minute",
+        "cannot be interrupted",
+        chain(Conv2d(1, 1, (1, 1), padding=(60, 60)), *(Conv2d(1, 1, (91, 91), padding=(45, 45)) for _ in range(60)),
+              GlobalAvgPool(), Flatten(), Linear(1, CLASSES)),
+        said=_one(lambda model: Evaluate(1, True, {"model": dense(model)})),
+    ),  # fmt: skip
+    Plan(
+        "a flood of payloads", "without payload 'model'", plain(8_000), options={"epochs": 1, "batch": 100},
+        said=_flood, kept=True,
+    ),  # fmt: skip
     Plan("a flood of verdicts, and an escape sequence", "", said=_verdicts),
     Plan(
         "16 payloads in one frame, 15 of them empty", "header: 0 bytes", said=lambda model: iter(

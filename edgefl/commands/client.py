@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from edgefl.commands.sizes import size
+from edgefl.device.bounds import give_back
 from edgefl.device.model import Data
 from edgefl.device.protocol import Device, Profile, World
 from edgefl.device.socket import DeviceSocket, ServerAddress, delay_s
@@ -81,6 +82,8 @@ def run(options: argparse.Namespace) -> int:
     except (DataError, OSError) as error:
         raise RequestError(str(error)) from error
     profile = _profile(options)
+    if options.max_memory is not None:
+        give_back()
     context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
     world = _world(options.max_seconds)
     device = Device(DeviceState(options.state), profile, data, world)

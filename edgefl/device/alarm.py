@@ -52,4 +52,5 @@ class Alarm:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             watchdog.cancel()
+            watchdog.join()
             signal.signal(signal.SIGALRM, former)

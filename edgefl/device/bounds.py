@@ -7,6 +7,7 @@ what is left is the limit of the learner, which knows before each pass what it w
 
 from __future__ import annotations
 
+import ctypes
 import math
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from edgefl.learners import GraphLearner
 COPIES = 20  # of the packed model, outside the learner: measured, see bench/README.md
 NODE_BYTES = 1 << 14  # of a node as text, values and calls
 STEPS_PER_S = 10**6  # no device takes more
+M_MMAP_THRESHOLD, LARGE_BYTES = -3, 1 << 17  # of glibc's mallopt
 WORK_PER_S = 10**13  # multiply-accumulates: nor this many
 
 
@@ -66,3 +68,12 @@ class Bounds(NamedTuple):
                 f"model of {size} bytes, {needed} in a round; the limit is --max-memory {self.memory_bytes}"
             )
         return self.memory_bytes - needed
+
+
+def give_back() -> None:
+    """Lets this process give large blocks back as soon as they are freed. glibc, which elsewhere comes to keep them:
+    then a message of some megabytes, freed, is still in the resident set when the next one arrives.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
