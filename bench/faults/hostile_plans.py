@@ -149,32 +149,49 @@ PLANS = (
     Plan(
         "120 layers whose activations are all saved",
         "limit_bytes",
-        chain(*(Conv2d(16 if i else 1, 16, (3, 3), padding=(1, 1)) for i in range(120)), GlobalAvgPool(), Flatten(),
-              Linear(16, CLASSES)),
+        chain(
+            *(Conv2d(16 if i else 1, 16, (3, 3), padding=(1, 1)) for i in range(120)),
+            GlobalAvgPool(),
+            Flatten(),
+            Linear(16, CLASSES),
+        ),
         options={"batch": 500},
-    ),  # fmt: skip
+    ),
     Plan("a batch of 2^50", "", options={"batch": 1 << 50}),
     Plan("10^6 epochs", "--max-seconds", options={"epochs": 10**6}),
     Plan("2^52 epochs", "--max-seconds", options={"epochs": 1 << 52}),
     Plan("10^5 steps a pass and 50 passes", "--max-seconds", plain(512), options={"batch": 1, "epochs": 5000}),
     Plan(
-        "10^9 steps of a head", "--max-seconds", method="pflego", options={"tau": 10**9},
+        "10^9 steps of a head",
+        "--max-seconds",
+        method="pflego",
+        options={"tau": 10**9},
         said=_one(body, scale=1.0, examples=700),
-    ),  # fmt: skip
+    ),
     Plan("no payload", "without payload 'model'", said=_one(train, {})),
     Plan("one payload of two", "without payload 'gradient'", method="feddc"),
     Plan("no neurons for FedSPU", "without neurons", method="fedspu"),
     Plan(
-        "a setting of another type", "cannot be done", method="pflego", options={"tau": 2},
+        "a setting of another type",
+        "cannot be done",
+        method="pflego",
+        options={"tau": 2},
         said=_one(body, scale=1.0, examples="many"),
-    ),  # fmt: skip
+    ),
     Plan(
-        "a setting that is no number", "scale=nan", method="pflego", options={"tau": 2},
+        "a setting that is no number",
+        "scale=nan",
+        method="pflego",
+        options={"tau": 2},
         said=_one(body, scale=float("nan"), examples=700),
-    ),  # fmt: skip
+    ),
     Plan(
-        "no settings", "without setting 'examples'", method="pflego", options={"tau": 2}, said=_one(body),
-    ),  # fmt: skip
+        "no settings",
+        "without setting 'examples'",
+        method="pflego",
+        options={"tau": 2},
+        said=_one(body),
+    ),
     Plan("half an epoch", "epochs=1.5", options={"epochs": 1.5}),
     Plan(
         "padding and stride of 2^30 on one axis, which are cells that nobody stores",
@@ -184,9 +201,13 @@ PLANS = (
     Plan(
         "padding and stride of 2^30 under 64 channels, whose packing is terabytes",
         "limit_bytes",
-        chain(Conv2d(1, 64, (1, 1)), Conv2d(64, 64, (1, 1), stride=(LONG, 1), padding=(LONG, 0)), Flatten(),
-              Linear(64 * 3 * 8, CLASSES)),
-    ),  # fmt: skip
+        chain(
+            Conv2d(1, 64, (1, 1)),
+            Conv2d(64, 64, (1, 1), stride=(LONG, 1), padding=(LONG, 0)),
+            Flatten(),
+            Linear(64 * 3 * 8, CLASSES),
+        ),
+    ),
     Plan(
         "padding and stride of 2^30 on both",
         "too large together",
@@ -202,37 +223,66 @@ PLANS = (
         "features of 32,768 values for every sample",
         "limit_bytes",
         chain(Conv2d(1, 512, (1, 1)), ReLU(), Flatten(), Linear(512 * 64, CLASSES)),
-        method="pflego", options={"tau": 3}, said=_one(body, scale=1.0, examples=700),
-    ),  # fmt: skip
+        method="pflego",
+        options={"tau": 3},
+        said=_one(body, scale=1.0, examples=700),
+    ),
     Plan(
         "a round of days by its multiply-accumulates",
         "--max-seconds",
-        chain(Conv2d(1, 1, (1, 1), padding=(500, 500)), Conv2d(1, 1, (401, 401), padding=(200, 200)), GlobalAvgPool(),
-              Flatten(), Linear(1, CLASSES)),
+        chain(
+            Conv2d(1, 1, (1, 1), padding=(500, 500)),
+            Conv2d(1, 1, (401, 401), padding=(200, 200)),
+            GlobalAvgPool(),
+            Flatten(),
+            Linear(1, CLASSES),
+        ),
         options={"batch": 1},
-    ),  # fmt: skip
+    ),
     Plan(
         "an evaluation of which one call takes a minute",
         "cannot be interrupted",
-        chain(Conv2d(1, 1, (1, 1), padding=(60, 60)), *(Conv2d(1, 1, (91, 91), padding=(45, 45)) for _ in range(60)),
-              GlobalAvgPool(), Flatten(), Linear(1, CLASSES)),
+        chain(
+            Conv2d(1, 1, (1, 1), padding=(60, 60)),
+            *(Conv2d(1, 1, (91, 91), padding=(45, 45)) for _ in range(60)),
+            GlobalAvgPool(),
+            Flatten(),
+            Linear(1, CLASSES),
+        ),
         said=_one(lambda model: Evaluate(1, True, {"model": dense(model)})),
-    ),  # fmt: skip
+    ),
     Plan(
-        "a flood of payloads", "without payload 'model'", plain(8_000), options={"epochs": 1, "batch": 100},
-        said=_flood, kept=True,
-    ),  # fmt: skip
+        "a flood of payloads",
+        "without payload 'model'",
+        plain(8_000),
+        options={"epochs": 1, "batch": 100},
+        said=_flood,
+        kept=True,
+    ),
     Plan("a flood of verdicts, and an escape sequence", "", said=_verdicts),
     Plan(
-        "16 payloads in one frame, 15 of them empty", "header: 0 bytes", said=lambda model: iter(
-            [train(model, {"model": dense(model), **{f"p{i}": b"" for i in range(15)}})]
-        ),
-    ),  # fmt: skip
+        "16 payloads in one frame, 15 of them empty",
+        "header: 0 bytes",
+        said=lambda model: iter([train(model, {"model": dense(model), **{f"p{i}": b"" for i in range(15)}})]),
+    ),
     Plan(
-        "an evaluation of half a model", "expected 4",
-        said=lambda model: iter([Evaluate(1, True, {"model": codec.encode(
-            take(model.params, ModelSpec.of(model.graph), names=("n1.weight",)), ModelSpec.of(model.graph))})]),
-    ),  # fmt: skip
+        "an evaluation of half a model",
+        "expected 4",
+        said=lambda model: iter(
+            [
+                Evaluate(
+                    1,
+                    True,
+                    {
+                        "model": codec.encode(
+                            take(model.params, ModelSpec.of(model.graph), names=("n1.weight",)),
+                            ModelSpec.of(model.graph),
+                        )
+                    },
+                )
+            ]
+        ),
+    ),
     Plan("JSON that is nested 100,000 deep", "JSON", (lambda t: len(t).to_bytes(4, "little") + t)(b"[" * 100_000)),
     Plan("a model of 2^27 bytes, as it says", "--max-memory", size=1 << 27),
     Plan("shares that are no numbers", "shares", shares=(float("nan"), 0.1)),

@@ -44,9 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--account", type=_names, default=tuple(ACCOUNTS), help=f"accounts of {', '.join(ACCOUNTS)}; default: all"
     )
     parser.add_argument("--measure", action="store_true", help="also train each row in a process of its own")
-    parser.add_argument(
-        "--fit", type=size, metavar="SIZE", help="find the largest share and batch that fit, e.g. 24MB"
-    )
+    parser.add_argument("--fit", type=size, metavar="SIZE", help="find the largest share and batch that fit, e.g. 24MB")
     parser.add_argument("--tensors", action="store_true", help="list the arena's tensors (account exact)")
     parser.add_argument("--json", action="store_true", help="print one JSON object; it lists the arena's tensors")
     parser.add_argument(

@@ -11,7 +11,6 @@ import ctypes
 import math
 from typing import NamedTuple
 
-from edgefl.algorithms.base import Algorithm
 from edgefl.errors import MemoryLimitError, PlanError, RunError
 from edgefl.graph import Model
 from edgefl.graph.json import Limits

@@ -69,7 +69,6 @@ def test_a_plan_that_trips_over_itself_is_refused_with_its_round(server: Scripte
 
     device = make()
     converse(device, replace(server, script={}, evaluate=None))
-    device._ready()._algorithm.__class__  # loaded
     object.__setattr__(device._ready()._algorithm, "train", broken)
     with pytest.raises(PlanError, match=r"round 1 of fedspu cannot be done as it was asked for \(TypeError: no such"):
         messages_of(device, server.script[1])

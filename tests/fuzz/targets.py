@@ -1,8 +1,8 @@
 """What is fuzzed, a function a reader: any bytes in, nothing out. Whatever it raises is a fault.
 
-A reader refuses bytes with the error that it promises. What it accepts it must also give back: written again, a payload,
-a model or a message is the very bytes that were read. coverage.py drives these with atheris, and test_targets.py runs
-the corpora in the suite.
+A reader refuses bytes with the error that it promises. What it accepts it must also give back: written again, a
+payload or a model is the very bytes that were read. guided.py drives these with atheris, and test_targets.py runs the
+corpora in the suite.
 """
 
 from __future__ import annotations
@@ -210,8 +210,7 @@ def wav(data: bytes) -> None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each
-    for each in (payload, neurons, frame, message, conversation, model, graph, state, npz, wav)
+    each.__name__: each for each in (payload, neurons, frame, message, conversation, model, graph, state, npz, wav)
 }
 
 

@@ -88,5 +88,5 @@ def test_features_beyond_the_limit_are_refused() -> None:
     limited = GraphLearner(model(GRAPH), limit_bytes=needed + 200_000)
     few = np.arange(4, dtype=np.int32)
     assert limited.features(data, few).tobytes() == free.features(data, few).tobytes()
-    with pytest.raises(MemoryLimitError, match="features of 100000 examples needs [0-9]+ bytes"):
+    with pytest.raises(MemoryLimitError, match=r"features of 100000 examples needs [0-9]+ bytes"):
         limited.features(data, np.zeros(100_000, np.int32))

@@ -1,7 +1,7 @@
-"""Coverage-guided fuzzing of a reader by atheris: python tests/fuzz/coverage.py TARGET [CORPUS ...] [-libFuzzer_option=...]
+"""Coverage-guided fuzzing by atheris: python tests/fuzz/guided.py TARGET [CORPUS ...] [-libFuzzer_option=...]
 
     pip install atheris
-    python tests/fuzz/coverage.py payload /tmp/found tests/fuzz/corpus/payload -max_total_time=3600
+    python tests/fuzz/guided.py payload /tmp/found tests/fuzz/corpus/payload -max_total_time=3600
 
 What is found anew goes to the first folder. Targets are in targets.py. Not a test: the suite runs the corpora alone.
 """
