@@ -88,7 +88,8 @@ class Cluster:
     place    gets run/, devices/N/ and logs/
     shares   the devices' samples, as `deal` wrote them
     serve, client   options beyond those that every run needs; the client's may differ by client
-    server_program  what Python runs in place of `-m edgefl`
+    server_program, client_program  what Python runs in place of `-m edgefl`
+    host     where the server listens
     """
 
     def __init__(
@@ -99,10 +100,12 @@ class Cluster:
         serve: Sequence[str] = (),
         client: Callable[[int], Sequence[str]] = lambda client: (),
         server_program: Sequence[str] = EDGEFL,
+        client_program: Sequence[str] = EDGEFL,
+        host: str = "127.0.0.1",
     ) -> None:
         self.run, self.devices_at, self.logs = place / "run", place / "devices", place / "logs"
         self.logs.mkdir(parents=True)
-        self._shares, self._client = shares, client
+        self._shares, self._client, self._client_program, self._host = shares, client, client_program, host
         open_run(self.run, experiment.to_json())
         self._serve = ["serve", "--resume", str(self.run), *serve]
         self.server = Process("server", self.logs / "server.log", [*self._serve, "--port", "0"], server_program)
@@ -147,24 +150,24 @@ class Cluster:
 
     def device(self, name: str, data: Path, *options: str) -> Process:
         """A device that has not been started, and is none of the run's unless it becomes one."""
-        server = "--server", f"127.0.0.1:{self.port}"
-        return Process(name, self.logs / f"{name}.log", ["client", *server, "--data", str(data), *options])
+        words = ["client", "--server", f"{self._host}:{self.port}", "--data", str(data), *options]
+        return Process(name, self.logs / f"{name}.log", words, self._client_program)
 
     def state_of(self, client: int) -> Path:
         """The directory of a device."""
         return self.devices_at / str(client)
 
-    def finish(self, fragile: Process | None = None) -> None:
+    def finish(self, fragile: Process | None = None, limit_s: float = LIMIT_S) -> None:
         """Until everybody has come to the end of the run, starting again who was killed.
 
         fragile  a process that may also end with an error, once, and is started again
-        Raises   RuntimeError with the last words of a process that failed otherwise, or after LIMIT_S.
+        Raises   RuntimeError with the last words of a process that failed otherwise, or after so many seconds.
         """
-        until = time.monotonic() + LIMIT_S
+        until = time.monotonic() + limit_s
         while not self._is_over(fragile):
             if time.monotonic() > until:
                 words = [f"{each.name}: {_last_words(each)}" for each in (self.server, *self.devices.values())]
-                raise RuntimeError(f"not over after {LIMIT_S:g} s ({'; '.join(words)})")
+                raise RuntimeError(f"not over after {limit_s:g} s ({'; '.join(words)})")
             time.sleep(LOOK_EVERY_S)
 
     def _is_over(self, fragile: Process | None) -> bool:

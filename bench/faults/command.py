@@ -4,6 +4,7 @@ sweep     either side of a small run, struck at every step that outlives the pro
 deadline  rounds with a deadline, a dead and a slow device, and their replay
 fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disks on both sides
 malicious plans and models that no device should follow, against one with limits: its memory, time and words
+network   eight devices behind a link with 200 ms of delay, 5 % loss and a cut of 20 s, plain and with TLS; needs root
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import machine
-from bench.faults import deadline, fashion, malicious
+from bench import link, machine
+from bench.faults import deadline, fashion, malicious, network
 from bench.faults.steps import Kind
 from bench.faults.sweep import Row, Side, Sweep, faults
 
-WHAT = ("sweep", "deadline", "fashion", "malicious")
+WHAT = ("sweep", "deadline", "fashion", "malicious", "network")
 SIDES: tuple[Side, ...] = ("server", "device")
 KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 
@@ -35,7 +36,7 @@ KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 def main(arguments: list[str]) -> int:
     """Runs what is asked for; 1 if some run ended otherwise than its simulation."""
     options = _parser().parse_args(arguments)
-    parts = {"sweep": _sweep, "deadline": _deadline, "fashion": _fashion, "malicious": _malicious}
+    parts = {"sweep": _sweep, "deadline": _deadline, "fashion": _fashion, "malicious": _malicious, "network": _network}
     with tempfile.TemporaryDirectory(prefix="edgefl-faults-", dir=options.dir) as directory:
         identical = [parts[what](Path(directory) / what, options) for what in options.what or WHAT]
     return int(not all(identical))
@@ -64,6 +65,17 @@ def _malicious(place: Path, options: argparse.Namespace) -> bool:
         print(f"{number:2} {took}  {each.plan}: {each.sentence}{mark}", flush=True)
         holds &= each.wrong is None
     return holds
+
+
+def _network(place: Path, options: argparse.Namespace) -> bool:
+    if why := link.problem():
+        print(f"network: {why}", file=sys.stderr)
+        return False
+    whole = True
+    for result in network.run(place):
+        print(json.dumps(asdict(result)), flush=True)
+        whole &= result.difference is None and result.absent == 0
+    return whole
 
 
 def _sweep(place: Path, options: argparse.Namespace) -> bool:

@@ -35,11 +35,9 @@ class Inference:
 
     def _output_bytes(self, mode: Mode) -> int:
         """Of one example."""
-        shapes = self._graph.shapes
-        name = self._graph.nodes[-1].name
-        if mode == "features":
-            name = [node for node in self._graph.nodes if isinstance(node.op, Linear)][-1].inputs[0]
-        return math.prod(shapes[name]) * self._workspace.float_bytes
+        linear = [node for node in self._graph.nodes if isinstance(node.op, Linear)]
+        name = linear[-1].inputs[0] if mode == "features" and linear else self._graph.nodes[-1].name
+        return math.prod(self._graph.shapes[name]) * self._workspace.float_bytes
 
     def run(
         self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None
