@@ -79,17 +79,17 @@ class Minibatches(Lazy):
 
 @dataclass(frozen=True, eq=False)
 class Repeated(Lazy):
-    """One batch, `count` times: steps over all of the data."""
+    """One batch again and again: steps over all of the data."""
 
     rows: Index
-    count: int
+    times: int
 
     @property
     def sizes(self) -> set[int]:
-        return {len(self.rows)} if self.count else set()
+        return {len(self.rows)} if self.times else set()
 
     def __len__(self) -> int:
-        return self.count
+        return self.times
 
     def _batch(self, which: int) -> Index:
         return self.rows
