@@ -202,6 +202,7 @@ class Workspace:
 
     def _admit(self, session: Session, sizes: Collection[int], arena_bytes: int) -> None:
         """Make room for these passes within the limit, at the cost of others; see prepare."""
+        assert self.limit is not None
         what = f"{session.mode} in batches of {max(sizes)}"
         self._check_limit(what, self.params_bytes + arena_bytes)  # before the kernels are asked on an arena so large
         scratch = max(self._scratch, *(self._scratch_of(session, size) for size in sizes))
