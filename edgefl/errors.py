@@ -33,6 +33,14 @@ class MemoryLimitError(EdgeflError):
     """A learner that would need more memory than it may take."""
 
 
+class TimeLimitError(EdgeflError):
+    """Work that takes longer than it may."""
+
+
+class PlanError(EdgeflError):
+    """A plan that a client will not or cannot follow: it lacks something, contradicts itself, or asks for too much."""
+
+
 class RunError(EdgeflError):
     """A run directory that is corrupt, or belongs to another run."""
 

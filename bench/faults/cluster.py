@@ -95,7 +95,8 @@ class Cluster:
     place    gets run/, devices/N/ and logs/; a run that is there already is gone on with
     shares   the devices' samples, as `deal` wrote them
     serve, client   options beyond those that every run needs; the client's may differ by client
-    server_program  what Python runs in place of `-m edgefl`
+    server_program, client_program  what Python runs in place of `-m edgefl`
+    host     where the server listens
     """
 
     def __init__(
@@ -106,10 +107,12 @@ class Cluster:
         serve: Sequence[str] = (),
         client: Callable[[int], Sequence[str]] = lambda client: (),
         server_program: Sequence[str] = EDGEFL,
+        client_program: Sequence[str] = EDGEFL,
+        host: str = "127.0.0.1",
     ) -> None:
         self.run, self.devices_at, self.logs = place / "run", place / "devices", place / "logs"
         self.logs.mkdir(parents=True)
-        self._shares, self._client = shares, client
+        self._shares, self._client, self._client_program, self._host = shares, client, client_program, host
         if not self.run.exists():
             open_run(self.run, experiment.to_json())
         self._serve = ["serve", "--resume", str(self.run), *serve]
@@ -155,8 +158,8 @@ class Cluster:
 
     def device(self, name: str, data: Path, *options: str) -> Process:
         """A device that has not been started, and is none of the run's unless it becomes one."""
-        server = "--server", f"127.0.0.1:{self.port}"
-        return Process(name, self.logs / f"{name}.log", ["client", *server, "--data", str(data), *options])
+        words = ["client", "--server", f"{self._host}:{self.port}", "--data", str(data), *options]
+        return Process(name, self.logs / f"{name}.log", words, self._client_program)
 
     def state_of(self, client: int) -> Path:
         """The directory of a device."""

@@ -5,6 +5,8 @@ deadline  rounds with a deadline, a dead and a slow device, and their replay
 hostile   8 devices beside 2,000 TLS connections that never say who they are, against a limit of 256 files
 fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disks on both sides
 rest      each file of a run at rest deleted, emptied, halved, zeroed, one bit flipped, or an older copy: started again
+malicious plans and models that no device should follow, against one with limits: its memory, time and words
+network   eight devices behind a link with 200 ms of delay, 5 % loss and a cut of 20 s, plain and with TLS; needs root
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import machine
-from bench.faults import deadline, fashion, hostile, rest_table
+from bench import link, machine
+from bench.faults import deadline, fashion, hostile, malicious, network, rest_table
 from bench.faults.cluster import deal
 from bench.faults.damage import FLIPS, Damage
 from bench.faults.outcome import Truth
@@ -36,7 +38,7 @@ from bench.faults.rest_server import server_stages
 from bench.faults.steps import Kind
 from bench.faults.sweep import Row, Side, Sweep, faults
 
-WHAT = ("sweep", "deadline", "hostile", "fashion", "rest")
+WHAT = ("sweep", "deadline", "hostile", "fashion", "rest", "malicious", "network")
 SIDES: tuple[Side, ...] = ("server", "device")
 KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 
@@ -44,7 +46,15 @@ KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 def main(arguments: list[str]) -> int:
     """Runs what is asked for; 1 if some run ended otherwise than its simulation."""
     options = _parser().parse_args(arguments)
-    parts = {"sweep": _sweep, "deadline": _deadline, "hostile": _hostile, "fashion": _fashion, "rest": _rest}
+    parts = {
+        "sweep": _sweep,
+        "deadline": _deadline,
+        "hostile": _hostile,
+        "fashion": _fashion,
+        "rest": _rest,
+        "malicious": _malicious,
+        "network": _network,
+    }
     with tempfile.TemporaryDirectory(prefix="edgefl-faults-", dir=options.dir) as directory:
         identical = [parts[what](Path(directory) / what, options) for what in options.what or WHAT]
     return int(not all(identical))
@@ -107,6 +117,28 @@ def _cases(
                     out.write(line + "\n")
             if not row.is_good:
                 print(f"{row.side} {row.stage} {row.file} {row.damage}: {row.outcome}", file=sys.stderr, flush=True)
+
+
+def _malicious(place: Path, options: argparse.Namespace) -> bool:
+    """A line per plan: the memory and time that the device took for it, and what it said."""
+    holds = True
+    for number, each in enumerate(malicious.run(place)):
+        mark = "" if each.wrong is None else f"  WRONG: {each.wrong}"
+        took = f"{each.memory_bytes / 1e6:5.1f} MB {each.seconds:4.1f} s"
+        print(f"{number:2} {took}  {each.plan}: {each.sentence}{mark}", flush=True)
+        holds &= each.wrong is None
+    return holds
+
+
+def _network(place: Path, options: argparse.Namespace) -> bool:
+    if why := link.problem():
+        print(f"network: {why}", file=sys.stderr)
+        return False
+    whole = True
+    for result in network.run(place):
+        print(json.dumps(asdict(result)), flush=True)
+        whole &= result.difference is None and result.absent == 0
+    return whole
 
 
 def _sweep(place: Path, options: argparse.Namespace) -> bool:

@@ -20,6 +20,7 @@ from edgefl.algorithms.expected import Expected
 from edgefl.algorithms.mean import Mean
 from edgefl.graph import Params
 from edgefl.learners.base import Evaluation, Learner, Samples
+from edgefl.learners.batches import Minibatches
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
@@ -199,6 +200,13 @@ class Algorithm(ABC):
         """True if training reads validation samples, of which every client then needs at least one."""
         return False
 
+    def effort(self, examples: int) -> tuple[int, int]:
+        """Client: the gradient steps of a round over so many training samples, and the samples that they see.
+
+        What a device holds against its time before it begins; 0 is no effort that counts.
+        """
+        return 0, 0
+
     def untrained(self, state: State, initial: Params) -> Params:
         """The personal model of a client that has never been selected: w^0 (Alg. 1 line 2)."""
         return initial
@@ -274,14 +282,19 @@ def sample_clients(task: Task, candidates: Sequence[int], count: int, round: int
     return [candidates[i] for i in chosen]
 
 
-def minibatches(local: Local, round: int, epochs: int, batch: int) -> list[NDArray[np.int32]]:
+def passes(examples: int, epochs: int, batch: int) -> tuple[int, int]:
+    """The effort of passes over so many samples in batches: steps, and samples seen."""
+    return epochs * -(-examples // batch), epochs * examples
+
+
+def minibatches(local: Local, round: int, epochs: int, batch: int) -> Minibatches:
     """The client's training indices for `epochs` shuffled passes. The last, smaller batch of a pass is kept."""
-    batches = []
-    for epoch in range(epochs):
+
+    def order(epoch: int) -> NDArray[np.int64]:
         stream = rng.stream(local.seed, rng.DATA, client=local.client, round=round, extra=epoch)
-        order = local.train[stream.permutation(len(local.train))]
-        batches += [order[start : start + batch] for start in range(0, len(order), batch)]
-    return batches
+        return stream.permutation(len(local.train))
+
+    return Minibatches(local.train, order, epochs, batch)
 
 
 def evaluate(local: Local) -> Evaluation:

@@ -26,10 +26,11 @@ from edgefl.algorithms.base import (
     check_choices,
     check_sgd,
     minibatches,
+    passes,
     sample_clients,
     tier,
 )
-from edgefl.errors import TrainingError
+from edgefl.errors import PlanError, TrainingError
 from edgefl.graph import Params
 from edgefl.learners.base import SGD
 from edgefl.neurons.gather import take
@@ -131,8 +132,12 @@ class FedSPU(Algorithm):
 
     # The client.
 
+    def effort(self, examples: int) -> tuple[int, int]:
+        return passes(examples, self.epochs, self.batch)
+
     def train(self, local: Local, plan: Plan) -> Reply:
-        assert plan.selection is not None
+        if plan.selection is None:
+            raise PlanError(f"plan of round {plan.round} without neurons; expected those that are active")
         selection_hash = plan.selection.hash()
         if local.private.get("status") == "stopped":
             return Reply(plan.round, plan.client, selection_hash=selection_hash, status="stopped")

@@ -47,6 +47,9 @@ class HeadTraining(Algorithm):
         check(not stats, "model", ", ".join(stats[:2]), "no running statistics: the gradient of a batch has none")
         return begin(initial, task.spec)
 
+    def effort(self, examples: int) -> tuple[int, int]:
+        return self.tau, examples
+
     def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
         assert shared is not None
         return Personal.of(local, shared, self.head_init).evaluate()

@@ -18,6 +18,7 @@ from edgefl.algorithms.base import (
     Task,
     check_sgd,
     minibatches,
+    passes,
     sample_clients,
 )
 from edgefl.graph import Params
@@ -52,6 +53,9 @@ class LocalOnly(Algorithm):
 
     def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
         return state
+
+    def effort(self, examples: int) -> tuple[int, int]:
+        return passes(examples, self.epochs, self.batch)
 
     def train(self, local: Local, plan: Plan) -> Reply:
         batches = minibatches(local, plan.round, self.epochs, self.batch)

@@ -18,6 +18,7 @@ from edgefl.algorithms.base import BODY, Local, State
 from edgefl.errors import DataError
 from edgefl.graph import Params
 from edgefl.learners.base import SGD, Array, Evaluation, Learner, Samples
+from edgefl.learners.batches import Repeated
 from edgefl.neurons.spec import ModelSpec
 
 HEAD = "head"  # W_i and its bias, among the client's arrays
@@ -68,7 +69,7 @@ class Personal:
             features = self.learner.features(self.samples, self.local.train, chunk)
             everything = np.arange(len(features), dtype=np.int32)
             labelled = Samples(features, self.samples.y[self.local.train])
-            self.learner.head().fit(labelled, [everything] * count, SGD(lr))
+            self.learner.head().fit(labelled, Repeated(everything, count), SGD(lr))
 
     def keep_head(self) -> None:
         """What the head is now is what the client keeps."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgefl.algorithms.base import Algorithm, Local, check, check_choices, check_sgd, minibatches
+from edgefl.algorithms.base import Algorithm, Local, check, check_choices, check_sgd, minibatches, passes
 from edgefl.graph import Params
 from edgefl.learners.base import SGD, Array, Batches
 from edgefl.neurons.spec import ModelSpec
@@ -47,6 +47,9 @@ class LocalTraining(Algorithm):
     def sgd(self, round: int) -> SGD:
         """The steps of a round."""
         return SGD(self.rate(round), self.momentum, self.weight_decay, self.clip or None)
+
+    def effort(self, examples: int) -> tuple[int, int]:
+        return passes(examples, self.epochs, self.batch)
 
     def batches(self, local: Local, round: int) -> Batches:
         """A client's batches of a round."""

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from edgefl.commands.sizes import size
+from edgefl.device.bounds import give_back
 from edgefl.device.model import Data
 from edgefl.device.protocol import Device, Profile, World
 from edgefl.device.socket import DeviceSocket, ServerAddress, delay_s
@@ -22,6 +24,7 @@ from edgefl.wire.text import shown
 INTERRUPTED = "interrupted; run it again with the same --state to continue"
 MAX_MODEL_BYTES = 256 << 20
 GIVE_UP_S = 3600.0
+LONGEST_S = 1e8  # that a round may take; timers count no further
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +44,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-model", type=int, default=MAX_MODEL_BYTES, metavar="BYTES", help="largest model it accepts"
+    )
+    parser.add_argument(
+        "--max-memory",
+        type=size,
+        metavar="BYTES",
+        help="most memory for model and training, beside the process and its samples, e.g. 64MB; default: no limit",
+    )
+    parser.add_argument(
+        "--max-seconds", type=float, metavar="S", help="longest training of a round, or evaluation; default: no limit"
     )
     parser.add_argument(
         "--give-up",
@@ -71,12 +83,23 @@ def run(options: argparse.Namespace) -> int:
     except (DataError, OSError) as error:
         raise RequestError(str(error)) from error
     profile = _profile(options)
+    if options.max_memory is not None:
+        give_back()
     context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
-    world = World(_say, _pause, time.perf_counter)
+    world = _world(options.max_seconds)
     device = Device(DeviceState(options.state), profile, data, world)
     reason = DeviceSocket(server, device, context, secrets.token_bytes, world, options.give_up).run()
     _say(f"the run is over: {reason}")
     return 0
+
+
+def _world(max_seconds: float | None) -> World:
+    world = World(_say, _pause, time.perf_counter)
+    if max_seconds is None:
+        return world
+    from edgefl.device.alarm import Alarm
+
+    return world._replace(within=Alarm(max_seconds, _say))
 
 
 def _server(options: argparse.Namespace) -> ServerAddress:
@@ -96,6 +119,8 @@ def _profile(options: argparse.Namespace) -> Profile:
         raise RequestError(f"--capacity {options.capacity}; expected 0 < capacity <= 1")
     if options.max_model < 1:
         raise RequestError(f"--max-model {options.max_model}; expected at least 1 byte")
+    if options.max_seconds is not None and not 0 < options.max_seconds <= LONGEST_S:
+        raise RequestError(f"--max-seconds {options.max_seconds}; expected 0 < seconds <= {LONGEST_S:g}")
     if not options.give_up >= 0:
         raise RequestError(f"--give-up {options.give_up}; expected a number of seconds, or inf")
     if options.key is not None and options.id is None:
@@ -103,7 +128,7 @@ def _profile(options: argparse.Namespace) -> Profile:
     if options.id is not None and not 0 <= options.id < 1 << 31:
         raise RequestError(f"--id {options.id}; expected 0 <= id < 2^31")
     key = None if options.key is None else read_key(options.key)
-    return Profile(options.id, key, options.capacity, options.max_model)
+    return Profile(options.id, key, options.capacity, options.max_model, options.max_memory, options.max_seconds)
 
 
 def _say(line: str) -> None:

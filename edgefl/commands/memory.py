@@ -16,6 +16,7 @@ from edgefl.commands import report
 from edgefl.commands.experiment_options import shares
 from edgefl.commands.memory_picture import draw
 from edgefl.commands.memory_table import NOTES, OUTSIDE, Row, print_fit, print_rows, print_tensors
+from edgefl.commands.sizes import size
 from edgefl.errors import GraphError, MemoryLimitError, RequestError
 from edgefl.graph import Graph, files
 from edgefl.graph.models import EXAMPLES, build
@@ -24,7 +25,6 @@ from edgefl.memory.measure import METERS, NATIVE, measure
 from edgefl.memory.training import PARTIAL
 
 KEEPS = (0.2, 0.4, 0.6, 0.8, 1.0)
-UNITS = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "b": 1}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,9 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--account", type=_names, default=tuple(ACCOUNTS), help=f"accounts of {', '.join(ACCOUNTS)}; default: all"
     )
     parser.add_argument("--measure", action="store_true", help="also train each row in a process of its own")
-    parser.add_argument(
-        "--fit", type=_bytes, metavar="SIZE", help="find the largest share and batch that fit, e.g. 24MB"
-    )
+    parser.add_argument("--fit", type=size, metavar="SIZE", help="find the largest share and batch that fit, e.g. 24MB")
     parser.add_argument("--tensors", action="store_true", help="list the arena's tensors (account exact)")
     parser.add_argument("--json", action="store_true", help="print one JSON object; it lists the arena's tensors")
     parser.add_argument(
@@ -64,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
                 raise ValueError(f"--plot {options.plot} with --fit; expected one of them")
             return _fit(training, fit(training, options.fit, keeps), options)
         if options.plot is not None:
-            report.require_matplotlib()
+            report.check_picture(options.plot)
         if options.tensors and "exact" not in options.account:
             raise ValueError(f"--tensors with --account {','.join(options.account)}; expected exact among them")
         rows = _rows(training, keeps, options)
@@ -118,8 +116,6 @@ def _meters(training: Training) -> tuple[str, ...]:
 
 
 def _show(training: Training, rows: Sequence[Row], options: argparse.Namespace) -> None:
-    if options.plot is not None:
-        draw(options.plot, training, rows)
     if options.json:
         found = [each.to_json() for row in rows for each in row.footprints.values()]
         notes = {name: NOTES[name] for name in rows[0].footprints}
@@ -128,6 +124,8 @@ def _show(training: Training, rows: Sequence[Row], options: argparse.Namespace) 
         print_rows(training, rows)
         if options.tensors:
             print_tensors(rows)
+    if options.plot is not None:
+        draw(options.plot, training, rows)  # last: what was computed is printed whatever becomes of the picture
 
 
 def _fit(training: Training, choices: Sequence[Choice], options: argparse.Namespace) -> int:
@@ -167,15 +165,3 @@ def _names(text: str) -> tuple[str, ...]:
         if name not in ACCOUNTS:
             raise argparse.ArgumentTypeError(f"{name!r}; expected some of {', '.join(ACCOUNTS)}")
     return tuple(text.split(","))
-
-
-def _bytes(text: str) -> int:
-    unit = next((unit for unit in UNITS if text.lower().endswith(unit)), "")
-    number = text[: len(text) - len(unit)].strip()
-    try:
-        size = float(number) * UNITS.get(unit, 1)
-    except ValueError:
-        size = 0.0
-    if not 1 <= size < 2**63:
-        raise argparse.ArgumentTypeError(f"{text!r}; expected a size such as 24MB (1e6 bytes), 24MiB (2**20) or bytes")
-    return int(size)

@@ -244,18 +244,25 @@ def to_json(summaries: list[Summary]) -> dict[str, Any]:
     }
 
 
-def require_matplotlib() -> None:
-    """Raises ValueError if no picture can be drawn."""
+def check_picture(path: Path) -> None:
+    """Raises ValueError if no picture can be drawn, or none to that file: before anything is spent on what it shows."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ValueError("--plot needs matplotlib, which is not installed; expected: pip install 'edgefl[plot]'")
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    kinds = sorted(FigureCanvasBase.get_supported_filetypes())
+    if path.suffix.lower().removeprefix(".") not in kinds:
+        raise ValueError(f"--plot {path}; expected a file that ends in one of .{', .'.join(kinds)}")
+    if not path.absolute().parent.is_dir() or path.is_dir():
+        raise ValueError(f"--plot {path}; expected a file in a directory that is there")
 
 
 def plot(path: Path, summaries: list[Summary], devices: Sequence[Mapping[str, Any]] = ()) -> None:
     """Draws accuracy over rounds and over payload bytes, and of single devices if given: by method, their "accuracy".
 
-    Raises  ValueError if matplotlib is not installed.
+    Raises  ValueError as check_picture does; OSError if the disk refuses.
     """
-    require_matplotlib()
+    check_picture(path)
     import matplotlib
 
     matplotlib.use("Agg")

@@ -228,6 +228,8 @@ def _experiment(options: dict[str, Any], resume: Path | None) -> Experiment:
 
 def _address(how: argparse.Namespace) -> tuple[ListenAddress, dict[int, bytes] | None]:
     """Where to listen, and the devices' keys if any. Raises ValueError if others could reach it without being asked."""
+    if not 0 <= how.port < 1 << 16:
+        raise ValueError(f"--port {how.port}; expected 0 to 65535")
     keys = None if how.keys is None else read_table(how.keys)
     if (how.tls_cert is None) != (how.tls_key is None):
         raise ValueError(f"--tls-cert {how.tls_cert} with --tls-key {how.tls_key}; expected both or neither")

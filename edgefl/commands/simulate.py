@@ -49,13 +49,14 @@ def run(options: argparse.Namespace) -> int:
     print(f"run directory: {request.run}", file=sys.stderr)
     say_who_made(request.run)
     summaries = _run(request)
-    if request.plot is not None:
-        report.plot(request.plot, summaries)
     if request.as_json:
         found = {"run": str(request.run), "experiment": request.experiment.to_json(), **report.to_json(summaries)}
         print(json.dumps(found))
     else:
         report.print_tables(report.console(), summaries)
+    if request.plot is not None:
+        sys.stdout.flush()
+        report.plot(request.plot, summaries)  # last: what was computed is printed whatever becomes of the picture
     return 0
 
 
@@ -104,7 +105,7 @@ def _request(options: dict[str, Any]) -> _Request:
     if how["run_dir"] and how["resume"]:
         raise ValueError(f"--run-dir {how['run_dir']} with --resume {how['resume']}; expected one of them")
     if how["plot"] is not None:
-        report.require_matplotlib()
+        report.check_picture(how["plot"])
     experiment = experiment_of(options, how["resume"])
     algorithms = experiment.algorithms()
     settings = experiment.settings(doctor.processors() if how["workers"] is None else how["workers"])

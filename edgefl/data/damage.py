@@ -7,13 +7,14 @@ arrived.
 from __future__ import annotations
 
 import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from edgefl.errors import DataError
+from edgefl.errors import DataError, EdgeflError
 
 _PIECE_BYTES = 1 << 20
 
@@ -39,20 +40,25 @@ def expect_end(stream: BinaryIO, what: str) -> None:
 
 @contextmanager
 def damage_named(what: str) -> Iterator[None]:
-    """Errors of the file system and of the decompressors become a DataError that names `what`."""
+    """Errors of the file system and of the readers of formats become a DataError that names `what`."""
     try:
         yield
-    except _damages() as error:
+    except EdgeflError:
+        raise
+    except damages() as error:
         raise DataError(
             f"{what}: cannot be read ({error or type(error).__name__}); expected an undamaged file"
         ) from error
 
 
-def _damages() -> tuple[type[Exception], ...]:
-    """What the file system and the decompressors raise. Asked for when something was raised: a device, which reads npz
-    alone, does not load the tar reader.
+def damages() -> tuple[type[Exception], ...]:
+    """What the file system, the decompressors and the standard library's readers raise over bytes that are damaged or
+    hostile: fuzzing found every group of them. Asked for when something was raised: a device, which reads npz alone,
+    does not load the tar reader.
     """
     import tarfile
+    import tokenize
 
-    # RuntimeError is how zipfile reports encryption and methods it does not know
-    return (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, RuntimeError)
+    readers = (zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, tokenize.TokenError, struct.error)
+    # RuntimeError is how zipfile reports encryption and methods it does not know, and wave a chunk that is too short
+    return (OSError, EOFError, *readers, RuntimeError, LookupError, ValueError, TypeError, ArithmeticError, SyntaxError)

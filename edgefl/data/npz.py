@@ -5,7 +5,8 @@
     x_test, y_test  optional, alike
     G or G_train, and G_test
                     optional integers [N]: who an example comes from; G is "group", "speaker" or what the caller names
-    classes         optional number of classes; without it the length of `class_names`, or the largest label + 1
+    classes         optional number of classes; without it the length of `class_names`, or the largest label + 1, which
+                    is then at most 1,000 or the number of examples
     scale, shift    optional: the model's input is x * scale + shift. Without them uint8 becomes [0, 1], float stays
     lo, hi          optional: uint8 values are quantised between these (log-mel features); the input is in [-1, 1]
     partial         optional text: what the file lacks of the data set that it is taken from
@@ -27,6 +28,8 @@ import numpy as np
 from edgefl.data.damage import damage_named, expect_end, read_exactly
 from edgefl.data.dataset import Array, DataSet
 from edgefl.errors import DataError
+
+MOST_UNSTATED = 1000  # classes that a file may have without saying so, however few examples there are
 
 
 def read_npz(path: Path, group: str | None = None) -> DataSet:
@@ -64,8 +67,22 @@ class _Reader:
 
     def classes(self, y: Array) -> int:
         if "classes" in self.keys:
-            return int(self.number("classes"))
-        return len(self.array("class_names")) if "class_names" in self.keys else int(y.max(initial=0)) + 1
+            stated = self.number("classes")
+            if stated != int(stated) or not 1 <= stated < 2**31:
+                raise DataError(f"{self.path}: classes is {stated:g}; expected an integer in [1, 2^31)")
+            return int(stated)
+        if "class_names" in self.keys:
+            return self.array("class_names").size
+        return self.unstated(int(y.max(initial=0)) + 1, len(y))
+
+    def unstated(self, classes: int, examples: int) -> int:
+        """The largest label + 1, unless that is far more than there are examples: one wrong label is no class."""
+        if classes > max(examples, MOST_UNSTATED):
+            raise DataError(
+                f"{self.path}: y goes up to {classes - 1} with {examples} examples; expected labels from 0, or the "
+                f"number of classes as `classes`"
+            )
+        return classes
 
     def scaling(self, x: Array) -> tuple[float, float]:
         if "scale" in self.keys or "shift" in self.keys:

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 
 from edgefl.data.archive import entries
-from edgefl.data.damage import damage_named
+from edgefl.data.damage import damage_named, damages
 from edgefl.data.dataset import Array, DataSet
 from edgefl.data.logmel import FRAMES, MELS, RATE_HZ, logmel
 from edgefl.errors import DataError
@@ -81,7 +81,7 @@ def read_wav(stream: BinaryIO, what: str) -> Array:
         with wave.open(io.BytesIO(data)) as wav:
             form = (wav.getnchannels(), 8 * wav.getsampwidth(), wav.getframerate())
             claimed, frames = wav.getnframes(), wav.readframes(RATE_HZ + 1)
-    except (wave.Error, EOFError) as error:
+    except _stumbles() as error:
         raise DataError(f"{what}: not a wav file ({error or 'too short'}); expected PCM in a RIFF file") from error
     if form != (1, 16, RATE_HZ):
         raise DataError(f"{what}: (channels, bits, hertz) = {form}; expected (1, 16, {RATE_HZ})")
@@ -92,6 +92,11 @@ def read_wav(stream: BinaryIO, what: str) -> Array:
     samples = np.zeros(RATE_HZ)
     samples[:claimed] = np.frombuffer(frames, "<i2") / 32768
     return samples
+
+
+def _stumbles() -> tuple[type[Exception], ...]:
+    """What the wave module raises over bytes that are none."""
+    return (wave.Error, *damages())
 
 
 def _read_all(stream: BinaryIO, what: str) -> bytes:

@@ -2,6 +2,8 @@
 
 protocol    what it answers to which message: sans-IO
 model       the model it trains, and training
+bounds      what a server may ask of it at most
+alarm       the clock that ends what takes longer
 state       its directory: what a crash may not lose
 socket      the connection, made again when it breaks
 """

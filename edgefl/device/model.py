@@ -7,7 +7,8 @@ own is read from its directory whenever the learner may hold another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -16,17 +17,20 @@ from edgefl import algorithms, codec
 from edgefl.algorithms.base import BODY, MODEL, Algorithm, Local, State, evaluate
 from edgefl.data.split import Split
 from edgefl.data.split import split as split_by_seed
+from edgefl.device.bounds import Bounds
 from edgefl.device.state import DeviceState
-from edgefl.errors import CodecError, RunError
+from edgefl.errors import CodecError, EdgeflError, PlanError, RunError
 from edgefl.graph import Model, Params
-from edgefl.graph.json import Limits
-from edgefl.learners import GraphLearner, Samples
+from edgefl.learners import Samples
 from edgefl.learners.base import Evaluation, MakeLearner
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rounds import exchange
 from edgefl.rounds.state_file import Kept
 from edgefl.wire.messages import Evaluate, Evaluated, Scores, Train, Trained, Welcome
 from edgefl.wire.model import unpack
+
+PASSES = 3  # of a step's work: forward, and backward to the parameters and to the results
+REFUSED = (LookupError, TypeError, ValueError, ArithmeticError, AssertionError, MemoryError, RecursionError)
 
 
 class Data(NamedTuple):
@@ -51,28 +55,39 @@ class Result(NamedTuple):
 class DeviceModel:
     """The method and the learner of one device in one run. The initial model must be on its disk.
 
-    Raises  GraphError or CodecError if the initial model is none within the limits, DataError if the data do not fit.
+    bounds  what the server may ask for
+    make    gives the learner; None: one that keeps within the bounds
+    Raises  GraphError, CodecError or MemoryLimitError if the initial model is none within the bounds, DataError if the
+            data do not fit.
     """
 
     def __init__(
-        self, state: DeviceState, welcome: Welcome, data: Data, limits: Limits, make: MakeLearner = GraphLearner
+        self, state: DeviceState, welcome: Welcome, data: Data, bounds: Bounds, make: MakeLearner | None = None
     ) -> None:
-        self._state, self._welcome, self._limits = state, welcome, limits
+        self._state, self._welcome, self._bounds = state, welcome, bounds
         self._algorithm = method_of(welcome)
         initial = self._initial()
-        spec, learner, parts = ModelSpec.of(initial.graph), make(initial), data.parts(welcome)
+        spec, learner, parts = ModelSpec.of(initial.graph), (make or bounds.learner)(initial), data.parts(welcome)
         self._local = Local(
             welcome.client, welcome.seed, spec, learner, data.samples, parts.train, parts.validation, parts.test
         )
+        self._initial_graph = initial.graph
         self._is_own = False  # whether learner and private values are those after the last round, pending or not
 
     def train(self, message: Train, clock: Callable[[], float]) -> Result:
-        """Takes part in a round. What it returns must be on the disk before the next call."""
+        """Takes part in a round. What it returns must be on the disk before the next call.
+
+        Raises  PlanError, CodecError, DataError, TrainingError or MemoryLimitError if that cannot be done; the device
+                is then as after the round before.
+        """
         local = self._own()
-        plan = exchange.plan_of(message, local.client, local.spec, self._algorithm.held(local))
-        started = clock()
-        reply = self._algorithm.train(local, plan)
-        seconds = clock() - started
+        self._is_own = False  # if it breaks off, the learner is between two models
+        with followed(f"round {message.round} of {self._welcome.method}"):
+            plan = exchange.plan_of(message, local.client, local.spec, self._algorithm.held(local))
+            self._check_effort()
+            started = clock()
+            reply = self._algorithm.train(local, plan)
+            seconds = clock() - started
         self._is_own = self._algorithm.keeps_model
         trained = exchange.trained_message(reply, plan, local.spec, self._welcome.values, seconds)
         return Result(trained, Kept(local.learner.read() if self._is_own else {}, local.private, local.arrays))
@@ -86,6 +101,10 @@ class DeviceModel:
 
         Raises  CodecError if the global model, or the body that all clients share, is not whole.
         """
+        with followed(f"evaluation after round {message.round} of {self._welcome.method}"):
+            return self._evaluate(message)
+
+    def _evaluate(self, message: Evaluate) -> Evaluated:
         spec = self._local.spec
         current, body = self._part(message, MODEL, tuple(spec.params)), self._part(message, BODY, spec.body)
         parts = {name: part for name, part in ((MODEL, current), (BODY, body)) if part is not None}
@@ -127,12 +146,30 @@ class DeviceModel:
             self._is_own = self._algorithm.keeps_model
         return self._local
 
+    def _check_effort(self) -> None:
+        """Raises PlanError for a round that cannot be done in its time on any machine."""
+        steps, seen = self._algorithm.effort(len(self._local.train))
+        macs = sum(self._initial_graph.macs().values())
+        self._bounds.check_steps(steps, PASSES * macs * seen)
+
     def _initial(self) -> Model:
-        return unpack(self._state.model(), self._limits)
+        return unpack(self._state.model(), self._bounds.graph())
 
     def _hold(self, kept: Kept) -> None:
         self._local.learner.write({name: kept.params[name] for name in self._local.spec.params})
         self._local.private, self._local.arrays = kept.private, kept.arrays
+
+
+@contextmanager
+def followed(what: str) -> Iterator[None]:
+    """What a plan that nobody foresaw trips over becomes a PlanError that says of what it is."""
+    try:
+        yield
+    except EdgeflError:
+        raise
+    except REFUSED as error:
+        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise PlanError(f"{what} cannot be done as it was asked for ({why})") from error
 
 
 def method_of(welcome: Welcome) -> Algorithm:
@@ -142,6 +179,9 @@ def method_of(welcome: Welcome) -> Algorithm:
         known = algorithms.settings_of(welcome.method)
         if unknown := sorted(options.keys() - known.keys()):
             raise ValueError(f"{unknown[0]}; expected one of {', '.join(known)}")
+        for name, value in options.items():
+            if isinstance(known[name], int) != isinstance(value, int) and not isinstance(known[name], float):
+                raise ValueError(f"{name}={value!r}; expected a value like {known[name]!r}")
         return algorithms.build(welcome.method, options)
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"method {welcome.method} of the server: {error}; expected one that is known here") from None

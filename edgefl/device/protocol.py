@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, TypeVar
 
+from edgefl.device.bounds import Bounds
 from edgefl.device.model import Data, DeviceModel, method_of
 from edgefl.device.state import DeviceState, Membership
 from edgefl.errors import RemoteProtocolError, RequestError, RunError
-from edgefl.graph.json import Limits
-from edgefl.learners import GraphLearner
 from edgefl.learners.base import MakeLearner
 from edgefl.rounds.maker import maker
 from edgefl.wire import handshake
+from edgefl.wire.connection import payload_bytes
 from edgefl.wire.messages import (
     PROTOCOL,
     Challenge,
@@ -37,11 +38,14 @@ from edgefl.wire.messages import (
     Verdict,
     Welcome,
 )
+from edgefl.wire.model import frame_cap
 
 Written = TypeVar("Written")
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FIELDS = Welcome.__struct_fields__
+DEFERRED = 16  # messages that wait for a verdict
+NOTED = 100  # lines about what a server does, in a connection
 
 
 class Profile(NamedTuple):
@@ -50,13 +54,20 @@ class Profile(NamedTuple):
     client     its registered id; None where the server may choose
     key        the 32 bytes that prove it; None in a run without keys
     capacity   the largest share of active neurons it is willing to train
-    max_model  bytes of the largest model it takes
+    max_model, max_memory, max_seconds  see Bounds
     """
 
     client: int | None
     key: bytes | None
     capacity: float
     max_model: int
+    max_memory: int | None = None
+    max_seconds: float | None = None
+
+    @property
+    def bounds(self) -> Bounds:
+        """What the server may ask of it."""
+        return Bounds(self.max_model, self.max_memory, self.max_seconds)
 
 
 class World(NamedTuple):
@@ -65,11 +76,13 @@ class World(NamedTuple):
     say     shows one line to the user
     pause   waits after the n-th failure in a row, from 0
     clock   seconds, of which only differences count
+    within  a context that bounds the time of what is named: TimeLimitError; by default none
     """
 
     say: Callable[[str], None]
     pause: Callable[[int], None]
     clock: Callable[[], float]
+    within: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext()
 
 
 class SpoiltError(RunError):
@@ -84,13 +97,14 @@ class Device:
     """
 
     def __init__(
-        self, state: DeviceState, profile: Profile, data: Data, world: World, make: MakeLearner = GraphLearner
+        self, state: DeviceState, profile: Profile, data: Data, world: World, make: MakeLearner | None = None
     ) -> None:
-        """`make` gives the learner that trains the run's model."""
+        """`make` gives the learner that trains the run's model; None: one within the profile's bounds."""
         self._make = make
         self._state, self._profile, self._data, self._world = state, profile, data, world
         self._model: DeviceModel | None = None
         self._deferred: list[Train | Evaluate] = []
+        self._noted = 0  # lines about the server, in this connection
         self._nonce = b""
         self._token = b""
         self._offset = 0  # in the model, where this connection's download began
@@ -117,7 +131,7 @@ class Device:
 
     def hello(self, nonce: bytes) -> Hello:
         """The first message of a connection. `nonce`: 32 random bytes, new each time."""
-        self._nonce, self._deferred = nonce, []
+        self._nonce, self._deferred, self._noted = nonce, [], 0
         self._token = self._durably(lambda: self._state.token(nonce)) if self.client is None else b""
         run = "" if self._state.enrolment is None else self._state.enrolment.run
         return Hello(PROTOCOL, run, self.client, nonce, maker())
@@ -136,11 +150,13 @@ class Device:
             case ModelChunk():
                 self._add(message)
             case Train() | Evaluate() if self.is_waiting:
-                self._deferred.append(message)
+                self._defer(message)
             case Train():
                 yield from self._train(message)
             case Evaluate():
-                yield self._ready().evaluate(message)
+                with self._world.within(f"the evaluation after round {message.round}"):
+                    evaluated = self._ready().evaluate(message)
+                yield evaluated
             case Verdict():
                 yield from self._judged(message)
             case Finished():
@@ -179,10 +195,12 @@ class Device:
             yield self._state.reply()
 
     def _check(self, welcome: Welcome) -> None:
-        if welcome.model_bytes > self._profile.max_model:
-            raise RunError(f"model of {welcome.model_bytes} bytes; the limit is --max-model {self._profile.max_model}")
+        self._profile.bounds.check_model(welcome.model_bytes)
         method_of(welcome)
-        self._data.parts(welcome)
+        try:
+            self._data.parts(welcome)
+        except ValueError as error:
+            raise RunError(f"the server's shares of the samples: {error}") from None
 
     def _add(self, chunk: ModelChunk) -> None:
         assert self._state.enrolment is not None  # the connection lets no chunk through before Welcome
@@ -201,15 +219,31 @@ class Device:
 
     def _train(self, message: Train) -> Iterator[Message]:
         if message.round <= self._state.round:
-            self._world.say(f"round {message.round} asked for after round {self._state.round}: ignored")
+            self._note(f"round {message.round} asked for after round {self._state.round}: ignored")
             return
-        result = self._ready().train(message, self._world.clock)
+        with self._world.within(f"round {message.round}"):
+            result = self._ready().train(message, self._world.clock)
         self._durably(lambda: self._state.keep(*result))
         yield result.reply
 
+    def _defer(self, message: Train | Evaluate) -> None:
+        """Lets a message wait for the verdict. Of more than fit in one frame the oldest go: the server has moved on."""
+        assert self._state.enrolment is not None
+        most = frame_cap(self._state.enrolment.welcome.model_bytes) - payload_bytes(message)
+        while self._deferred and (len(self._deferred) >= DEFERRED or _size(self._deferred) > most):
+            dropped = self._deferred.pop(0)
+            self._note(f"round {dropped.round}: dropped, as more is asked before the last reply has its verdict")
+        self._deferred.append(message)
+
+    def _note(self, line: str) -> None:
+        """Shows a line about the server, but not one for each of many messages."""
+        self._noted += 1
+        if self._noted <= NOTED:
+            self._world.say(line if self._noted < NOTED else f"{line}; no more of this is shown")
+
     def _judged(self, verdict: Verdict) -> Iterator[Message]:
         if verdict.round != self._state.pending:
-            self._world.say(f"verdict on round {verdict.round}, which waits for none: ignored")
+            self._note(f"verdict on round {verdict.round}, which waits for none: ignored")
             return
         if verdict.outcome == "refused":
             self._world.say(f"round {verdict.round}: the server refuses the reply ({verdict.reason})")
@@ -226,8 +260,8 @@ class Device:
         """The model, loaded when it is first needed."""
         if self._model is None:
             assert self._state.enrolment is not None  # the connection lets no round through before Welcome
-            limits = Limits(parameters=self._profile.max_model // 4)
-            self._model = DeviceModel(self._state, self._state.enrolment.welcome, self._data, limits, self._make)
+            welcome, bounds = self._state.enrolment.welcome, self._profile.bounds
+            self._model = DeviceModel(self._state, welcome, self._data, bounds, self._make)
         return self._model
 
     def _durably(self, write: Callable[[], Written]) -> Written:
@@ -243,3 +277,8 @@ class Device:
                     self._world.say(f"{self._state.path}: {error.strerror}; trying again until there is room")
             self._world.pause(attempt)
             attempt += 1
+
+
+def _size(waiting: list[Train | Evaluate]) -> int:
+    """Bytes of the payloads of messages."""
+    return sum(payload_bytes(message) for message in waiting)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,13 +17,13 @@ from edgefl.algorithms.expected import Expected
 from edgefl.codec import Sizes
 from edgefl.codec.masks import decode_mask, encode_mask, is_at_mask, is_mask, mask_of
 from edgefl.codec.neurons import decode_neurons, encode_neurons, neurons_of
-from edgefl.errors import CodecError
+from edgefl.errors import CodecError, PlanError
 from edgefl.neurons.gather import take
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.update import Axes, Flat, Update, active_axes, flat_index
-from edgefl.wire.messages import Asked, Evaluate, Train, Trained
+from edgefl.wire.messages import Asked, Evaluate, Plain, Train, Trained
 
 PLANNED, NOTHING = Expected("planned"), Update({})
 
@@ -50,7 +50,8 @@ def plan_of(message: Train, client: int, spec: ModelSpec, held: Mask | None = No
     """The plan that this client was sent.
 
     held    the mask that the client keeps
-    Raises  CodecError if anything in it is not of this model, or at another mask.
+    Raises  CodecError if anything in it is not of this model, or at another mask; PlanError for a setting that is not
+            finite, and later for a payload or setting that is asked of the plan and not in it.
     """
     masks = {name: decode_mask(data, spec) for name, data in message.payload.items() if is_mask(data)}
     payload = {
@@ -59,7 +60,7 @@ def plan_of(message: Train, client: int, spec: ModelSpec, held: Mask | None = No
         if name not in masks
     }
     selection = decode_neurons(message.selection, spec) if message.selection else _selection_in(payload, spec)
-    settings = {name: value for name, value in message.settings.items() if value is not None}
+    settings = {name: _finite(name, value) for name, value in message.settings.items() if value is not None}
     expects = None
     if not isinstance(message.expects, bool):
         expects = {name: _expected(name, asked, spec) for name, asked in message.expects.items()}
@@ -68,13 +69,30 @@ def plan_of(message: Train, client: int, spec: ModelSpec, held: Mask | None = No
         message.round,
         client,
         selection,
-        payload,
-        settings,
+        _Sent("payload", payload),
+        _Sent("setting", settings),
         message.expects is not False,
         message.deadline_s,
         masks,
         expects,
     )
+
+
+class _Sent(dict[str, Any]):
+    """What a plan came with, by name. Asked for another name it raises PlanError."""
+
+    def __init__(self, what: str, found: Mapping[str, Any]) -> None:
+        super().__init__(found)
+        self._what = what
+
+    def __missing__(self, name: str) -> Any:
+        raise PlanError(f"plan without {self._what} {name!r}, which its method needs; found {sorted(self) or 'none'}")
+
+
+def _finite(name: str, value: Plain) -> Plain:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise PlanError(f"plan with {name}={value}; expected a finite number")
+    return value
 
 
 def trained_message(reply: Reply, plan: Plan, spec: ModelSpec, values: str, seconds: float) -> Trained:

@@ -93,6 +93,7 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
         (["--per-round", "50"], "per_round=50; expected 1 <= per_round <= 20 clients"),
         (["--workers", "0"], "workers=0; expected workers >= 1"),
         (["--rounds", "0"], "rounds=0; expected rounds >= 1"),
+        (["--plot", "a.xyz"], "--plot a.xyz; expected a file that ends in one of ."),
         (["--model", "vgg99"], "vgg99"),
         (["--data", "nowhere"], "data set 'nowhere'; expected one of digits, mnist"),
         (["--preset", "paper"], "preset=paper with data=digits; expected data among emnist, cifar10, speech"),

@@ -100,6 +100,20 @@ def test_the_picture_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (tmp_path / "accounts.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_table_is_printed_though_the_disk_refuses_the_picture(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib", reason="the picture is an optional extra")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "a.png")
+
+    monkeypatch.setattr("edgefl.commands.memory.draw", full)
+    code, out, err = answer(capsys, "fedspu_emnist", "--batch", "1", "--json", "--plot", str(tmp_path / "a.png"))
+    assert (code, err) == (1, "edgefl memory: [Errno 28] No space left on device: 'a.png'\n")
+    assert json.loads(out)["footprints"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -116,6 +130,8 @@ def test_the_picture_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["fedspu_emnist", "--fit", "24apples"], "'24apples'; expected a size such as 24MB"),
         (["fedspu_emnist", "--fit", "2MB", "--plot", "a.png"], "--plot a.png with --fit; expected one of them"),
         (["vgg11", "--method", "drop"], "a sub-model would keep"),
+        (["vgg11", "--plot", "a.xyz"], "--plot a.xyz; expected a file that ends in one of ."),
+        (["vgg11", "--plot", "gone/a.png"], "--plot gone/a.png; expected a file in a directory that is there"),
     ],
 )
 def test_a_wrong_option_is_named(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

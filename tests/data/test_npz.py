@@ -139,3 +139,54 @@ def test_real_npz_with_speakers(real_data: Path) -> None:
     data = load(path.name, real_data)
     assert (len(data), data.classes, data.input_shape) == (3989, 12, (1, 49, 40))
     assert data.groups is not None and data.groups.max() == 238
+
+
+def header(text: bytes) -> bytes:
+    """An npy file of version 1 whose header is any text."""
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        header(b"{'descr': '|u1', 'fortran_order': False, 'shape': (1,"),  # tokenize.TokenError in numpy
+        header(b"{'descr': [], 'fortran_order': False, 'shape': (1,)}"),
+        header(b"(" * 200),
+        header(b"\xff\xfe"),
+        header(b"{'descr': '<U99999999999', 'fortran_order': False, 'shape': (1,)}"),
+        header(b"{'descr': '|V0', 'fortran_order': False, 'shape': (-1,)}"),
+        b"",
+    ],
+)
+def test_a_header_that_numpy_stumbles_over_is_named(content: bytes, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"made\.npz: x"):
+        read_npz(zip_of(tmp_path, x=content, y=npy(Y)))
+
+
+def test_every_byte_of_a_file_may_be_wrong(tmp_path: Path) -> None:
+    """The directory of a zip is where IndexError and struct.error come from."""
+    good = save(tmp_path).read_bytes()
+    read = refused = 0
+    for at in range(0, len(good), 3):
+        (tmp_path / "bad.npz").write_bytes(good[:at] + bytes([good[at] ^ 0x5A]) + good[at + 1 :])
+        try:
+            read_npz(tmp_path / "bad.npz")
+            read += 1  # a date, a comment
+        except DataError as error:
+            assert "bad.npz" in str(error)
+            refused += 1
+    assert refused > read > 0
+
+
+def test_one_wrong_label_makes_no_million_classes(tmp_path: Path) -> None:
+    wrong = np.array([0, 1, 10**6, 1])
+    with pytest.raises(DataError, match="y goes up to 1000000 with 4 examples; expected labels from 0, or the number"):
+        read_npz(save(tmp_path, y=wrong))
+    assert read_npz(save(tmp_path, y=wrong, classes=10**6 + 1)).classes == 10**6 + 1
+    assert read_npz(save(tmp_path, y=np.array([0, 1, 999, 1]))).classes == 1000
+
+
+@pytest.mark.parametrize("classes", [2.5, 0, -3, 2**31])
+def test_a_number_of_classes_that_is_none_is_refused(classes: float, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"classes is .*; expected an integer in \[1, 2\^31\)"):
+        read_npz(save(tmp_path, classes=classes))

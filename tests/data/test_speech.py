@@ -1,5 +1,6 @@
 """Speech Commands: words, speakers and the official test list from a folder or archive; log-mel of known signals."""
 
+import io
 import tarfile
 import wave
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from edgefl.data.catalog import load
 from edgefl.data.logmel import HI, LO, RATE_HZ, logmel
-from edgefl.data.speech import SpeechSet
+from edgefl.data.speech import SpeechSet, read_wav
 from edgefl.errors import DataError
 
 
@@ -118,3 +119,20 @@ def test_clip_longer_than_a_second_is_named(folder: Path) -> None:
 def test_folder_without_clips_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no WORD/\*\.wav"):
         SpeechSet().read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"RIFF\x10\x00\x00\x00WAVEfmt \xff\xff\xff\x7f",
+        b"RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x80>\x00\x00\x00}\x00\x00\x02\x00\x10\x00"
+        b"LIST\xf0\xff\xff\xffdata",
+        b"RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x00\x00\x80>\x00\x00\x00}\x00\x00\x02\x00\x00\x00"
+        b"data\x04\x00\x00\x00abcd",
+        b"",
+        b"RIFF",
+    ],
+)
+def test_a_clip_that_the_wav_reader_stumbles_over_is_named(data: bytes) -> None:
+    with pytest.raises(DataError, match=r"a\.wav: "):
+        read_wav(io.BytesIO(data), "a.wav")

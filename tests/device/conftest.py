@@ -22,7 +22,6 @@ from edgefl.device.state import DeviceState
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.shares import read_share, share_file, write_share
-from edgefl.learners import GraphLearner
 from edgefl.learners.base import MakeLearner
 
 
@@ -48,7 +47,7 @@ def make(federation: Federation, dealt: Path, tmp_path: Path) -> Callable[..., D
         place: int = 0,
         data: int = 0,
         profile: Profile = ANYBODY,
-        learner: MakeLearner = GraphLearner,
+        learner: MakeLearner | None = None,
         **rest: Any,
     ) -> Device:
         if place in opened:

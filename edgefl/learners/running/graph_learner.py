@@ -6,6 +6,7 @@ workspace.py, learners of other heads and smaller graphs by relatives.py; loweri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from itertools import groupby
 
@@ -30,6 +31,7 @@ from edgefl.learners.base import (
     Samples,
     Trainable,
 )
+from edgefl.learners.batches import occurring, pieces
 from edgefl.learners.lowering.active import layer_of
 from edgefl.learners.lowering.channels import NONE
 from edgefl.learners.lowering.lower import Mode
@@ -44,6 +46,9 @@ from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.submodel import lifted
 from edgefl.neurons.update import KINDS, Update, read_only, values
+
+MOST_STEPS = 256  # in one call
+PIECE_WORK = 1 << 28  # multiply-accumulates of the forward passes in one call, where they are not one step's
 
 
 class GraphLearner:
@@ -78,6 +83,8 @@ class GraphLearner:
         self._readable = {name: read_only(value) for name, value in self._params.items()}
         self._inference = Inference(self.graph, self.spec, self._workspace)
         self._relatives: Relatives[GraphLearner] = Relatives(self.graph, self.spec, self._params)
+        results = sum(math.prod(shape) for shape in self.graph.shapes.values())
+        self._work = sum(self.graph.macs().values()) + results  # of one example
 
     def read(self, names: Collection[str] | None = None) -> Mapping[str, Array]:
         """Whole parameters by torch's name (None: all): read-only views of one buffer, which later steps change.
@@ -134,28 +141,34 @@ class GraphLearner:
         Raises     DataError if an index, a label or a shape does not fit; TrainingError without batches; SelectionError
                    if `trainable` are neurons of another model.
         """
-        self._check_batches(samples, batches)
+        sizes = self._check_batches(samples, batches)
         terms = Terms(sgd.momentum > 0, sgd.clip, pull is not None, linear is not None)
         work = self._workspace
         session = work.session("train", samples, trainable, delta, terms)
         work.hyper[:] = sgd.lr, sgd.momentum, sgd.weight_decay, pull[0] if pull else 0.0
-        work.prepare(session, {len(batch) for batch in batches})
+        work.prepare(session, sizes)
         work.fill_states(session, pull[1] if pull else {}, linear or {})
         frozen = self._frozen_stats(trainable) if bn_frozen == "freeze" else {}
         work.loss[0] = 0.0
-        for size, run in groupby(batches, key=len):
-            bound = session.programs[size]
-            bound.program.run_batches(bound.index, np.stack(list(run)))
+        examples = 0
+        for piece in pieces(batches, self._steps_at_once(max(sizes))):
+            for size, run in groupby(piece, key=len):
+                bound = session.programs[size]
+                bound.program.run_batches(bound.index, np.stack(list(run)))
+            examples += sum(map(len, piece))
         for name, (rows, kept) in frozen.items():
             self._params[name][rows] = kept
-        return FitResult(float(work.loss[0]), sum(map(len, batches)), len(batches))
+        return FitResult(float(work.loss[0]), examples, len(batches))
 
-    def _check_batches(self, samples: Samples, batches: Batches) -> None:
+    def _check_batches(self, samples: Samples, batches: Batches) -> set[int]:
+        """The sizes of the batches, once all of them are known to fit."""
         self._check(samples)
-        if not batches:
+        if not len(batches):
             raise TrainingError("fit with 0 batches; expected at least one")
-        for batch in {id(batch): batch for batch in batches}.values():  # steps over all of the data share one array
-            _check_index(batch, len(samples))
+        rows, sizes = occurring(batches)
+        for each in rows:
+            _check_index(each, len(samples))
+        return sizes
 
     def gradient(
         self,
@@ -295,6 +308,10 @@ class GraphLearner:
         classes = self.graph.output_shape[0]
         if len(samples) and samples.y.max() >= classes:
             raise DataError(f"label {samples.y.max()}; expected labels below {classes}")
+
+    def _steps_at_once(self, batch: int) -> int:
+        """Steps that are run in one call, which nothing can interrupt: some milliseconds of work, or one step."""
+        return max(1, min(MOST_STEPS, PIECE_WORK // (self._work * batch)))
 
     def _frozen_stats(self, trainable: Trainable) -> dict[str, tuple[Array, Array]]:
         """Running statistics of frozen channels: name -> channels and a copy of their values."""

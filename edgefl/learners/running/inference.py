@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.graph import Graph
+from edgefl.graph.operations import Linear
 from edgefl.learners.base import Array, Samples
 from edgefl.learners.lowering.lower import Mode, lower
 from edgefl.learners.running.workspace import Workspace
@@ -15,6 +17,7 @@ from edgefl.neurons.spec import ModelSpec
 
 EVALUATION_BATCH = 256
 EVALUATION_ARENA_BYTES = 4 << 20
+COPIES = 2  # of the outputs, which come in chunks and are then joined
 
 
 class Inference:
@@ -25,9 +28,16 @@ class Inference:
         self._batch: int | None = None
 
     def outputs(self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None) -> Array:
-        """A copy of the output of every chunk: [N, outputs]."""
+        """A copy of the output of every chunk: [N, outputs]. Raises MemoryLimitError if they exceed the limit."""
+        self._workspace.admit(f"{mode} of {len(index)} examples", COPIES * len(index) * self._output_bytes(mode))
         found = [output.copy() for output in self.run(mode, samples, index, chunk) if output is not None]
         return np.concatenate(found).reshape(len(index), -1)
+
+    def _output_bytes(self, mode: Mode) -> int:
+        """Of one example."""
+        linear = [node for node in self._graph.nodes if isinstance(node.op, Linear)]
+        name = linear[-1].inputs[0] if mode == "features" and linear else self._graph.nodes[-1].name
+        return math.prod(self._graph.shapes[name]) * self._workspace.float_bytes
 
     def run(
         self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None

@@ -50,6 +50,7 @@ class Session:
     """Plans and programs of one mode, set of options and signature of id lists, by batch size.
 
     active, samples  what the next pass trains, and on which data; the schedules hold the very lists of `active`
+    scratch          packing memory that the kernels take for a schedule, where there is a limit
     """
 
     mode: Mode
@@ -59,6 +60,7 @@ class Session:
     schedules: dict[int, Schedule] = field(default_factory=dict)
     programs: dict[int, Bound] = field(default_factory=dict)
     states: dict[Companion, Array] = field(default_factory=dict)
+    scratch: dict[int, int] = field(default_factory=dict)
 
 
 class Workspace:
@@ -152,6 +154,15 @@ class Workspace:
                 program = self._bind(session, session.schedules[size], index)
                 session.programs[size] = Bound(program, index, session.samples)
 
+    @property
+    def float_bytes(self) -> int:
+        """Of one value of an activation, gradient or parameter."""
+        return self._dtype.itemsize
+
+    def admit(self, what: str, size: int) -> None:
+        """Raises MemoryLimitError if `size` bytes beside the parameters exceed the limit."""
+        self._check_limit(what, self.model_bytes + size)
+
     def view(self, session: Session, size: int, tensor: Tensor) -> Array:
         """The array that a tensor of the schedule for batches of `size` stands for."""
         return self._memory(session, session.programs[size].index).view(session.schedules[size], tensor)
@@ -192,18 +203,25 @@ class Workspace:
     def _admit(self, session: Session, sizes: Collection[int], arena_bytes: int) -> None:
         """Make room for these passes within the limit, at the cost of others; see prepare."""
         assert self.limit is not None
-        scratch = max(self._scratch, *(scratch_bytes(self._backend, session.schedules[size]) for size in sizes))
+        what = f"{session.mode} in batches of {max(sizes)}"
+        self._check_limit(what, self.params_bytes + arena_bytes)  # before the kernels are asked on an arena so large
+        scratch = max(self._scratch, *(self._scratch_of(session, size) for size in sizes))
         if self._needed(max(arena_bytes, self.arena.nbytes) + scratch) > self.limit:
             for relative in self._relatives():
                 relative.release()
         if self._needed(max(arena_bytes, self.arena.nbytes) + scratch) > self.limit:
             self._keep_only(session, sizes)
             try:
-                self._check_limit(f"{session.mode} in batches of {max(sizes)}", self._needed(arena_bytes + scratch))
+                self._check_limit(what, self._needed(arena_bytes + scratch))
             except MemoryLimitError:
                 self.drop_latest()
                 raise
         self._scratch = scratch
+
+    def _scratch_of(self, session: Session, size: int) -> int:
+        if size not in session.scratch:
+            session.scratch[size] = scratch_bytes(self._backend, session.schedules[size])
+        return session.scratch[size]
 
     def _needed(self, shared: int) -> int:
         """Bytes once all schedules of the kept sessions are bound, with `shared` for what passes take turns in."""
@@ -246,7 +264,10 @@ class Workspace:
             for session in self._sessions.values():
                 session.programs.clear()
             self.arena = aligned_bytes(0)  # frees the old arena before the new one is allocated
-            self.arena = aligned_bytes(size)
+            try:
+                self.arena = aligned_bytes(size)
+            except (MemoryError, ValueError, OverflowError):  # the latter two: not even addresses
+                raise MemoryLimitError(f"an arena of {size} bytes; this machine has not so much memory") from None
 
     def _bind(self, session: Session, schedule: Schedule, index: NDArray[np.int32]) -> Any:
         for state in schedule.states:

@@ -1,0 +1,12 @@
+"""python -m bench.faults.inside NAMESPACE COMMAND ...: an edgefl command in a network namespace. Linux, root."""
+
+from __future__ import annotations
+
+import sys
+
+from bench.link import enter
+from edgefl.commands.cli import main
+
+if __name__ == "__main__":
+    enter(sys.argv[1])
+    sys.exit(main(sys.argv[2:]))

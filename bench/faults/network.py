@@ -1,0 +1,95 @@
+"""Served runs over a bad link: eight devices behind it, with a server on the other side, against their simulation.
+
+The link (bench/link.py) delays every packet by 100 ms each way, so that an answer takes 200 ms, loses 5 % of them in
+either direction, and is cut for 20 s when some rounds are closed. Nobody may be lost: every device answers in every
+round, and all end bit-identical.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.faults.cluster import Cluster, await_, deal
+from bench.faults.outcome import Truth
+from bench.link import Link, link
+from edgefl.commands import processes as demo
+from edgefl.commands.cli import main
+from edgefl.experiment.settings import Experiment
+from edgefl.server import history
+from edgefl.trust.keys import key_file
+
+DELAY_S, LOSS, CUT_S = 0.1, 0.05, 20.0
+CUT_AFTER = 5  # closed rounds
+LIMIT_S = 1800.0
+LONG_S = "3600"  # of a round: it is not a deadline that shall bring the run to its end
+INSIDE = ("-m", "bench.faults.inside")
+EXPERIMENT = replace(
+    demo.EXPERIMENT,
+    methods=("fedspu",),
+    clients=8,
+    per_round=8,
+    rounds=20,
+    eval_every=20,
+    partition="iid",
+    epochs=1,
+    keep=(0.2, 0.4),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run. `lost`: of all packets, outside the cut and in it; `absent`: replies that did not come, of all rounds.
+
+    difference  from the simulation, in words; None if everything is bit-identical
+    """
+
+    what: str
+    seconds: float
+    passed: int
+    lost: int
+    absent: int
+    reconnected: int
+    difference: str | None
+
+
+def run(place: Path, experiment: Experiment = EXPERIMENT, cut_s: float = CUT_S) -> Iterator[Result]:
+    """The run without TLS and the one with it. Raises RuntimeError if one does not come to its end."""
+    place.mkdir(parents=True)
+    truth = Truth.of(experiment, place / "simulated")
+    deal(place / "shares", experiment)
+    for what in ("plain", "TLS"):
+        with link(DELAY_S, LOSS) as bad:
+            yield _served(place / what, what, experiment, truth, bad, cut_s)
+
+
+def _served(place: Path, what: str, experiment: Experiment, truth: Truth, bad: Link, cut_s: float) -> Result:
+    place.mkdir()
+    keys, host = place / "keys", bad.addresses[0]
+    serve, client = ["--insecure"], lambda number: ["--insecure"]
+    if what == "TLS":
+        if main(["keys", str(keys), "--clients", str(experiment.clients), "--host", host]):
+            raise RuntimeError("no keys could be made")
+        files = {"--keys": "server.keys", "--tls-cert": "server.pem", "--tls-key": "server-tls.key"}
+        serve = [word for option, name in files.items() for word in (option, str(keys / name))]
+        client = lambda number: ["--tls-ca", str(keys / "ca.pem"), "--key", str(key_file(keys, number))]  # noqa: E731
+    programs = [(*INSIDE, name) for name in bad.names]
+    started = time.monotonic()
+    serve += ["--host", host, "--deadline", LONG_S, "--evaluation-deadline", LONG_S]
+    cluster = Cluster(place, experiment, place.parent / "shares", serve, client, *programs, host)
+    with cluster:
+        cluster.start_server()
+        for number in range(experiment.clients):
+            cluster.start_device(number)
+        await_(lambda: len(history.metrics(cluster.run)) >= CUT_AFTER, f"{CUT_AFTER} rounds are closed", LIMIT_S)
+        bad.cut.set()
+        time.sleep(cut_s)
+        bad.cut.clear()
+        cluster.finish(limit_s=LIMIT_S)
+        said = [device.said() for device in cluster.devices.values()]
+    lines = history.metrics(cluster.run)
+    absent = sum(each["status"] in ("absent", "refused") for line in lines for each in line["clients"])
+    again = sum(words.count("connected as client") - 1 for words in said)
+    return Result(what, time.monotonic() - started, bad.passed, bad.lost, absent, again, truth.difference(cluster))

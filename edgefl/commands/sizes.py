@@ -1,0 +1,20 @@
+"""Numbers of bytes as a user writes them: 24MB, 24MiB, 25165824."""
+
+from __future__ import annotations
+
+import argparse
+
+UNITS = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "b": 1}
+
+
+def size(text: str) -> int:
+    """Bytes. Raises ArgumentTypeError for what is no size, is below 1 or has more than 63 bits."""
+    unit = next((unit for unit in UNITS if text.lower().endswith(unit)), "")
+    number = text[: len(text) - len(unit)].strip()
+    try:
+        found = float(number) * UNITS.get(unit, 1)
+    except ValueError:
+        found = 0.0
+    if not 1 <= found < 2**63:
+        raise argparse.ArgumentTypeError(f"{text!r}; expected a size such as 24MB (1e6 bytes), 24MiB (2**20) or bytes")
+    return int(found)

@@ -1,0 +1,56 @@
+"""A bound on the seconds that something takes. Not what is bounded, nor how long: that is the caller's.
+
+The clock strikes between two lines of Python, wherever they are: a signal, which costs nothing until it comes. Kernels
+run in pieces of milliseconds, but one huge step cannot be interrupted. If the work has not ended GRACE_S after its
+time, the process does, with a sentence; what is on the disk is as it was before.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from edgefl.errors import TimeLimitError
+
+GRACE_S = 1.0
+AGAIN_S = 0.1  # what struck where Python drops errors strikes again
+
+
+class Alarm:
+    """Bounds `with alarm(what):` by that many seconds: TimeLimitError, or the end of the process.
+
+    say   shows one line to the user
+    end   ends the process
+    Of the main thread of a process; none is set within another.
+    """
+
+    def __init__(self, seconds: float, say: Callable[[str], None], end: Callable[[int], object] = os._exit) -> None:
+        self._seconds, self._say, self._end = seconds, say, end
+
+    @contextmanager
+    def __call__(self, what: str) -> Iterator[None]:
+        sentence = f"{what} takes longer than --max-seconds {self._seconds:g}; expected it to be done by then"
+
+        def strike(number: int, frame: FrameType | None) -> None:
+            raise TimeLimitError(sentence)
+
+        def stuck() -> None:
+            self._say(f"{sentence}, and a step of it cannot be interrupted: the device ends")
+            self._end(1)
+
+        watchdog = threading.Timer(self._seconds + GRACE_S, stuck)
+        watchdog.daemon = True
+        former = signal.signal(signal.SIGALRM, strike)
+        watchdog.start()
+        try:
+            signal.setitimer(signal.ITIMER_REAL, self._seconds, AGAIN_S)
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            watchdog.cancel()
+            watchdog.join()
+            signal.signal(signal.SIGALRM, former)

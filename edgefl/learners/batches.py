@@ -1,0 +1,110 @@
+"""Batches that are made when a step asks for them, so that a million epochs take no more memory than one. Values only.
+
+A list of index arrays is a sequence of batches, too; `occurring` says of any of them what a learner checks beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+Index = NDArray[np.int32]
+
+
+class Lazy(Sequence[Index]):
+    """Batches whose rows and sizes are known before any of them is made."""
+
+    rows: Index
+
+    @property
+    def sizes(self) -> set[int]:
+        """The lengths that occur."""
+        raise NotImplementedError
+
+    def _batch(self, which: int) -> Index:
+        raise NotImplementedError
+
+    @overload
+    def __getitem__(self, which: int) -> Index: ...
+    @overload
+    def __getitem__(self, which: slice) -> list[Index]: ...
+    def __getitem__(self, which: Any) -> Any:
+        places = range(len(self))[which]
+        return [self._batch(place) for place in places] if isinstance(places, range) else self._batch(places)
+
+
+@dataclass(frozen=True, eq=False)
+class Minibatches(Lazy):
+    """Passes over the same rows, each in an order of its own. The last, smaller batch of a pass is kept.
+
+    rows    int32 [N], what every pass goes over
+    order   of a pass, numbered from 0: int64 [N], a permutation of range(N)
+    """
+
+    rows: Index
+    order: Callable[[int], NDArray[np.int64]]
+    epochs: int
+    batch: int
+
+    @property
+    def sizes(self) -> set[int]:
+        whole, rest = divmod(len(self.rows), self.batch)
+        return {size for size in (self.batch if whole else 0, rest) if size and self.epochs}
+
+    def __len__(self) -> int:
+        return self.epochs * self._steps
+
+    def __iter__(self) -> Iterator[Index]:
+        for epoch in range(self.epochs):
+            yield from self._pass(epoch)
+
+    @property
+    def _steps(self) -> int:
+        """Of one pass."""
+        return -(-len(self.rows) // self.batch)
+
+    def _pass(self, epoch: int) -> list[Index]:
+        rows = self.rows[self.order(epoch)]
+        return [rows[start : start + self.batch] for start in range(0, len(rows), self.batch)]
+
+    def _batch(self, which: int) -> Index:
+        epoch, step = divmod(which, self._steps)
+        return self._pass(epoch)[step]
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated(Lazy):
+    """One batch again and again: steps over all of the data."""
+
+    rows: Index
+    times: int
+
+    @property
+    def sizes(self) -> set[int]:
+        return {len(self.rows)} if self.times else set()
+
+    def __len__(self) -> int:
+        return self.times
+
+    def _batch(self, which: int) -> Index:
+        return self.rows
+
+
+def occurring(batches: Sequence[Index]) -> tuple[list[Index], set[int]]:
+    """Arrays that hold every row of the batches, and the lengths of the batches."""
+    if isinstance(batches, Lazy):
+        return [batches.rows], batches.sizes
+    distinct = list({id(batch): batch for batch in batches}.values())  # one array may be there many times
+    return distinct, set(map(len, distinct))
+
+
+def pieces(batches: Sequence[Index], steps: int) -> Iterator[list[Index]]:
+    """The batches in order, `steps` at a time."""
+    rest = iter(batches)
+    while piece := list(islice(rest, steps)):
+        yield piece
