@@ -31,7 +31,10 @@ class Progress:
     scored      the last round whose evaluation is complete, 0 if there is none
     opened      the clients of the round after `round`, if that has begun
     answers     the replies of that round so far
-    tokens      clients by the token of a device that was given any free id
+    secrets     by client, that its device proves in a run without keys
+    lives       by client, the last life of its device's directory that was heard of
+    losses      by (client, after): the client has lost what it kept after that round, and goes on from what it kept
+                after this one, 0 for nothing
     makers      (client, maker) of every device so far
     rulings     by (round, client), for every planned client of every round so far; None where no reply has come
     """
@@ -44,5 +47,7 @@ class Progress:
     opened: tuple[int, ...] | None = None
     answers: tuple[Judged, ...] = ()
     rulings: Mapping[tuple[int, int], Ruling | None] = field(default_factory=dict)
-    tokens: Mapping[bytes, int] = field(default_factory=dict)
+    secrets: Mapping[int, bytes] = field(default_factory=dict)
+    lives: Mapping[int, bytes] = field(default_factory=dict)
+    losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
     makers: tuple[tuple[int, str], ...] = ()

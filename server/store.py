@@ -22,7 +22,7 @@ from typing import Any
 from edgefl.durable import lock, sync, write_atomically
 from edgefl.errors import RunError
 from edgefl.rounds import state_file
-from edgefl.server.events import Closed, Enrolment, Judged, Made, Opened, Record, Scored, Traffic
+from edgefl.server.events import Begun, Closed, Enrolment, Judged, Lost, Made, Opened, Record, Scored, Traffic
 from edgefl.server.progress import Progress, Ruling
 from edgefl.server.schema import open_for_writing
 from edgefl.wire import messages
@@ -88,7 +88,14 @@ def _write(database: sqlite3.Connection, record: Record) -> None:
     """Adds a record to the transaction. To write one twice is to write it once."""
     execute = database.execute
     if isinstance(record, Enrolment):
-        execute("INSERT OR IGNORE INTO clients VALUES (?, ?, ?)", (record.client, record.capacity, record.token))
+        row = record.client, record.capacity, record.secret, record.life
+        execute("INSERT OR IGNORE INTO clients VALUES (?, ?, ?, ?)", row)
+    elif isinstance(record, Begun):
+        execute("UPDATE clients SET life = ? WHERE client = ?", (record.life, record.client))
+        if record.secret:
+            execute("UPDATE clients SET secret = ? WHERE client = ?", (record.secret, record.client))
+    elif isinstance(record, Lost):
+        execute("INSERT OR REPLACE INTO losses VALUES (?, ?, ?)", (record.client, record.after, record.kept))
     elif isinstance(record, Made):
         execute("INSERT OR IGNORE INTO makers VALUES (?, ?)", (record.client, record.maker))
     elif isinstance(record, Opened):
@@ -140,7 +147,9 @@ def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
         opened=tuple(client for r, client in rulings if r == round + 1) if is_open else None,
         answers=tuple(_answers(database, round + 1, rulings)),
         rulings=rulings,
-        tokens=dict(database.execute("SELECT token, client FROM clients WHERE token != x''")),
+        secrets=dict(database.execute("SELECT client, secret FROM clients WHERE secret != x''")),
+        lives=dict(database.execute("SELECT client, life FROM clients")),
+        losses={(client, after): kept for client, after, kept in database.execute("SELECT * FROM losses")},
         makers=tuple(database.execute("SELECT client, maker FROM makers ORDER BY client, maker")),
     )
 

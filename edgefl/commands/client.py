@@ -13,10 +13,11 @@ from edgefl.device.model import Data
 from edgefl.device.protocol import Device, Profile, World
 from edgefl.device.socket import DeviceSocket, ServerAddress, delay_s
 from edgefl.device.state import DeviceState
-from edgefl.errors import DataError, RequestError
+from edgefl.errors import DataError, EdgeflError, RequestError
 from edgefl.experiment.shares import read_share
 from edgefl.trust.keys import read_key
 from edgefl.trust.tls import device_context
+from edgefl.wire.text import printable
 
 INTERRUPTED = "interrupted; run it again with the same --state to continue"
 MAX_MODEL_BYTES = 256 << 20
@@ -73,7 +74,13 @@ def run(options: argparse.Namespace) -> int:
     context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
     world = World(_say, _pause, time.perf_counter)
     device = Device(DeviceState(options.state), profile, data, world)
-    reason = DeviceSocket(server, device, context, secrets.token_bytes, world, options.give_up).run()
+    if options.insecure:
+        _say(_warning(server, options.key is not None, context is not None))
+    try:
+        reason = DeviceSocket(server, device, context, secrets.token_bytes, world, options.give_up).run()
+    except EdgeflError as error:
+        error.args = (printable(str(error)),)  # the server's words may be in it
+        raise
     _say(f"the run is over: {reason}")
     return 0
 
@@ -83,6 +90,14 @@ def _server(options: argparse.Namespace) -> ServerAddress:
     if not server.is_loopback and not options.insecure and (options.key is None or not _uses_tls(options)):
         raise RequestError(f"--server {server} is another machine; expected --tls and --key FILE, or --insecure")
     return server
+
+
+def _warning(server: ServerAddress, has_key: bool, has_tls: bool) -> str:
+    """What --insecure means here."""
+    if has_tls:
+        return f"--insecure: {'not needed, as there are TLS and a key' if has_key else 'others can enrol as this client first'}"
+    does = "change them" if has_key else "change them, or be the server"
+    return f"--insecure: whoever is between here and {server} can read the model and every update, and {does}"
 
 
 def _uses_tls(options: argparse.Namespace) -> bool:
@@ -106,7 +121,7 @@ def _profile(options: argparse.Namespace) -> Profile:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(printable(line), file=sys.stderr, flush=True)
 
 
 def _pause(failures: int) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from edgefl.device.protocol import Device, SpoiltError, World
-from edgefl.errors import EdgeflError, RequestError, RunError
+from edgefl.errors import DamagedFrameError, EdgeflError, RequestError, RunError
 from edgefl.trust.tls import fault
 from edgefl.wire.connection import Connection
 from edgefl.wire.handshake import NONCE_BYTES
@@ -28,6 +28,7 @@ KEEPALIVE = {  # options of TCP: s of silence before the kernel asks whether the
     "TCP_KEEPCNT": 3,  # and how many of them stay unanswered before the connection counts as broken
 }
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 30.0
+TLS_FAULTS = 3  # the same one as often in a row is no accident of the way
 RECEIVED_BYTES = 1 << 16  # at once
 
 
@@ -89,23 +90,33 @@ class DeviceSocket:
         self._failures = 0
         self._last = ""  # why the connection broke
         self._alone_since = 0.0  # by the clock
+        self._tls_faults = 0  # the same one in a row
 
     def run(self) -> str:
         """Takes part until the server says why the run is over.
 
         Raises  EdgeflError when trying again would not help: the server refuses, is not who it should be, or breaks the
-                protocol; and when it has been away for `give_up_s`. Until then a connection that cannot be made, or
-                breaks, is tried again.
+                protocol in a frame that came as it was sent; and when it has been away for `give_up_s`. Until then a
+                connection that cannot be made, breaks, or brings damaged bytes is tried again.
         """
         while True:
             try:
                 return self._connection()
             except ssl.SSLError as error:
-                if wrong := fault(error):
-                    raise RunError(f"{self._server}: {wrong}") from error
-                self._broken("the TLS connection broke")
-            except (OSError, SpoiltError) as error:
+                self._tls_broken(error)
+            except (OSError, SpoiltError, DamagedFrameError) as error:
                 self._broken(str(error))
+
+    def _tls_broken(self, error: ssl.SSLError) -> None:
+        """As _broken. Raises RunError if it is the same fault time after time."""
+        wrong = fault(error)
+        if wrong is None:
+            self._broken(f"the TLS connection broke ({error.reason or error})")
+            return
+        self._tls_faults = self._tls_faults + 1 if wrong == self._last else 1
+        if self._tls_faults == TLS_FAULTS:
+            raise RunError(f"{self._server}: {wrong}") from error
+        self._broken(wrong)
 
     def _broken(self, why: str) -> None:
         """Waits before the next attempt. Raises RunError if there shall be none."""

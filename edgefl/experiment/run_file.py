@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from edgefl.durable import write_atomically
+from edgefl.durable import private_directory, write_atomically
 from edgefl.errors import RunError
 from edgefl.rounds.maker import maker
 
@@ -32,7 +32,7 @@ def open_run(path: Path, experiment: dict[str, Any]) -> None:
     elif path.exists() and any(path.iterdir()):
         raise RunError(f"{path} is not empty and holds no {EXPERIMENT}; expected a new directory or an edgefl run")
     if maker() not in makers:
-        path.mkdir(parents=True, exist_ok=True)
+        private_directory(path)
         content = {**experiment, MADE_BY: [*makers, maker()]}
         write_atomically(path / EXPERIMENT, json.dumps(content, indent=1).encode())
 

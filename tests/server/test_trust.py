@@ -205,10 +205,10 @@ def test_a_replayed_handshake_is_refused(with_keys: Cluster, place: Path) -> Non
         device.kill()
     hello, enrol = frames_of(tap.heard)[:2]
     with Stranger(with_keys.port) as stranger:
-        stranger.replay(hello, instead_of=Hello(1, "", LAST, bytes(32), ""))
+        stranger.replay(hello, instead_of=Hello(PROTOCOL, "", LAST, bytes(32), ""))
         assert isinstance(stranger.hear(), Challenge)
         before = wrong_proofs(with_keys)
-        stranger.replay(enrol, instead_of=Enrol(bytes(32), 1.0, b"", 0, b""))
+        stranger.replay(enrol, instead_of=Enrol(bytes(32), 1.0, b"", 0, b"", 0, b"", b""))
         assert "is wrong; expected one made with the key of that client" in stranger.refusal()
     await_(lambda: wrong_proofs(with_keys) > before, "the server says that the proof is wrong")
 
@@ -225,7 +225,7 @@ def test_tls_to_a_port_without_it_is_refused(with_keys: Cluster, place: Path) ->
 
 def test_a_handshake_in_trickles_is_cut_off(with_keys: Cluster) -> None:
     with Stranger(with_keys.port) as stranger:
-        stranger.trickle(stranger.connection.send(Hello(1, "", LAST, bytes(32), "slow")))
+        stranger.trickle(stranger.connection.send(Hello(PROTOCOL, "", LAST, bytes(32), "slow")))
         assert stranger.hear() is None
     assert_heard(with_keys, "dropped", "the handshake is not complete after 2 s")
 
