@@ -47,7 +47,7 @@ class Clients:
         self._by_client: dict[int, Link] = {}
 
     def find(self, wanted: int | None, secret: bytes = b"") -> int | None:
-        """The id for a device that asks for this one, or for its own by secret, or any that is free; None if none is."""
+        """The id for a device that asks for this one, for its own by secret, or for any free one; None if none is."""
         if wanted is not None:
             return wanted if 0 <= wanted < self._count else None
         if secret in self._owners:
@@ -56,7 +56,7 @@ class Clients:
         return next((client for client in range(self._count) if client not in taken), None)
 
     def begin_enrolment(self, client: int, secret: bytes = b"") -> bool:
-        """True if the client must enrol: it has not, and is not doing so. From now on it is, and known by its secret."""
+        """True if the client must enrol: it has not, and is not doing so. From now on it is, and has this secret."""
         if client in self.capacities or client in self._enrolling:
             return False
         self.bind(client, secret)

@@ -28,6 +28,7 @@ from edgefl.server.events import (
     Action,
     Admit,
     Begun,
+    Claim,
     Close,
     Closed,
     Done,
@@ -36,6 +37,7 @@ from edgefl.server.events import (
     Joined,
     Judged,
     Left,
+    Lost,
     Made,
     Opened,
     Received,
@@ -87,7 +89,9 @@ class Coordinator:
         self._beginning: dict[int, bytes] = {}  # by client, lives that are not durable yet
         self._judging: dict[tuple[int, int], str] = {}  # by (round, client), outcomes that are not durable yet
         self._rulings = dict(progress.rulings)
-        last = {client: r for (r, client), ruling in sorted(self._rulings.items()) if ruling and ruling.outcome in TRAINED}
+        last = {
+            client: r for (r, client), ruling in sorted(self._rulings.items()) if ruling and ruling.outcome in TRAINED
+        }
         keeps = getattr(algorithm, "keeps_state", True)
         self._holdings = Holdings(self._outcome, last, progress.losses, progress.lives, accepting, keeps)
         self._stored = progress
@@ -265,7 +269,9 @@ class Coordinator:
             self._actions.append(Say(f"client {client} has lost what it kept after round {due}, and {what}: accepted"))
         elif has_changed:
             keeps = f"clients of {self.algorithm.name} keep nothing"
-            self._actions.append(Say(f"client {client} comes without what it had after round {due}; {keeps}, so it may"))
+            self._actions.append(
+                Say(f"client {client} comes without what it had after round {due}; {keeps}, so it may")
+            )
         return loss
 
     def _enrolled(self, record: Enrolment, now: float) -> None:

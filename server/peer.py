@@ -219,7 +219,9 @@ class Peer(asyncio.Protocol):
         assert hello is not None  # the state table has Enrol after Hello only
         handshake.check(self._proof("device"), request.proof, f"client {hello.client}")
         if self._key(hello) is None and len(request.secret) != handshake.KEY_BYTES:
-            raise AuthError(f"secret of {len(request.secret)} bytes; expected {handshake.KEY_BYTES} in a run without keys")
+            raise AuthError(
+                f"secret of {len(request.secret)} bytes; expected {handshake.KEY_BYTES} in a run without keys"
+            )
         self._hub.enrol(self, hello, request)
 
     # The model.

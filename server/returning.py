@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from edgefl.rounds.participation import TRAINED
 from edgefl.server.events import Claim, Lost
-from edgefl.server.progress import Ruling
 
 Outcomes = Callable[[int, int], "str | None"]
 

@@ -95,7 +95,8 @@ def _server(options: argparse.Namespace) -> ServerAddress:
 def _warning(server: ServerAddress, has_key: bool, has_tls: bool) -> str:
     """What --insecure means here."""
     if has_tls:
-        return f"--insecure: {'not needed, as there are TLS and a key' if has_key else 'others can enrol as this client first'}"
+        meaning = "not needed, as there are TLS and a key" if has_key else "others can enrol as this client before it"
+        return f"--insecure: {meaning}"
     does = "change them" if has_key else "change them, or be the server"
     return f"--insecure: whoever is between here and {server} can read the model and every update, and {does}"
 

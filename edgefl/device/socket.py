@@ -10,6 +10,7 @@ import ipaddress
 import math
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ KEEPALIVE = {  # options of TCP: s of silence before the kernel asks whether the
     "TCP_KEEPCNT": 3,  # and how many of them stay unanswered before the connection counts as broken
 }
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 30.0
-TLS_FAULTS = 3  # the same one as often in a row is no accident of the way
+TLS_FAULTS = 3  # the same one as often without a Welcome is no accident of the way
 RECEIVED_BYTES = 1 << 16  # at once
 
 
@@ -90,7 +91,7 @@ class DeviceSocket:
         self._failures = 0
         self._last = ""  # why the connection broke
         self._alone_since = 0.0  # by the clock
-        self._tls_faults = 0  # the same one in a row
+        self._tls_faults: Counter[str] = Counter()  # since the last Welcome
 
     def run(self) -> str:
         """Takes part until the server says why the run is over.
@@ -108,13 +109,13 @@ class DeviceSocket:
                 self._broken(str(error))
 
     def _tls_broken(self, error: ssl.SSLError) -> None:
-        """As _broken. Raises RunError if it is the same fault time after time."""
+        """As _broken. Raises RunError if it is a fault that has come time after time."""
         wrong = fault(error)
         if wrong is None:
             self._broken(f"the TLS connection broke ({error.reason or error})")
             return
-        self._tls_faults = self._tls_faults + 1 if wrong == self._last else 1
-        if self._tls_faults == TLS_FAULTS:
+        self._tls_faults[wrong] += 1
+        if self._tls_faults[wrong] == TLS_FAULTS:
             raise RunError(f"{self._server}: {wrong}") from error
         self._broken(wrong)
 
@@ -157,6 +158,7 @@ class DeviceSocket:
             if isinstance(message, Welcome):
                 link.settimeout(None)  # rounds take as long as they take; the kernel's questions find a dead server
                 self._failures = 0
+                self._tls_faults.clear()
                 self._world.say(f"{self._server}: connected as client {self._device.client}")
 
     def _closed(self, connection: Connection) -> None:

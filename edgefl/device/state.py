@@ -90,7 +90,9 @@ class DeviceState:
         self._lock.close()
 
     def begin(self, chance: Callable[[int], bytes]) -> None:
-        """A process begins to use the directory. `chance`: that many random bytes. Before it says anything to a server."""
+        """A process begins to use the directory, before it says anything to a server. `chance`: that many random
+        bytes.
+        """
         found = Identity.drawn(chance) if self.identity is None else self.identity.next(chance)
         if found != self.identity:
             write_identity(self._identity, found)
@@ -187,7 +189,9 @@ class DeviceState:
         arrays = {**kept.flat(), REPLY: np.frombuffer(messages.encode(reply), np.uint8)}
         text = json.dumps({"round": reply.round, "private": kept.private})
         after = json.dumps({AFTER: text, SEAL: digest_of(arrays, text)})
-        write_atomically(self._pending, safetensors.numpy.save(arrays, {AFTER: after}))  # one key: their order is not kept
+        write_atomically(
+            self._pending, safetensors.numpy.save(arrays, {AFTER: after})
+        )  # one key: their order is not kept
         self.pending = reply.round
 
     def accept(self) -> None:

@@ -37,7 +37,9 @@ class Participation:
         """
         if not any(lost == client for lost, _ in self.losses):
             return None
-        rounds = [r for (r, who), outcome in self.outcomes.items() if who == client and outcome in TRAINED and r < round]
+        rounds = [
+            r for (r, who), outcome in self.outcomes.items() if who == client and outcome in TRAINED and r < round
+        ]
         return self.losses.get((client, max(rounds, default=0)))
 
     def is_needed_later(self, client: int, round: int) -> bool:

@@ -147,7 +147,6 @@ class _Simulation:
             return _Outcome(None, replace(record, status="late"))
         return _Outcome(answer.reply, record)
 
-
     def _lose(self, client: int, round: int) -> None:
         """If the client's device lost what it kept before it trained in this round, it goes on from what it had."""
         kept = None if self.participation is None else self.participation.restart(client, round)

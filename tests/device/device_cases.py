@@ -52,8 +52,12 @@ def refuse_to_wait(failures: int) -> None:
     raise AssertionError("the device waits, and nothing is full")
 
 
-def world(said: list[str] | None = None, pause: Callable[[int], None] = refuse_to_wait) -> World:
-    return World([].append if said is None else said.append, pause, lambda: 0.0, bytes)
+def world(
+    said: list[str] | None = None,
+    pause: Callable[[int], None] = refuse_to_wait,
+    chance: Callable[[int], bytes] = bytes,
+) -> World:
+    return World([].append if said is None else said.append, pause, lambda: 0.0, chance)
 
 
 ANYBODY = Profile(None, None, 1.0, 1 << 20)

@@ -103,7 +103,7 @@ def test_a_flipped_length_is_found_before_the_body_is_there() -> None:
 
 
 def test_wrong_magic_is_refused() -> None:
-    assert refusal(b"GET / HTTP/1.1\r\n") == "frame with magic b'GE'; expected b'EF'"
+    assert refusal(b"GET / HTTP/1.1\r\nHost:") == "frame with magic b'GE'; expected b'EF'"
 
 
 def test_wrong_version_is_refused() -> None:
