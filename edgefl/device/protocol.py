@@ -141,7 +141,7 @@ class Device:
             case Welcome():
                 yield from self._begin(message)
             case ModelChunk():
-                self._add(message)
+                yield from self._add(message)
             case Train() | Evaluate() if self.is_waiting:
                 self._deferred.append(message)
             case Train():
@@ -202,11 +202,14 @@ class Device:
         method_of(welcome)
         self._data.parts(welcome)
 
-    def _add(self, chunk: ModelChunk) -> None:
+    def _add(self, chunk: ModelChunk) -> Iterator[Message]:
+        """Some bytes of the model; after the last of them the reply that waits, if the model had been lost since."""
         assert self._state.enrolment is not None  # the connection lets no chunk through before Welcome
         self._durably(lambda: self._state.add(chunk.offset, chunk.data))
         if chunk.offset + len(chunk.data) == self._state.enrolment.welcome.model_bytes:
             self._complete(self._state.enrolment.welcome)
+            if self.is_waiting:
+                yield self._state.reply()
 
     def _complete(self, welcome: Welcome) -> None:
         """Takes what was downloaded as the initial model. What a loss of power spoilt is downloaded again."""

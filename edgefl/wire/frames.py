@@ -88,7 +88,8 @@ class Decoder:
 
     def _checked(self, header: Header) -> Header:
         if header.magic != MAGIC:
-            raise DamagedFrameError(f"frame with magic {header.magic!r}; expected {MAGIC!r}")
+            fault = DamagedFrameError if _is_near(header.magic) else RemoteProtocolError  # or of another protocol
+            raise fault(f"frame with magic {header.magic!r}; expected {MAGIC!r}")
         if header.version != VERSION:
             raise DamagedFrameError(f"frame of version {header.version}; expected {VERSION}")
         _check("header", header.checksum, crc32(self._head[CHECKED]))
@@ -105,6 +106,11 @@ class Decoder:
         body, self._body, self._head, self._header = self._body, bytearray(), bytearray(), None
         self._sequence += 1
         return header.type, body
+
+
+def _is_near(magic: bytes) -> bool:
+    """Whether one bit has been flipped on its way."""
+    return (int.from_bytes(magic, "big") ^ int.from_bytes(MAGIC, "big")).bit_count() == 1
 
 
 def _check(part: str, stated: int, found: int) -> None:
