@@ -3,6 +3,7 @@
 sweep     either side of a small run, struck at every step that outlives the process
 deadline  rounds with a deadline, a dead and a slow device, and their replay
 fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disks on both sides
+flips     single bits flipped on the way, in plain runs, with keys, and with TLS
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import machine
-from bench.faults import deadline, fashion
+from bench.faults import deadline, fashion, flips
 from bench.faults.steps import Kind
 from bench.faults.sweep import Row, Side, Sweep, faults
 
-WHAT = ("sweep", "deadline", "fashion")
+WHAT = ("sweep", "deadline", "fashion", "flips")
 SIDES: tuple[Side, ...] = ("server", "device")
 KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 
@@ -34,7 +35,7 @@ KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 def main(arguments: list[str]) -> int:
     """Runs what is asked for; 1 if some run ended otherwise than its simulation."""
     options = _parser().parse_args(arguments)
-    parts = {"sweep": _sweep, "deadline": _deadline, "fashion": _fashion}
+    parts = {"sweep": _sweep, "deadline": _deadline, "fashion": _fashion, "flips": _flips}
     with tempfile.TemporaryDirectory(prefix="edgefl-faults-", dir=options.dir) as directory:
         identical = [parts[what](Path(directory) / what, options) for what in options.what or WHAT]
     return int(not all(identical))
@@ -49,6 +50,14 @@ def _deadline(place: Path, options: argparse.Namespace) -> bool:
 def _fashion(place: Path, options: argparse.Namespace) -> bool:
     identical = True
     for result in fashion.run(place, options.data_dir):
+        print(json.dumps(asdict(result)), flush=True)
+        identical &= result.difference is None
+    return identical
+
+
+def _flips(place: Path, options: argparse.Namespace) -> bool:
+    identical = True
+    for result in flips.runs(place, options.way or flips.WAYS, options.flips, options.seed):
         print(json.dumps(asdict(result)), flush=True)
         identical &= result.difference is None
     return identical
@@ -134,6 +143,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dir", type=Path, help="where runs lie; default: where temporary files go")
     parser.add_argument("--data-dir", help="of fashion: where the data set's files lie")
     parser.add_argument("--deadline", type=float, default=3.0, metavar="S", help="of deadline: seconds of a round")
+    bits = parser.add_argument_group("flips")
+    bits.add_argument(
+        "--flips", type=int, default=1000, metavar="N", help="bits in each way, in as many runs as it takes"
+    )
+    bits.add_argument("--seed", type=int, default=0, metavar="N", help="of the first run; the others follow")
+    bits.add_argument("--way", action="append", choices=flips.WAYS, help="default: all")
     sweep = parser.add_argument_group("sweep")
     sweep.add_argument("--side", action="append", choices=SIDES, help="default: both")
     sweep.add_argument("--kind", action="append", choices=KINDS, help="default: all")

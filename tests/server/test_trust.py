@@ -23,6 +23,7 @@ from bench.faults.cluster import Cluster, Process, await_, deal
 from bench.faults.outcome import Truth
 from edgefl.commands import processes as demo
 from edgefl.commands.cli import main
+from edgefl.device.socket import TLS_FAULTS
 from edgefl.experiment.shares import share_file
 from edgefl.trust import tls
 from edgefl.trust.keys import key_file, make_keys, read_key
@@ -128,11 +129,12 @@ def frames_of(data: bytes) -> list[bytes]:
     return frames
 
 
-def assert_refused(device: Process, why: str) -> None:
-    """It ends, with one line that says why."""
+def assert_refused(device: Process, why: str, attempts: int = 1) -> None:
+    """It ends, with one line that says why; after several attempts with another one, that it tries again."""
     assert device.wait() == 1
-    (line,) = device.said().splitlines()
+    *trying, line = device.said().splitlines()
     assert why in line
+    assert [why in line and line.endswith("; trying again") for line in trying] == [True] * (attempts > 1)
 
 
 def assert_turned_away(device: Process, why: str) -> None:
@@ -219,7 +221,8 @@ def wrong_proofs(cluster: Cluster) -> int:
 
 def test_tls_to_a_port_without_it_is_refused(with_keys: Cluster, place: Path) -> None:
     device = intruder(with_keys, place, "tls to plain", *as_last(*key_of(place, LAST), "--tls"))
-    assert_refused(device, "the server does not speak TLS; expected a server with a certificate, or no --tls")
+    why = "the server does not speak TLS; expected a server with a certificate, or no --tls"
+    assert_refused(device, why, TLS_FAULTS)
     assert_heard(with_keys, "refused", "magic")
 
 
@@ -325,7 +328,7 @@ def test_a_server_whose_certificate_has_expired_is_refused(place: Path) -> None:
         cluster.start_server()
         authority = "--tls-ca", str(expired / "ca.pem")
         device = intruder(cluster, place, "up to date", *as_last(*key_of(place, LAST), *authority))
-        assert_refused(device, "the server's certificate is not accepted (certificate has expired)")
+        assert_refused(device, "the server's certificate is not accepted (certificate has expired)", TLS_FAULTS)
         assert_heard(cluster, "refused", "EXPIRED")
 
 
