@@ -22,11 +22,21 @@ from edgefl.errors import RunError
 DIGEST = "sha256"
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace `path` by a file of `data`: a temporary file beside it, fsync, rename, fsync of the directory."""
+def private_directory(path: Path) -> None:
+    """Makes `path`, and what is missing above it, readable by its owner alone; one that is there stays as it is."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Replace `path` by a file of `data`: a temporary file beside it, fsync, rename, fsync of the directory.
+
+    mode  of the file, less what the process's umask takes away
+    """
     temporary = path.with_name(f".{path.name}.tmp")  # a later write replaces what a crash left
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -57,6 +57,12 @@ class RemoteProtocolError(ProtocolError):
     """Bytes or a message from the peer that the protocol does not allow. Tell it why and close."""
 
 
+class DamagedFrameError(RemoteProtocolError):
+    """Bytes that no sender of this protocol makes: changed on their way, or not of this protocol at all. Close, and try
+    again.
+    """
+
+
 class LocalProtocolError(ProtocolError):
     """A message that we must not send: in this state, of these values, or of this size. Nothing was sent."""
 

@@ -12,12 +12,13 @@ MOST_MAKERS = 16  # of a client that are kept
 class Link:
     """The connection of a client. `pending`: the round of a reply that it has still to send, 0 if there is none.
 
-    admitted  the client's enrolment is durable: messages may be sent to it
+    admitted  the client's enrolment, and the life of its device's directory, are durable: messages may be sent to it
     """
 
     number: int
     client: int
     pending: int
+    life: bytes = b""
     admitted: bool = False
 
 
@@ -25,7 +26,7 @@ class Clients:
     """The `count` clients of a run, and their open connections by number and by client.
 
     capacities  declared by those whose enrolment is durable
-    tokens      whose id is whose, of devices that were given any free one
+    secrets     that the clients' devices prove, in a run without keys
     makers      (client, maker) of every device that has said with what it trains
     """
 
@@ -33,34 +34,40 @@ class Clients:
         self,
         count: int,
         capacities: Mapping[int, float],
-        tokens: Mapping[bytes, int] | None = None,
+        secrets: Mapping[int, bytes] | None = None,
         makers: Iterable[tuple[int, str]] = (),
     ) -> None:
         self.capacities = dict(capacities)
-        self._tokens = dict(tokens or {})
+        self.secrets = dict(secrets or {})
+        self._owners = {secret: client for client, secret in self.secrets.items()}
         self._makers = set(makers)
         self._count = count
         self._enrolling: set[int] = set()
         self._by_number: dict[int, Link] = {}
         self._by_client: dict[int, Link] = {}
 
-    def find(self, wanted: int | None, token: bytes = b"") -> int | None:
-        """The id for a device that asks for this one, or for its own by token, or any that is free; None if none is."""
+    def find(self, wanted: int | None, secret: bytes = b"") -> int | None:
+        """The id for a device that asks for this one, for its own by secret, or for any free one; None if none is."""
         if wanted is not None:
             return wanted if 0 <= wanted < self._count else None
-        if token in self._tokens:
-            return self._tokens[token]
+        if secret in self._owners:
+            return self._owners[secret]
         taken = self.capacities.keys() | self._enrolling
         return next((client for client in range(self._count) if client not in taken), None)
 
-    def begin_enrolment(self, client: int, token: bytes = b"") -> bool:
-        """True if the client must enrol: it has not, and is not doing so. From now on it is, and known by its token."""
+    def begin_enrolment(self, client: int, secret: bytes = b"") -> bool:
+        """True if the client must enrol: it has not, and is not doing so. From now on it is, and has this secret."""
         if client in self.capacities or client in self._enrolling:
             return False
-        if token:
-            self._tokens[token] = client
+        self.bind(client, secret)
         self._enrolling.add(client)
         return True
+
+    def bind(self, client: int, secret: bytes) -> None:
+        """The client's device proves this secret from now on, if it is one."""
+        if secret:
+            self._owners.pop(self.secrets.get(client, b""), None)
+            self.secrets[client], self._owners[secret] = secret, client
 
     def end_enrolment(self, client: int, capacity: float) -> None:
         """The client's enrolment is durable. Its first capacity stays."""

@@ -13,7 +13,7 @@ sent again, and devices answer a repeated request with the same reply.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Literal
@@ -27,6 +27,8 @@ from edgefl.server.clients import Clients, Link
 from edgefl.server.events import (
     Action,
     Admit,
+    Begun,
+    Claim,
     Close,
     Closed,
     Done,
@@ -35,12 +37,14 @@ from edgefl.server.events import (
     Joined,
     Judged,
     Left,
+    Lost,
     Made,
     Opened,
     Received,
     Record,
     Save,
     Saved,
+    Say,
     Scored,
     Send,
     WakeAt,
@@ -48,6 +52,7 @@ from edgefl.server.events import (
 from edgefl.server.pace import Pace
 from edgefl.server.planner import Planner
 from edgefl.server.progress import Progress, Ruling
+from edgefl.server.returning import Holdings, check_secret
 from edgefl.server.round import OpenRound
 from edgefl.server.rules import Rules
 from edgefl.server.rulings import Rulings
@@ -73,16 +78,23 @@ class Coordinator:
         initial: Params,
         progress: Progress,
         common: Callable[[Params], Tested] | None = None,
+        accepting: Collection[int] = (),
     ) -> None:
-        """`initial`: the model before round 1. `common`: evaluates a model on the test set that no client owns."""
-        self._clients = Clients(task.clients, progress.capacities, progress.tokens, progress.makers)
+        """`initial`: the model before round 1. `common`: evaluates a model on the test set that no client owns.
+        `accepting`: clients whose next loss of what they kept, or of their secret, is accepted, once.
+        """
+        self._clients = Clients(task.clients, progress.capacities, progress.secrets, progress.makers)
         self.task = replace(task, limits=self._clients.capacities)  # as they are at any time
         self.algorithm, self.rules, self._common = algorithm, rules, common
         self.round, self.done, self._scored = progress.round, progress.done, progress.scored
         self.state = algorithm.start(task, initial) if progress.state is None else progress.state
         self.phase: Phase = "waiting"
-        self._judging: set[tuple[int, int]] = set()  # (round, client) of rulings that are not durable yet
-        self._rulings = Rulings(progress.rulings)
+        self._beginning: dict[int, bytes] = {}  # by client, lives that are not durable yet
+        self._judging: dict[tuple[int, int], str] = {}  # by (round, client), outcomes that are not durable yet
+        self._rulings = Rulings(progress.rulings, accepting)
+        keeps = getattr(algorithm, "keeps_state", True)
+        losses, lives = progress.losses, progress.lives
+        self._holdings = Holdings(self._outcome, progress.last_trained(), losses, lives, accepting, keeps)
         self._stored = progress
         self._planner = Planner(self.task, algorithm, rules.seen_s)
         self._pace = Pace(rules.deadline_s, progress.deadline_s)
@@ -142,6 +154,10 @@ class Coordinator:
     def _wanted(self) -> int:
         """Enrolments before round 1."""
         return min(self.rules.wait_for, self.task.clients)
+
+    def secret_of(self, client: int) -> bytes | None:
+        """What the client's device has to prove in a run without keys; None if it has not enrolled."""
+        return self._clients.secrets.get(client)
 
     # Phases.
 
@@ -234,37 +250,96 @@ class Coordinator:
     # Connections.
 
     def _join(self, event: Joined, now: float) -> None:
-        client = self._clients.find(event.client, event.token)
+        client = self._clients.find(event.client, event.secret)
         if client is None:
             count = self.task.clients
             known = f"client {event.client}; expected an id below {count}"
             full = f"no id is free; all {count} clients of this run have enrolled"
             self._actions.append(Close(event.link, full if event.client is None else known))
             return
-        link = Link(event.link, client, event.pending)
+        if problem := self._wrong(client, event):
+            self._actions.append(Close(event.link, problem))
+            return
+        link = Link(event.link, client, event.pending, event.claim.life if event.claim else b"")
         older = self._clients.connect(link)
         if older is not None:
-            self._actions.append(Close(older.number, f"client {client} has connected again"))
+            copy = ", from another process" if older.life != link.life else ""
+            self._actions.append(Close(older.number, f"client {client} has connected again{copy}"))
         if client in self._clients.capacities:
-            self._admit(link, now)
-            self._go_on_if_waiting(now)
-        elif self._clients.begin_enrolment(client, event.token):
-            self._save(Enrolment(client, event.capacity, event.token))
+            self._return(link, event, now)
+        elif self._clients.begin_enrolment(client, event.secret):
+            self._holdings.lives[client] = link.life
+            self._save(Enrolment(client, event.capacity, event.secret, link.life))
         if event.maker and self._clients.add_maker(client, event.maker):
             self._save(Made(client, event.maker))
+
+    def _wrong(self, client: int, event: Joined) -> str | None:
+        """Why a device may not take part as this client, in one sentence."""
+        if event.claim is None:
+            return None
+        known = self._clients.secrets.get(client, b"") if event.claim.is_new else b""
+        problem = check_secret(client, known, event.secret, self._holdings.accepting)
+        return problem or self._holdings.problem(client, event.claim)
+
+    def _return(self, link: Link, event: Joined, now: float) -> None:
+        """A client that has enrolled is there again: it is admitted once what is new about it is durable."""
+        loss = None if event.claim is None else self._accept(link.client, event.claim)
+        is_new = loss is not None or link.life != self._holdings.lives.get(link.client, b"")
+        if is_new or (event.secret and event.secret != self._clients.secrets.get(link.client)):
+            self._begin(link, event.secret)
+        elif link.client not in self._beginning:
+            self._admit(link, now)
+            self._go_on_if_waiting(now)
+
+    def _begin(self, link: Link, secret: bytes = b"") -> None:
+        """Another process of the client's device is there: it is admitted once that is durable."""
+        self._holdings.lives[link.client] = self._beginning[link.client] = link.life
+        self._clients.bind(link.client, secret)
+        self._save(Begun(link.client, link.life, secret))
+
+    def _accept(self, client: int, claim: Claim) -> Lost | None:
+        """Lets in a device as it is."""
+        has_changed, due = self._holdings.has_changed(client, claim), self._holdings.due(client)
+        loss = self._holdings.lost(client, claim)
+        if loss is not None:
+            self._save(loss)
+            what = f"goes on from what it kept after round {loss.kept}" if loss.kept else "begins again with nothing"
+            self._actions.append(Say(f"client {client} has lost what it kept after round {due}, and {what}: accepted"))
+        elif has_changed:
+            keeps = f"clients of {self.algorithm.name} keep nothing"
+            self._actions.append(
+                Say(f"client {client} comes without what it had after round {due}; {keeps}, so it may")
+            )
+        return loss
 
     def _enrolled(self, record: Enrolment, now: float) -> None:
         self._clients.end_enrolment(record.client, record.capacity)
         if record.capacity < 1:
             self._limit(record.client)
         link = self._clients.link_of(record.client)
-        if link is not None:
+        if link is not None and link.life == record.life:
             self._admit(link, now)
+        elif link is not None:
+            self._begin(link)
         self._go_on_if_waiting(now)
 
     def _go_on_if_waiting(self, now: float) -> None:
         if self.phase == "waiting":
             self._go_on(now)
+
+    def _begun(self, record: Begun, now: float) -> None:
+        if self._beginning.get(record.client) != record.life:
+            return  # yet another one has begun
+        del self._beginning[record.client]
+        link = self._clients.link_of(record.client)
+        if link is not None and not link.admitted and link.life == record.life:
+            self._admit(link, now)
+            self._go_on_if_waiting(now)
+
+    def _outcome(self, round: int, client: int) -> str | None:
+        """What became of a reply, durably or not; None if there is none."""
+        ruling = self._rulings.of(round, client)
+        return self._judging.get((round, client)) if ruling is None else ruling.outcome
 
     def _limit(self, client: int) -> None:
         """The client's capacity changes the plans for it, of which it has been sent none."""
@@ -325,16 +400,17 @@ class Coordinator:
         elif (ruling := self._rulings.of(*key)) is not None:
             self._rule(link, message.round, ruling)
         elif key not in self._judging:
-            self._judging.add(key)
             self._pace.heard(message.round, link.client, now)
             self._judge(link.client, message, now)
 
     def _judge(self, client: int, message: Trained, now: float) -> None:
-        if self._open is None or self._open.number != message.round:
-            self._save(Judged(message.round, client, "late", LATE, message))
-            return
-        self._save(self._open.judge(client, message))
-        if self._open.is_complete(self.rules.quorum):
+        is_open = self._open is not None and self._open.number == message.round
+        late = Judged(message.round, client, "late", LATE, message)
+        judged = self._open.judge(client, message) if self._open is not None and is_open else late
+        self._judging[message.round, client] = judged.outcome
+        self._holdings.judged(client, message.round, judged.outcome)
+        self._save(judged)
+        if self._open is not None and is_open and self._open.is_complete(self.rules.quorum):
             self._close_round(now)
 
     def _take_scores(self, link: Link, evaluation: OpenEvaluation, message: Evaluated, now: float) -> None:
@@ -359,10 +435,12 @@ class Coordinator:
     def _saved(self, record: Record, now: float) -> None:
         if isinstance(record, Enrolment):
             self._enrolled(record, now)
+        elif isinstance(record, Begun):
+            self._begun(record, now)
         elif isinstance(record, Judged):
             ruling = Ruling(record.outcome, record.reason)
             self._rulings.rule(record.round, record.client, ruling)
-            self._judging.discard((record.round, record.client))
+            self._judging.pop((record.round, record.client), None)
             link = self._clients.link_of(record.client)
             if link is not None and link.admitted:
                 self._rule(link, record.round, ruling)

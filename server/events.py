@@ -18,11 +18,36 @@ Outcome = Literal["accepted", "late", "refused"]
 
 @dataclass(frozen=True)
 class Enrolment:
-    """A client's first appearance; its capacity never changes afterwards. `token`: of a device that got any free id."""
+    """A client's first appearance; its capacity never changes afterwards.
+
+    secret  that its device proves from then on, in a run without keys
+    life    of its device's directory (device/identity.py)
+    """
 
     client: int
     capacity: float
-    token: bytes = b""
+    secret: bytes = b""
+    life: bytes = b""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Another process uses the directory of the client's device. `secret`: a new one, where that was accepted."""
+
+    client: int
+    life: bytes
+    secret: bytes = b""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The client's device has lost what it kept after round `after`; it goes on from what it kept after `kept`, 0 for
+    nothing. Somebody has accepted that.
+    """
+
+    client: int
+    after: int
+    kept: int
 
 
 @dataclass(frozen=True)
@@ -91,26 +116,45 @@ class Traffic:
     received_headers: int = 0
 
 
-Record = Enrolment | Made | Opened | Judged | Closed | Scored | Traffic
+Record = Enrolment | Begun | Lost | Made | Opened | Judged | Closed | Scored | Traffic
 
 # Events: what happens to the coordinator.
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What a device says that it holds.
+
+    round    the last one that was acknowledged and counts
+    pending  the round of a reply that it has not seen acknowledged, 0 if there is none
+    life, before  of its directory (device/identity.py)
+    is_new   it has not enrolled, or does not know that it has
+    """
+
+    round: int
+    pending: int
+    life: bytes
+    before: bytes
+    is_new: bool
+
+
+@dataclass(frozen=True)
 class Joined:
-    """A device has proven who it is. `client` None asks for a free id.
+    """A device has proven who it is, as far as it can. `client` None asks for a free id.
 
     pending  the round of a reply that it has not seen acknowledged, 0 if there is none
-    token    of one that asks for a free id: it gets the one that it was given before, if it was
+    secret   of one that enrols in a run without keys: if it has done so before, it gets the same id
     maker    what trains there; empty if it does not say
+    claim    what it holds; None: that is not looked at
     """
 
     link: int
     client: int | None
     capacity: float
     pending: int
-    token: bytes = b""
+    secret: bytes = b""
     maker: str = ""
+    claim: Claim | None = None
 
 
 @dataclass(frozen=True)
@@ -168,6 +212,13 @@ class Close:
 
 
 @dataclass(frozen=True)
+class Say:
+    """Tell people."""
+
+    line: str
+
+
+@dataclass(frozen=True)
 class Save:
     """Make the record durable, then report Saved."""
 
@@ -186,4 +237,4 @@ class Done:
     """The run is over and every device that is connected has been told."""
 
 
-Action = Admit | Send | Close | Save | WakeAt | Done
+Action = Admit | Send | Close | Say | Save | WakeAt | Done

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from edgefl import rng
@@ -37,14 +37,15 @@ def host(
     say: Callable[[str], None],
     watch: Callable[[Record], None],
     patience: Patience | None = None,
+    accepting: Collection[int] = (),
 ) -> Server:
-    """The server of an experiment with one method, as far as `store` says it has got."""
+    """The server of an experiment with one method, as far as `store` says it has got. `accepting`: see Coordinator."""
     ((name, algorithm),) = experiment.algorithms().items()
     spec = ModelSpec.of(federation.graph)
     task = Task(spec, experiment.clients, experiment.seed, examples=federation.examples, rounds=experiment.rounds)
     initial = federation.graph.init(rng.stream(experiment.seed, rng.INIT))
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
-    coordinator = Coordinator(task, algorithm, rules, initial, store.load(), common)
+    coordinator = Coordinator(task, algorithm, rules, initial, store.load(), common, accepting)
     packed = pack(Model(federation.graph, initial))
     service = Service(
         store.run_id,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from edgefl.errors import AuthError, ProtocolError
+from edgefl.errors import AuthError, DamagedFrameError, ProtocolError
 from edgefl.wire import handshake
 from edgefl.wire.connection import Connection
 from edgefl.wire.messages import PROTOCOL, Challenge, Enrol, Hello, Message, ModelChunk, ModelRequest, Refused, Welcome
@@ -55,6 +56,8 @@ class Hub(Protocol):
 
     def enrol(self, peer: Peer, hello: Hello, request: Enrol) -> None: ...
 
+    def secret_of(self, client: int) -> bytes | None: ...
+
     def received(self, peer: Peer, message: Message) -> None: ...
 
     def left(self, peer: Peer) -> None: ...
@@ -63,7 +66,8 @@ class Hub(Protocol):
 
 
 class Peer(asyncio.Protocol):
-    """A connected device. `client` is its id once it is welcome; `name` is for people.
+    """A connected device. `client` is its id once it is welcome; `name` is for people; `is_broken`: it may not have
+    heard what was said last.
 
     A device loads the model before anything else: messages of the run wait until it has all of it.
     """
@@ -71,6 +75,7 @@ class Peer(asyncio.Protocol):
     def __init__(self, link: int, service: Service, hub: Hub, name: str) -> None:
         self.link, self.name = link, name
         self.client: int | None = None
+        self.is_broken = False
         self.connection = Connection("server")
         self._service, self._hub = service, hub
         self._hello: Hello | None = None
@@ -94,6 +99,8 @@ class Peer(asyncio.Protocol):
             messages = self.connection.receive(data)
             for message in messages:
                 self._take(message)
+        except DamagedFrameError as error:
+            self.drop(str(error))  # without a word, so that a device tries again
         except (ProtocolError, AuthError) as error:
             self.refuse(str(error))
         if self.client is not None and (messages or self.connection.mid_frame != was_inside):
@@ -108,6 +115,7 @@ class Peer(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._forget_timer()
+        self.is_broken |= isinstance(error, ssl.SSLError)
         self._hub.left(self)
 
     # What the server calls.
@@ -147,6 +155,7 @@ class Peer(asyncio.Protocol):
 
     def drop(self, reason: str) -> None:
         """Closes the connection at once."""
+        self.is_broken = True
         self._say("dropped", reason)
         self._transport.abort()
 
@@ -185,19 +194,38 @@ class Peer(asyncio.Protocol):
         self._write(Challenge(service.run, self._nonce, self._proof("server")))
 
     def _proof(self, role: handshake.Role) -> bytes:
-        """The proof that this side expects of `role`, or empty where the run has no keys."""
-        hello, keys = self._hello, self._service.keys
+        """The proof that this side expects of `role`: with the device's key or secret; empty while it has neither."""
+        hello = self._hello
         assert hello is not None
-        if keys is None:
-            return b""
-        if hello.client is None or hello.client not in keys:
-            raise AuthError(f"client {hello.client}; expected the id of a client that has a key")
-        return handshake.proof(keys[hello.client], role, self._service.run, hello.client, hello.nonce, self._nonce)
+        key = self._key(hello)
+        client = -1 if hello.client is None else hello.client
+        return handshake.proof(key, role, self._service.run, client, hello.nonce, self._nonce)
+
+    def _key(self, hello: Hello) -> bytes | None:
+        """What this device has to prove; None for one that enrols in a run without keys."""
+        keys = self._service.keys
+        if keys is not None:
+            if hello.client is None or hello.client not in keys:
+                raise AuthError(f"client {hello.client}; expected the id of a client that has a key")
+            return keys[hello.client]
+        if hello.client is None or not hello.run:
+            return None
+        secret = self._hub.secret_of(hello.client)
+        if secret is None:
+            raise AuthError(
+                f"client {hello.client} says that it has enrolled in this run, whose log does not know of it: the run's"
+                " directory is an older copy; restore the newer one, or begin with an empty directory of the device"
+            )
+        return secret
 
     def _check(self, request: Enrol) -> None:
         hello = self._hello
         assert hello is not None  # the state table has Enrol after Hello only
         handshake.check(self._proof("device"), request.proof, f"client {hello.client}")
+        if self._key(hello) is None and len(request.secret) != handshake.KEY_BYTES:
+            raise AuthError(
+                f"secret of {len(request.secret)} bytes; expected {handshake.KEY_BYTES} in a run without keys"
+            )
         self._hub.enrol(self, hello, request)
 
     # The model.

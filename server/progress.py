@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from edgefl.algorithms.base import State
+from edgefl.rounds.participation import TRAINED
 from edgefl.server.events import Judged, Outcome
 
 
@@ -33,7 +34,10 @@ class Progress:
     deadline_s  of the last round that has begun, if it has one
     candidates  by round, whom its clients were chosen among, where that was not everybody
     answers     the replies of that round so far
-    tokens      clients by the token of a device that was given any free id
+    secrets     by client, that its device proves in a run without keys
+    lives       by client, the last life of its device's directory that was heard of
+    losses      by (client, after): the client has lost what it kept after that round, and goes on from what it kept
+                after this one, 0 for nothing
     makers      (client, maker) of every device so far
     rulings     by (round, client), for every planned client of every round so far; None where no reply has come
     """
@@ -48,5 +52,12 @@ class Progress:
     candidates: Mapping[int, frozenset[int]] = field(default_factory=dict)
     answers: tuple[Judged, ...] = ()
     rulings: Mapping[tuple[int, int], Ruling | None] = field(default_factory=dict)
-    tokens: Mapping[bytes, int] = field(default_factory=dict)
+    secrets: Mapping[int, bytes] = field(default_factory=dict)
+    lives: Mapping[int, bytes] = field(default_factory=dict)
+    losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
     makers: tuple[tuple[int, str], ...] = ()
+
+    def last_trained(self) -> dict[int, int]:
+        """By client, the last round after which it kept what it had trained."""
+        ruled = sorted((round, client, ruling) for (round, client), ruling in self.rulings.items() if ruling)
+        return {client: round for round, client, ruling in ruled if ruling.outcome in TRAINED}

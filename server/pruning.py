@@ -18,9 +18,8 @@ def prune(database: sqlite3.Connection, round: int) -> None:
     row = database.execute("SELECT line, bundle FROM rounds WHERE round = ?", (round,)).fetchone()
     if row is None or row[0] is None:
         return
-    line, bundle = (None if text is None else json.loads(text) for text in row)
-    line = {name: value for name, value in line.items() if name not in BY_CLIENT}
-    bundle = None if bundle is None else {kind: _totals(scores) for kind, scores in bundle.items()}
+    line = {name: value for name, value in json.loads(row[0]).items() if name not in BY_CLIENT}
+    bundle = None if row[1] is None else {kind: _totals(scores) for kind, scores in json.loads(row[1]).items()}
     database.execute("UPDATE rounds SET line = ?, bundle = ? WHERE round = ?", (_json(line), _json(bundle), round))
 
 

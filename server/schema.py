@@ -29,8 +29,15 @@ CREATE TABLE run (
 CREATE TABLE clients (
     client INTEGER PRIMARY KEY,
     capacity REAL NOT NULL,
-    token BLOB NOT NULL  -- of a device that was given any free id, or empty
+    secret BLOB NOT NULL,  -- that its device proves in a run without keys, or empty
+    life BLOB NOT NULL     -- of its device's directory, the last that was heard of
 );
+CREATE TABLE losses (
+    client INTEGER,
+    after INTEGER,  -- the client has lost what it kept after this round, and somebody has accepted that:
+    kept INTEGER NOT NULL,  -- it goes on from what it kept after this one, 0 for nothing
+    PRIMARY KEY (client, after)
+) WITHOUT ROWID;
 CREATE TABLE makers (
     client INTEGER,
     maker TEXT,     -- the version and the kernels that its device trained with

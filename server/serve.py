@@ -22,6 +22,7 @@ from edgefl.server.entrance import Entrance, ListenAddress
 from edgefl.server.events import (
     Action,
     Admit,
+    Claim,
     Close,
     Closed,
     Done,
@@ -32,6 +33,7 @@ from edgefl.server.events import (
     Record,
     Save,
     Saved,
+    Say,
     Scored,
     Send,
     Tick,
@@ -157,10 +159,12 @@ class Server:
         return self.service.patience.handshake_s
 
     def enrol(self, peer: Peer, hello: Hello, request: Enrol) -> None:
-        joined = Joined(
-            peer.link, hello.client, request.capacity, request.pending, token=request.token, maker=hello.software
-        )
-        self._handle(joined)
+        claim = Claim(request.round, request.pending, request.life, request.before, is_new=not hello.run)
+        of_device = hello.client, request.capacity, request.pending, request.secret, hello.software, claim
+        self._handle(Joined(peer.link, *of_device))
+
+    def secret_of(self, client: int) -> bytes | None:
+        return self._coordinator.secret_of(client)
 
     def received(self, peer: Peer, message: Message) -> None:
         self._handle(Received(peer.link, cast(Trained | Evaluated, message)))  # the state table lets in no others
@@ -175,7 +179,7 @@ class Server:
         del self._peers[peer.link]
         self._entrance.leave(peer.link)
         self._past = _added(self._past, peer)
-        if peer.client is not None and peer.connection.state == "finished":
+        if peer.client is not None and peer.connection.state == "finished" and not peer.is_broken:
             self._heard.add(peer.client)
         self._handle(Left(peer.link))
         self._end_if_all_have_heard()
@@ -194,6 +198,8 @@ class Server:
                 self._records.put_nowait(action.record)
             elif isinstance(action, WakeAt):
                 self._wake_at(action.time)
+            elif isinstance(action, Say):
+                self.say(action.line)
             elif isinstance(action, Done):
                 self._over.set_result(None)
             elif (peer := self._peers.get(action.link)) is not None:

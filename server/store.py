@@ -32,7 +32,7 @@ from edgefl.rounds import state_file
 from edgefl.server import at_rest, candidates, pruning
 from edgefl.server.arrays import FOLDER, KEPT, arrays_file, check_newest, remove_superseded
 from edgefl.server.content import Account, last_commit
-from edgefl.server.events import Closed, Enrolment, Judged, Made, Opened, Record, Scored, Traffic
+from edgefl.server.events import Begun, Closed, Enrolment, Judged, Lost, Made, Opened, Record, Scored, Traffic
 from edgefl.server.last_commit import LastCommit
 from edgefl.server.progress import Progress, Ruling
 from edgefl.server.schema import create, open_for_writing
@@ -134,7 +134,14 @@ def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, s
     """Adds a record to the transaction. To write one twice is to write it once."""
     execute = database.execute
     if isinstance(record, Enrolment):
-        execute("INSERT OR IGNORE INTO clients VALUES (?, ?, ?)", (record.client, record.capacity, record.token))
+        enrolled = record.client, record.capacity, record.secret, record.life
+        execute("INSERT OR IGNORE INTO clients VALUES (?, ?, ?, ?)", enrolled)
+    elif isinstance(record, Begun):
+        execute("UPDATE clients SET life = ? WHERE client = ?", (record.life, record.client))
+        if record.secret:
+            execute("UPDATE clients SET secret = ? WHERE client = ?", (record.secret, record.client))
+    elif isinstance(record, Lost):
+        execute("INSERT OR REPLACE INTO losses VALUES (?, ?, ?)", (record.client, record.after, record.kept))
     elif isinstance(record, Made):
         execute("INSERT OR IGNORE INTO makers VALUES (?, ?)", (record.client, record.maker))
     elif isinstance(record, Opened):
@@ -192,7 +199,9 @@ def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
         candidates=_candidates(database),
         answers=tuple(_answers(database, round + 1, rulings)),
         rulings=rulings,
-        tokens=dict(database.execute("SELECT token, client FROM clients WHERE token != x''")),
+        secrets=dict(database.execute("SELECT client, secret FROM clients WHERE secret != x''")),
+        lives=dict(database.execute("SELECT client, life FROM clients")),
+        losses={(client, after): kept for client, after, kept in database.execute("SELECT * FROM losses")},
         makers=tuple(database.execute("SELECT client, maker FROM makers ORDER BY client, maker")),
     )
 

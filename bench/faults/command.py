@@ -7,6 +7,7 @@ fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disk
 rest      each file of a run at rest deleted, emptied, halved, zeroed, one bit flipped, or an older copy: started again
 malicious plans and models that no device should follow, against one with limits: its memory, time and words
 network   eight devices behind a link with 200 ms of delay, 5 % loss and a cut of 20 s, plain and with TLS; needs root
+flips     single bits flipped on the way, in plain runs, with keys, and with TLS
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import link, machine
-from bench.faults import deadline, fashion, hostile, malicious, network, rest_table
+from bench.faults import deadline, fashion, flips, hostile, malicious, network, rest_table
 from bench.faults.cluster import deal
 from bench.faults.damage import FLIPS, Damage
 from bench.faults.outcome import Truth
@@ -38,7 +39,7 @@ from bench.faults.rest_server import server_stages
 from bench.faults.steps import Kind
 from bench.faults.sweep import Row, Side, Sweep, faults
 
-WHAT = ("sweep", "deadline", "hostile", "fashion", "rest", "malicious", "network")
+WHAT = ("sweep", "deadline", "hostile", "fashion", "rest", "malicious", "network", "flips")
 SIDES: tuple[Side, ...] = ("server", "device")
 KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 
@@ -54,6 +55,7 @@ def main(arguments: list[str]) -> int:
         "rest": _rest,
         "malicious": _malicious,
         "network": _network,
+        "flips": _flips,
     }
     with tempfile.TemporaryDirectory(prefix="edgefl-faults-", dir=options.dir) as directory:
         identical = [parts[what](Path(directory) / what, options) for what in options.what or WHAT]
@@ -141,6 +143,14 @@ def _network(place: Path, options: argparse.Namespace) -> bool:
     return whole
 
 
+def _flips(place: Path, options: argparse.Namespace) -> bool:
+    identical = True
+    for result in flips.runs(place, options.way or flips.WAYS, options.flips, options.seed):
+        print(json.dumps(asdict(result)), flush=True)
+        identical &= result.difference is None
+    return identical
+
+
 def _sweep(place: Path, options: argparse.Namespace) -> bool:
     """The runs that are not in the file yet."""
     place.mkdir()
@@ -222,6 +232,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data-dir", help="of fashion: where the data set's files lie")
     parser.add_argument("--deadline", type=float, default=3.0, metavar="S", help="of deadline: seconds of a round")
     parser.add_argument("--strangers", type=int, default=2000, metavar="N", help="of hostile: connections")
+    bits = parser.add_argument_group("flips")
+    bits.add_argument(
+        "--bits", type=int, default=1000, metavar="N", help="bits in each way, in as many runs as it takes"
+    )
+    bits.add_argument("--seed", type=int, default=0, metavar="N", help="of the first run; the others follow")
+    bits.add_argument("--way", action="append", choices=flips.WAYS, help="default: all")
     sweep = parser.add_argument_group("sweep")
     sweep.add_argument("--side", action="append", choices=SIDES, help="default: both")
     sweep.add_argument("--kind", action="append", choices=KINDS, help="default: all")

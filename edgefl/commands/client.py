@@ -15,7 +15,7 @@ from edgefl.device.model import Data
 from edgefl.device.protocol import Device, Profile, World
 from edgefl.device.socket import DeviceSocket, ServerAddress, delay_s
 from edgefl.device.state import DeviceState
-from edgefl.errors import DataError, RequestError
+from edgefl.errors import DataError, EdgeflError, RequestError
 from edgefl.experiment.shares import read_share
 from edgefl.trust.keys import read_key
 from edgefl.trust.tls import device_context
@@ -88,7 +88,13 @@ def run(options: argparse.Namespace) -> int:
     context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
     world = _world(options.max_seconds)
     device = Device(DeviceState(options.state), profile, data, world)
-    reason = DeviceSocket(server, device, context, secrets.token_bytes, world, options.give_up).run()
+    if options.insecure:
+        _say(_warning(server, options.key is not None, context is not None))
+    try:
+        reason = DeviceSocket(server, device, context, secrets.token_bytes, world, options.give_up).run()
+    except EdgeflError as error:
+        error.args = (shown(str(error)),)  # the server's words may be in it
+        raise
     _say(f"the run is over: {reason}")
     return 0
 
@@ -107,6 +113,15 @@ def _server(options: argparse.Namespace) -> ServerAddress:
     if not server.is_loopback and not options.insecure and (options.key is None or not _uses_tls(options)):
         raise RequestError(f"--server {server} is another machine; expected --tls and --key FILE, or --insecure")
     return server
+
+
+def _warning(server: ServerAddress, has_key: bool, has_tls: bool) -> str:
+    """What --insecure means here."""
+    if has_tls:
+        meaning = "not needed, as there are TLS and a key" if has_key else "others can enrol as this client before it"
+        return f"--insecure: {meaning}"
+    does = "change them" if has_key else "change them, or be the server"
+    return f"--insecure: whoever is between here and {server} can read the model and every update, and {does}"
 
 
 def _uses_tls(options: argparse.Namespace) -> bool:

@@ -43,6 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--data-dir", help="directory of the data set's files")
     how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
     how.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this directory")
+    how.add_argument(
+        "--accept-loss",
+        type=int,
+        action="append",
+        default=[],
+        metavar="ID",
+        help="let this client's device in once although it has lost what it kept, or its secret; may be repeated",
+    )
     how.add_argument("--host", default="127.0.0.1", help="address to listen on; default: loopback")
     how.add_argument("--port", type=int, default=PORT, help=f"port to listen on, 0 for any free one; default: {PORT}")
     how.add_argument(
@@ -115,12 +123,15 @@ def run(options: argparse.Namespace) -> int:
         request = _request(dict(vars(options)))
     except (ValueError, DataError, RunError, OSError) as error:
         raise RequestError(str(error)) from error
+    if options.insecure:
+        _say(_warning(request))
     _say(f"run directory: {request.path}; {words_of(request.rules.deadline_s)}")
     say_who_made(request.path)
     with closing(Store(request.path, request.keep_rounds)) as store:
         open_run(request.path, request.experiment.to_json())
         watch = Watch(request.experiment, history.metrics(request.path))
-        server = host(request.experiment, request.federation, store, request.rules, request.keys, _say, watch)
+        asked = request.experiment, request.federation, store, request.rules, request.keys
+        server = host(*asked, _say, watch, accepting=request.accepting)
         try:
             serve(server, request.address, watch.ready(request.path), request.linger_s)
         finally:
@@ -140,18 +151,21 @@ class _Request:
     keys: dict[int, bytes] | None
     linger_s: float
     keep_rounds: int
+    accepting: list[int]
 
 
 def _request(options: dict[str, Any]) -> _Request:
     names = ("data_dir", "run_dir", "resume", "host", "port", "wait_for", "quorum", "deadline", "evaluation_deadline")
-    how = argparse.Namespace(
-        **{name: options.pop(name) for name in (*names, "select", "keep_rounds", "linger", *TRUST)}
-    )
+    extra = ("select", "keep_rounds", "accept_loss", "linger")
+    how = argparse.Namespace(**{name: options.pop(name) for name in (*names, *extra, *TRUST)})
     if how.run_dir and how.resume:
         raise ValueError(f"--run-dir {how.run_dir} with --resume {how.resume}; expected one of them")
     if how.keep_rounds < 1:
         raise ValueError(f"--keep-rounds {how.keep_rounds}; expected at least 1")
     experiment = _experiment(options, how.resume)
+    for client in how.accept_loss:
+        if not 0 <= client < experiment.clients:
+            raise ValueError(f"--accept-loss {client}; expected the id of a client, below {experiment.clients}")
     address, keys = _address(how)
     rules = Rules(
         experiment.rounds,
@@ -171,7 +185,8 @@ def _request(options: dict[str, Any]) -> _Request:
         raise RunError(f"{path} already holds a run; expected a new directory, or --resume {path}")
     if how.resume is None:
         open_run(path, experiment.to_json())
-    return _Request(experiment, federation, path, rules, address, keys, how.linger, how.keep_rounds)
+    asked = how.linger, how.keep_rounds, how.accept_loss
+    return _Request(experiment, federation, path, rules, address, keys, *asked)
 
 
 def _check_select(experiment: Experiment, rules: Rules) -> None:
@@ -239,6 +254,17 @@ def _address(how: argparse.Namespace) -> tuple[ListenAddress, dict[int, bytes] |
     if not ServerAddress(how.host, how.port).is_loopback and not how.insecure and (keys is None or tls is None):
         raise ValueError(f"--host {how.host} is open to other machines; expected --tls-cert and --keys, or --insecure")
     return ListenAddress(how.host, how.port, tls, Caps(how.strangers, how.strangers_per_address)), keys
+
+
+def _warning(request: _Request) -> str:
+    """What --insecure means here."""
+    where, tls, keys = request.address.host, request.address.tls, request.keys
+    missing = []
+    if tls is None:
+        missing.append("whoever is between a device and it can read the model and every update, and change them")
+    if keys is None:
+        missing.append(f"whoever reaches {where} can take part as any client that has not enrolled yet")
+    return f"--insecure: {'; '.join(missing) or 'not needed, as there are TLS and keys'}"
 
 
 class Watch:

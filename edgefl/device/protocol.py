@@ -11,6 +11,7 @@ device or the connection dies.
 from __future__ import annotations
 
 import errno
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, TypeVar
@@ -77,12 +78,14 @@ class World(NamedTuple):
     pause   waits after the n-th failure in a row, from 0
     clock   seconds, of which only differences count
     within  a context that bounds the time of what is named: TimeLimitError; by default none
+    chance  that many random bytes
     """
 
     say: Callable[[str], None]
     pause: Callable[[int], None]
     clock: Callable[[], float]
     within: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext()
+    chance: Callable[[int], bytes] = secrets.token_bytes
 
 
 class SpoiltError(RunError):
@@ -106,7 +109,7 @@ class Device:
         self._deferred: list[Train | Evaluate] = []
         self._noted = 0  # lines about the server, in this connection
         self._nonce = b""
-        self._token = b""
+        self._has_begun = False  # to use the directory: its life there is new
         self._offset = 0  # in the model, where this connection's download began
         self._run = ""
         self.finished: str | None = None
@@ -114,6 +117,8 @@ class Device:
             found = state.enrolment.welcome.client
             if profile.client not in (None, found):
                 raise RequestError(f"{state.path} belongs to client {found}; expected --id {found}, or another --state")
+            if damaged := state.drop_damaged_model():
+                world.say(f"{damaged} is damaged; downloading it again")
             length, digest = state.enrolment.welcome.model_bytes, state.enrolment.welcome.model_digest
             if not state.has_model() and state.received() == length:
                 self._durably(lambda: state.complete(digest))  # it was killed between the last byte and this
@@ -132,7 +137,9 @@ class Device:
     def hello(self, nonce: bytes) -> Hello:
         """The first message of a connection. `nonce`: 32 random bytes, new each time."""
         self._nonce, self._deferred, self._noted = nonce, [], 0
-        self._token = self._durably(lambda: self._state.token(nonce)) if self.client is None else b""
+        if not self._has_begun:
+            self._durably(lambda: self._state.begin(self._world.chance))
+            self._has_begun = True
         run = "" if self._state.enrolment is None else self._state.enrolment.run
         return Hello(PROTOCOL, run, self.client, nonce, maker())
 
@@ -148,7 +155,7 @@ class Device:
             case Welcome():
                 yield from self._begin(message)
             case ModelChunk():
-                self._add(message)
+                yield from self._add(message)
             case Train() | Evaluate() if self.is_waiting:
                 self._defer(message)
             case Train():
@@ -168,15 +175,25 @@ class Device:
 
     def _enrol(self, challenge: Challenge) -> Enrol:
         """Proves who this device is, to a server that has proven that it knows the device's key."""
-        enrolment, profile = self._state.enrolment, self._profile
+        enrolment, identity = self._state.enrolment, self._state.identity
+        assert identity is not None  # hello has seen to it
+        secret, is_new = bytes.fromhex(identity.secret), enrolment is None and self._profile.key is None
+        key = None if is_new else self._profile.key or secret
         client = -1 if self.client is None else self.client
         meeting = challenge.run, client, self._nonce, challenge.nonce
-        handshake.check(handshake.proof(profile.key, "server", *meeting), challenge.proof, "the server")
+        handshake.check(handshake.proof(key, "server", *meeting), challenge.proof, "the server")
         self._run = challenge.run
         has_model = enrolment is not None and self._state.has_model()
-        model = enrolment.welcome.model_digest if enrolment is not None and has_model else b""
-        proof = handshake.proof(profile.key, "device", *meeting)
-        return Enrol(proof, profile.capacity, model, self._state.pending, self._token)
+        return Enrol(
+            proof=handshake.proof(key, "device", *meeting),
+            capacity=self._profile.capacity,
+            model=enrolment.welcome.model_digest if enrolment is not None and has_model else b"",
+            pending=self._state.pending,
+            secret=secret if is_new else b"",
+            round=self._state.round,
+            life=bytes.fromhex(identity.life),
+            before=bytes.fromhex(identity.before),
+        )
 
     def _begin(self, welcome: Welcome) -> Iterator[Message]:
         """Enrols, or checks that the run is still the same; then what is due: the last reply, or the model."""
@@ -188,6 +205,7 @@ class Device:
             pairs = {name: (getattr(enrolment.welcome, name), getattr(welcome, name)) for name in FIELDS}
             name, (before, now) = next((name, pair) for name, pair in pairs.items() if pair[0] != pair[1])
             raise RunError(f"run {self._run} has {name}={now!r} now; expected {before!r}, as when this device enrolled")
+        self._durably(self._state.heard)
         if not self._state.has_model():
             self._offset = self._state.received()
             yield ModelRequest(self._offset)
@@ -202,11 +220,14 @@ class Device:
         except ValueError as error:
             raise RunError(f"the server's shares of the samples: {error}") from None
 
-    def _add(self, chunk: ModelChunk) -> None:
+    def _add(self, chunk: ModelChunk) -> Iterator[Message]:
+        """Some bytes of the model; after the last of them the reply that waits, if the model had been lost since."""
         assert self._state.enrolment is not None  # the connection lets no chunk through before Welcome
         self._durably(lambda: self._state.add(chunk.offset, chunk.data))
         if chunk.offset + len(chunk.data) == self._state.enrolment.welcome.model_bytes:
             self._complete(self._state.enrolment.welcome)
+            if self.is_waiting:
+                yield self._state.reply()
 
     def _complete(self, welcome: Welcome) -> None:
         """Takes what was downloaded as the initial model. What a loss of power spoilt is downloaded again."""

@@ -10,11 +10,12 @@ import ipaddress
 import math
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
 from edgefl.device.protocol import Device, SpoiltError, World
-from edgefl.errors import EdgeflError, RequestError, RunError
+from edgefl.errors import DamagedFrameError, EdgeflError, RequestError, RunError
 from edgefl.trust.tls import fault
 from edgefl.wire.connection import Connection
 from edgefl.wire.handshake import NONCE_BYTES
@@ -28,6 +29,7 @@ KEEPALIVE = {  # options of TCP: s of silence before the kernel asks whether the
     "TCP_KEEPCNT": 3,  # and how many of them stay unanswered before the connection counts as broken
 }
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 30.0
+TLS_FAULTS = 3  # the same one as often without a Welcome is no accident of the way
 RECEIVED_BYTES = 1 << 16  # at once
 
 
@@ -89,23 +91,33 @@ class DeviceSocket:
         self._failures = 0
         self._last = ""  # why the connection broke
         self._alone_since = 0.0  # by the clock
+        self._tls_faults: Counter[str] = Counter()  # since the last Welcome
 
     def run(self) -> str:
         """Takes part until the server says why the run is over.
 
         Raises  EdgeflError when trying again would not help: the server refuses, is not who it should be, or breaks the
-                protocol; and when it has been away for `give_up_s`. Until then a connection that cannot be made, or
-                breaks, is tried again.
+                protocol in a frame that came as it was sent; and when it has been away for `give_up_s`. Until then a
+                connection that cannot be made, breaks, or brings damaged bytes is tried again.
         """
         while True:
             try:
                 return self._connection()
             except ssl.SSLError as error:
-                if wrong := fault(error):
-                    raise RunError(f"{self._server}: {wrong}") from error
-                self._broken("the TLS connection broke")
-            except (OSError, SpoiltError) as error:
+                self._tls_broken(error)
+            except (OSError, SpoiltError, DamagedFrameError) as error:
                 self._broken(str(error))
+
+    def _tls_broken(self, error: ssl.SSLError) -> None:
+        """As _broken. Raises RunError if it is a fault that has come time after time."""
+        wrong = fault(error)
+        if wrong is None:
+            self._broken(f"the TLS connection broke ({error.reason or error})")
+            return
+        self._tls_faults[wrong] += 1
+        if self._tls_faults[wrong] == TLS_FAULTS:
+            raise RunError(f"{self._server}: {wrong}") from error
+        self._broken(wrong)
 
     def _broken(self, why: str) -> None:
         """Waits before the next attempt. Raises RunError if there shall be none."""
@@ -146,6 +158,7 @@ class DeviceSocket:
             if isinstance(message, Welcome):
                 link.settimeout(None)  # rounds take as long as they take; the kernel's questions find a dead server
                 self._failures = 0
+                self._tls_faults.clear()
                 self._world.say(f"{self._server}: connected as client {self._device.client}")
 
     def _closed(self, connection: Connection) -> None:

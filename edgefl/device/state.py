@@ -1,28 +1,35 @@
 """The directory of a device: what a crash may not lose. Not when something is written, which is protocol.py's business.
 
     DIR/lock                 held by the process that uses it, so that a second one is refused
-    DIR/token                what a server that chooses the device's id knows it by until device.json is there
+    DIR/identity.json        what its server knows it by (identity.py); the first of its files, and never without it
     DIR/device.json          the run it has enrolled in, and Welcome as bytes in hex
     DIR/model.part           the initial model as far as it has come; a download goes on at its length
-    DIR/model.bin            all of it, digest checked
+    DIR/model.bin            all of it
     DIR/pending.safetensors  a round whose reply has not been acknowledged: the reply, and what the device keeps then
     DIR/local.safetensors    the last round that was: what the device keeps
 
 Every file but model.part is written beside its place, synced and renamed; a verdict renames or removes pending. So a
 process killed at any point finds the files of before or of after, and each round's training is applied once.
 What a device keeps is the method's choice: its model, private values, sets of arrays, or nothing.
+
+All but model.part have a digest: model.bin in Welcome, the others in themselves. Each is checked whenever it is read,
+and all are read when the directory is opened. What is damaged, or gone while others show that it was there, is an error
+that names it; only the initial model is sent again.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import safetensors.numpy
 
-from edgefl.durable import load_arrays, lock, sync, write_atomically
+from edgefl.device.identity import Identity, read_identity, write_identity
+from edgefl.device.sealed import SEAL, digest_of, read_sealed, seal
+from edgefl.durable import load_arrays, lock, private_directory, sync, write_atomically
 from edgefl.errors import RunError
 from edgefl.rounds.state_file import Kept
 from edgefl.wire import messages
@@ -31,6 +38,7 @@ from edgefl.wire.model import digest
 
 REPLY = "reply"
 AFTER = "after"
+CURE = "restore the whole directory, or begin with an empty one, which the server has to accept (serve --accept-loss)"
 
 
 class Membership(NamedTuple):
@@ -43,36 +51,64 @@ class Membership(NamedTuple):
 class DeviceState:
     """The directory, opened by one process. Writes raise OSError if the disk refuses; the same call may be repeated.
 
+    identity   None before `begin` of the first process
     enrolment  None before the first Welcome
     round      the last round that was acknowledged, 0 if there is none
     pending    the round that was not, 0 if there is none
-    Raises     RunError if another process uses the directory, or a file is corrupt.
+    Raises     RunError if another process uses the directory, or a file is damaged, or gone without the others.
     """
 
     def __init__(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        private_directory(path)
         self._lock = lock(path / "lock")
-        self._enrolment, self._model = path / "device.json", path / "model.bin"
-        self._part, self._token = path / "model.part", path / "token"
+        self._identity, self._enrolment = path / "identity.json", path / "device.json"
+        self._model, self._part = path / "model.bin", path / "model.part"
         self._local, self._pending = path / "local.safetensors", path / "pending.safetensors"
         self.path = path
-        self.enrolment = _read_enrolment(self._enrolment)
-        self.round, self.pending = _round_of(self._local), _round_of(self._pending)
+        try:
+            self._check_presence()
+            self.identity, self.enrolment = read_identity(self._identity), _read_enrolment(self._enrolment)
+            self.round, self.pending = _round_of(self._local), _round_of(self._pending)
+            if self.pending and self.pending <= self.round:
+                raise RunError(
+                    f"{self._pending} is of round {self.pending}; expected one after {self.round}, that of"
+                    f" {self._local.name}: it is an older copy"
+                )
+        except RunError as error:
+            self._lock.close()
+            raise RunError(f"{error}; {CURE}") from None
+
+    def _check_presence(self) -> None:
+        """Raises RunError for a file that is gone: each of these is written after all before it."""
+        later = [self._identity, self._enrolment, self._part, self._model, self._pending, self._local]
+        for number, file in enumerate(later[:2]):
+            if not file.exists() and (found := [other for other in later[number + 1 :] if other.exists()]):
+                raise RunError(f"{file} is gone, though {found[0].name} is there; expected both")
 
     def close(self) -> None:
         """Lets another process have the directory."""
         self._lock.close()
 
-    def token(self, new: bytes) -> bytes:
-        """What the device is known by before it knows its id; `new`, 32 random bytes, if it has none yet."""
-        if not self._token.exists():
-            write_atomically(self._token, new)
-        return self._token.read_bytes()
+    def begin(self, chance: Callable[[int], bytes]) -> None:
+        """A process begins to use the directory, before it says anything to a server. `chance`: that many random
+        bytes.
+        """
+        found = Identity.drawn(chance) if self.identity is None else self.identity.next(chance)
+        if found != self.identity:
+            write_identity(self._identity, found)
+            self.identity = found
+
+    def heard(self) -> None:
+        """The server knows of this process."""
+        assert self.identity is not None
+        if not self.identity.is_heard:
+            write_identity(self._identity, self.identity.heard())
+            self.identity = self.identity.heard()
 
     def enrol(self, enrolment: Membership) -> None:
         """Remembers the run."""
         record = {"run": enrolment.run, "welcome": messages.encode(enrolment.welcome).hex()}
-        write_atomically(self._enrolment, json.dumps(record).encode())
+        write_atomically(self._enrolment, json.dumps(seal(record)).encode())
         self.enrolment = enrolment
 
     # The initial model.
@@ -82,11 +118,27 @@ class DeviceState:
         return self._model.exists()
 
     def model(self) -> bytes:
-        """The initial model, as wire.model.pack wrote it. Raises RunError if it cannot be read."""
+        """The initial model, as wire.model.pack wrote it. Raises RunError if it cannot be read, or is damaged."""
+        assert self.enrolment is not None
         try:
-            return self._model.read_bytes()
+            data = self._model.read_bytes()
         except OSError as error:
             raise RunError(f"{self._model} cannot be read ({error})") from None
+        if digest(data) != self.enrolment.welcome.model_digest:
+            raise RunError(f"{self._model} is damaged; expected the model of Welcome; start the device again")
+        return data
+
+    def drop_damaged_model(self) -> Path | None:
+        """Removes the initial model if it is damaged, so that it is sent again; the file, or None if it is sound."""
+        if not self.has_model():
+            return None
+        try:
+            self.model()
+        except RunError:
+            self._model.unlink()
+            sync(self.path)
+            return self._model
+        return None
 
     def received(self) -> int:
         """Bytes of the model that need not be sent again."""
@@ -117,8 +169,16 @@ class DeviceState:
     # Rounds.
 
     def personal(self) -> Kept | None:
-        """What the device keeps after its last acknowledged round; None before the first."""
-        return _read(self._local).kept if self.round else None
+        """What the device keeps after its last acknowledged round; None before the first.
+
+        Raises  RunError if the file is damaged, or not of that round any more.
+        """
+        if not self.round:
+            return None
+        found = _read(self._local)
+        if found.round != self.round:
+            raise RunError(f"{self._local} is of round {found.round}; expected {self.round}, as this process left it")
+        return found.kept
 
     def reply(self) -> Trained:
         """The reply that has not been acknowledged. There must be one."""
@@ -127,8 +187,11 @@ class DeviceState:
     def keep(self, reply: Trained, kept: Kept) -> None:
         """A trained round: durable before its reply may be sent."""
         arrays = {**kept.flat(), REPLY: np.frombuffer(messages.encode(reply), np.uint8)}
-        rest = {AFTER: json.dumps({"round": reply.round, "private": kept.private})}  # one key: their order is not kept
-        write_atomically(self._pending, safetensors.numpy.save(arrays, rest))
+        text = json.dumps({"round": reply.round, "private": kept.private})
+        after = json.dumps({AFTER: text, SEAL: digest_of(arrays, text)})
+        write_atomically(
+            self._pending, safetensors.numpy.save(arrays, {AFTER: after})
+        )  # one key: their order is not kept
         self.pending = reply.round
 
     def accept(self) -> None:
@@ -156,11 +219,14 @@ class _Round(NamedTuple):
 def _read(file: Path) -> _Round:
     arrays, metadata = load_arrays(file)
     try:
+        sealed = json.loads(metadata[AFTER])
+        if sealed[SEAL] != digest_of(arrays, sealed[AFTER]):
+            raise ValueError("another SHA-256 than it states")
         reply = messages.decode(messages.NUMBERS[Trained], arrays.pop(REPLY).tobytes())
-        after = json.loads(metadata[AFTER])
+        after = json.loads(sealed[AFTER])
         round, kept = int(after["round"]), Kept.of(arrays, dict(after["private"]))
-    except (KeyError, TypeError, ValueError) as error:  # msgspec's errors are ValueErrors
-        raise RunError(f"{file} does not hold a round of a device ({error!r})") from None
+    except (KeyError, TypeError, ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        raise RunError(f"{file} is damaged ({error!r}); expected a round of a device") from None
     assert isinstance(reply, Trained)
     return _Round(round, kept, reply)
 
@@ -170,12 +236,12 @@ def _round_of(file: Path) -> int:
 
 
 def _read_enrolment(file: Path) -> Membership | None:
+    record = read_sealed(file)
+    if record is None:
+        return None
     try:
-        record = json.loads(file.read_bytes())
         welcome = messages.decode(messages.NUMBERS[Welcome], bytes.fromhex(record["welcome"]))
         assert isinstance(welcome, Welcome)
         return Membership(str(record["run"]), welcome)
-    except FileNotFoundError:
-        return None
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{file} is not the record of an enrolment ({error!r})") from None

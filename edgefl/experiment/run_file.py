@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from edgefl.durable import DIGEST, read_json, with_digest, write_atomically
+from edgefl.durable import DIGEST, private_directory, read_json, with_digest, write_atomically
 from edgefl.errors import RunError
 from edgefl.rounds.maker import maker
 
@@ -31,7 +31,7 @@ def open_run(path: Path, experiment: dict[str, Any]) -> None:
     elif path.exists() and any(path.iterdir()):
         raise RunError(f"{path} is not empty and holds no {EXPERIMENT}; expected a new directory or an edgefl run")
     if maker() not in makers:
-        path.mkdir(parents=True, exist_ok=True)
+        private_directory(path)
         content = with_digest({**experiment, MADE_BY: [*makers, maker()]})
         write_atomically(path / EXPERIMENT, json.dumps(content, indent=1).encode())
 

@@ -116,6 +116,10 @@ class Journal:
         self._unsynced.add(file)
         self._tags[client] = round
 
+    def forget_local(self, client: int) -> None:
+        """The client has lost what it kept."""
+        self._tags.pop(client, None)
+
     def log(self, line: dict[str, Any]) -> None:
         """Appends one line to the metrics. Not durable before `commit`. Raises ValueError if JSON has no such value."""
         self._metrics.write(json.dumps(line, allow_nan=False).encode() + b"\n")

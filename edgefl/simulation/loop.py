@@ -87,6 +87,7 @@ class _Simulation:
         clients, examples = len(federation.clients), federation.examples
         self.task = Task(self.spec, clients, federation.seed, limits, examples, settings.rounds)
         self.initial = federation.graph.init(rng.stream(federation.seed, rng.INIT))
+        self._earlier: dict[tuple[int, int], Kept] = {}  # by (client, round), what a client goes back to after a loss
         self.devices = LearnerPool(federation, self.initial, journal, settings.workers, make)
         self.evaluator = Evaluator(algorithm, federation, self.devices, self.initial, self.pool)
 
@@ -132,6 +133,7 @@ class _Simulation:
         logged = "accepted" if self.participation is None else self.participation.outcomes[plan.round, plan.client]
         if logged not in TRAINED:
             return _Outcome(None, ClientRound(plan.client, plan.settings, "absent"))
+        self._lose(plan.client, plan.round)
         down = train_message(plan, self.spec, self.settings.values)
         with self.devices.local(plan.client, self.initial) as local:
             received = plan_of(down, plan.client, self.spec, self.algorithm.held(local))
@@ -144,10 +146,27 @@ class _Simulation:
                 params = local.learner.read() if self.algorithm.keeps_model else {}
                 self.journal.save_local(plan.client, plan.round, Kept(params, local.private, local.arrays))
                 self.evaluator.forget(plan.client)
+                self._remember(plan.client, plan.round)
         record = ClientRound.answered(plan, down, up, answer)
         if logged == "late":
             return _Outcome(None, replace(record, status="late"))
         return _Outcome(answer.reply, record)
+
+    def _lose(self, client: int, round: int) -> None:
+        """If the client's device lost what it kept before it trained in this round, it goes on from what it had."""
+        kept = None if self.participation is None else self.participation.restart(client, round)
+        if kept is None:
+            return
+        self.journal.forget_local(client)
+        if kept:
+            self.journal.save_local(client, kept, self._earlier[client, kept])
+        self.evaluator.forget(client)
+
+    def _remember(self, client: int, round: int) -> None:
+        if self.participation is not None and self.participation.is_needed_later(client, round):
+            kept = self.journal.load_local(client)
+            assert kept is not None  # it has just been saved
+            self._earlier[client, round] = kept
 
 
 class _Outcome(NamedTuple):

@@ -50,7 +50,9 @@ def device_context(
 
 
 def fault(error: ssl.SSLError) -> str | None:
-    """Why trying again would not help, in words for the device's user; None if the connection merely broke."""
+    """Why trying again would not help if it happens time after time, in words for the device's user; None if the
+    connection merely broke, or bytes were damaged on their way.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the server's certificate is not accepted ({error.verify_message}); expected a valid one for this host"
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
@@ -61,7 +63,7 @@ def fault(error: ssl.SSLError) -> str | None:
     if "CERTIFICATE" in reason:
         said = reason.partition("ALERT_")[2].replace("_", " ").lower() or reason
         return f"the server refuses this device's certificate ({said}); expected --tls-cert signed by its authority"
-    return f"TLS failed ({error})"
+    return None
 
 
 def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:

@@ -1,15 +1,17 @@
 """Messages cut into frames, and frames found again in a stream of bytes. Not what the bodies mean (messages.py).
 
     header   2  magic "EF"
-             1  version, 1
+             1  version, 2
              1  type of the message (messages.TYPES)
              4  sequence number: 0 for a direction's first frame, one more for each that follows
              4  length of the body in bytes, at least 1
-             4  CRC-32 of the 9 bytes of type, sequence number and length, then of the body
+             4  CRC-32 of the body
+             4  CRC-32 of the 16 bytes before
     body     the message
 
-All numbers are little-endian and unsigned. A header is checked as soon as it is there, before any of its body is kept.
-The checksum finds accidents; that nobody changes the bytes on their way is the business of TLS.
+All numbers are little-endian and unsigned. A header is checked as soon as it is there, before any of its body is kept;
+so a length that was changed on its way is never waited for. The checksums find accidents, one flipped bit always, which
+is a DamagedFrameError; that nobody changes the bytes on purpose is the business of TLS.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
 
-from edgefl.errors import LocalProtocolError, RemoteProtocolError
+from edgefl.errors import DamagedFrameError, LocalProtocolError, RemoteProtocolError
 
-MAGIC, VERSION = b"EF", 1
-HEADER = struct.Struct("<2sBBIII")
-CHECKED = slice(3, 12)  # the part of a header that its checksum covers
+MAGIC, VERSION = b"EF", 2
+HEADER = struct.Struct("<2sBBIIII")
+CHECKED = slice(0, 16)  # the part of a header that its own checksum covers
 LARGEST = 2**32 - 1  # sequence number, and length of a body
 
 
@@ -33,6 +35,7 @@ class Header(NamedTuple):
     type: int
     sequence: int
     length: int
+    body_checksum: int
     checksum: int
 
 
@@ -42,8 +45,8 @@ def encode(type: int, sequence: int, body: bytes) -> bytes:
         raise LocalProtocolError(f"frame of {len(body)} bytes; expected 1 to {LARGEST}")
     if sequence > LARGEST:
         raise LocalProtocolError(f"frame {sequence} of a connection; expected at most {LARGEST}, then a new connection")
-    head = HEADER.pack(MAGIC, VERSION, type, sequence, len(body), 0)
-    return HEADER.pack(MAGIC, VERSION, type, sequence, len(body), crc32(body, crc32(head[CHECKED]))) + body
+    fields = MAGIC, VERSION, type, sequence, len(body), crc32(body)
+    return HEADER.pack(*fields, crc32(HEADER.pack(*fields, 0)[CHECKED])) + body
 
 
 class Decoder:
@@ -69,8 +72,8 @@ class Decoder:
     def receive(self, data: bytes) -> Iterator[tuple[int, bytearray]]:
         """Type and body of each frame that `data` completes. Lazy: take all of them before the next call.
 
-        Raises  RemoteProtocolError at the first frame that is malformed, not the next one or above the cap; the stream
-                is then of no more use.
+        Raises  RemoteProtocolError at the first frame that is malformed, not the next one or above the cap; it is a
+                DamagedFrameError if the frame is not as its sender made it. The stream is then of no more use.
         """
         rest = memoryview(data)
         while rest:
@@ -85,9 +88,11 @@ class Decoder:
 
     def _checked(self, header: Header) -> Header:
         if header.magic != MAGIC:
-            raise RemoteProtocolError(f"frame with magic {header.magic!r}; expected {MAGIC!r}")
+            fault = DamagedFrameError if _is_near(header.magic) else RemoteProtocolError  # or of another protocol
+            raise fault(f"frame with magic {header.magic!r}; expected {MAGIC!r}")
         if header.version != VERSION:
-            raise RemoteProtocolError(f"frame of version {header.version}; expected {VERSION}")
+            raise DamagedFrameError(f"frame of version {header.version}; expected {VERSION}")
+        _check("header", header.checksum, crc32(self._head[CHECKED]))
         if header.sequence != self._sequence:
             raise RemoteProtocolError(f"frame with sequence number {header.sequence}; expected {self._sequence}")
         if not header.length:
@@ -97,12 +102,20 @@ class Decoder:
         return header
 
     def _finish(self, header: Header) -> tuple[int, bytearray]:
-        checksum = crc32(self._body, crc32(self._head[CHECKED]))
-        if checksum != header.checksum:
-            raise RemoteProtocolError(f"frame with checksum {header.checksum:#010x}; expected {checksum:#010x}")
+        _check("body", header.body_checksum, crc32(self._body))
         body, self._body, self._head, self._header = self._body, bytearray(), bytearray(), None
         self._sequence += 1
         return header.type, body
+
+
+def _is_near(magic: bytes) -> bool:
+    """Whether one bit has been flipped on its way."""
+    return (int.from_bytes(magic, "big") ^ int.from_bytes(MAGIC, "big")).bit_count() == 1
+
+
+def _check(part: str, stated: int, found: int) -> None:
+    if stated != found:
+        raise DamagedFrameError(f"frame whose {part} has checksum {found:#010x}; expected {stated:#010x}, as it says")
 
 
 def _move(source: memoryview, target: bytearray, size: int) -> memoryview:

@@ -7,7 +7,8 @@
 A proof is HMAC-SHA256 under the device's key over six fields, each preceded by its length in 4 little-endian bytes:
 "edgefl handshake 1", the role of the prover, the run, the client in decimal, the device's nonce, the server's nonce.
 The role keeps one side's proof from passing as the other's; the nonces, fresh for each connection, keep an old one from
-passing again. Where a run has no keys, proofs are empty. Source: RFC 2104 (HMAC).
+passing again. Where a run has no keys, the key is the secret that the device has enrolled with, and while it enrols
+proofs are empty. Source: RFC 2104 (HMAC).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-PROTOCOL = 1
+PROTOCOL = 2
 CHUNK_BYTES = 1 << 15  # of the initial model in one message
 LONGEST_TEXT = 1000  # characters of a reason
 
@@ -24,7 +24,8 @@ Client = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Nonce = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Proof = Annotated[bytes, Meta(max_length=32)]  # empty where the run has no keys
-Token = Annotated[bytes, Meta(max_length=32)]
+Secret = Annotated[bytes, Meta(max_length=32)]
+Life = Annotated[bytes, Meta(max_length=16)]
 Name = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
 Plain = bool | int | float | str | None
@@ -49,7 +50,9 @@ class Hello(Message, frozen=True):
 
 
 class Challenge(Message, frozen=True):
-    """Server: its run and nonce. `proof` shows that it knows the device's key; empty where the run has no keys."""
+    """Server: its run and nonce. `proof` shows that it knows the device's key; in a run without keys the secret of a
+    device that says that it has enrolled, and empty for one that has not.
+    """
 
     run: Name
     nonce: Nonce
@@ -57,19 +60,25 @@ class Challenge(Message, frozen=True):
 
 
 class Enrol(Message, frozen=True):
-    """Device: that it knows its key, and what it can do and has.
+    """Device: that it knows its key or secret, and what it can do and has.
 
     capacity  the largest share of active neurons it is willing to train; kept by the server from the first time on
     model     digest of the initial model it already holds, or empty
     pending   the round of a reply that was not acknowledged, 0 if there is none
-    token     of a device that asks for any free id: by it the server knows it again, should it not hear which; or empty
+    secret    of a device that enrols in a run without keys, 32 random bytes, which it proves from then on; or empty
+    round     the last round that was acknowledged and counts, 0 if there is none: what it holds is of after it
+    life      drawn by each process that opens the device's state, and kept there, so that a copy is noticed
+    before    the life before this one, of which the server has heard; empty if there was none
     """
 
     proof: Proof
     capacity: Annotated[float, Meta(gt=0, le=1)]
     model: Annotated[bytes, Meta(max_length=32)]
     pending: Round
-    token: Token
+    secret: Secret
+    round: Round
+    life: Life
+    before: Life
 
 
 class Welcome(Message, frozen=True):

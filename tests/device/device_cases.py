@@ -52,8 +52,12 @@ def refuse_to_wait(failures: int) -> None:
     raise AssertionError("the device waits, and nothing is full")
 
 
-def world(said: list[str] | None = None, pause: Callable[[int], None] = refuse_to_wait) -> World:
-    return World([].append if said is None else said.append, pause, lambda: 0.0)
+def world(
+    said: list[str] | None = None,
+    pause: Callable[[int], None] = refuse_to_wait,
+    chance: Callable[[int], bytes] = bytes,
+) -> World:
+    return World([].append if said is None else said.append, pause, lambda: 0.0, chance)
 
 
 ANYBODY = Profile(None, None, 1.0, 1 << 20)
@@ -89,7 +93,9 @@ def messages_of(device: Device, *messages: Any) -> list[Any]:
 
 
 def files(device: Device) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in sorted(device._state.path.iterdir())}
+    """What a device has, but for which process of it that is."""
+    found = sorted(device._state.path.iterdir())
+    return {file.name: file.read_bytes() for file in found if file.name != "identity.json"}
 
 
 def bits(params: Params) -> dict[str, bytes]:

@@ -104,7 +104,8 @@ def live(place: Path, server: StoredServer, data: Data, deadly: int | None = Non
 
 
 def content(place: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in sorted((place / "device").iterdir())}
+    found = sorted((place / "device").iterdir())
+    return {file.name: file.read_bytes() for file in found if file.name != "identity.json"}  # which process it is of
 
 
 def main(directory: Path) -> None:

@@ -45,7 +45,8 @@ class ScriptedServer:
     model: bytes
     script: Mapping[int, Train]
     evaluate: Evaluate | None = None
-    key: bytes | None = None
+    key: bytes | None = None  # None: of a run without keys
+    secret: bytes | None = None  # that its device has enrolled with there
     run: str = RUN
     outcomes: Mapping[int, str] = field(default_factory=dict)
     replies: dict[int, Trained] = field(default_factory=dict)
@@ -66,10 +67,11 @@ class ScriptedServer:
                 if message.run not in ("", self.run):
                     yield Refused(f"run={message.run}; expected {self.run}")
                     return
-                yield Challenge(self.run, NONCE, handshake.proof(self.key, "server", *self._meeting()))
+                yield Challenge(self.run, NONCE, handshake.proof(self._proven(), "server", *self._meeting()))
             case Enrol():
-                expected = handshake.proof(self.key, "device", *self._meeting())
+                expected = handshake.proof(self._proven(), "device", *self._meeting())
                 handshake.check(expected, message.proof, "the device")
+                self.secret = message.secret or self.secret
                 self._pending = message.pending
                 yield self.welcome
                 if self._connection.state == "ready":
@@ -97,6 +99,9 @@ class ScriptedServer:
         elif not due and self._pending in (0, *self.replies):
             yield self.evaluate or Finished("all rounds are done")
         self._pending = 0 if self._pending in self.replies else self._pending
+
+    def _proven(self) -> bytes | None:
+        return self.key or (self.secret or bytes(32) if self._hello.run else None)
 
     def _meeting(self) -> tuple[str, int, bytes, bytes]:
         client = -1 if self._hello.client is None else self._hello.client

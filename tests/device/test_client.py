@@ -20,7 +20,7 @@ from device_server import ScriptedServer, converse
 from edgefl import algorithms
 from edgefl.commands.cli import main
 from edgefl.device.protocol import Device, World
-from edgefl.device.socket import LONGEST_DELAY_S, DeviceSocket, ServerAddress, delay_s
+from edgefl.device.socket import LONGEST_DELAY_S, TLS_FAULTS, DeviceSocket, ServerAddress, delay_s
 from edgefl.errors import RequestError, RunError
 from edgefl.experiment.shares import share_file
 from edgefl.trust import tls
@@ -71,7 +71,7 @@ def client(
     context: ssl.SSLContext | None = None,
     give_up_s: float = math.inf,
 ) -> DeviceSocket:
-    world = World(said.append, pause, lambda: pause.now)
+    world = World(said.append, pause, lambda: pause.now, bytes)
     return DeviceSocket(ServerAddress.parse(listener.address), device, context, bytes, world, give_up_s)
 
 
@@ -201,7 +201,7 @@ def test_an_expired_certificate_is_refused(server: ScriptedServer, arguments: An
 
 def test_tls_to_a_server_without_it_is_refused(server: ScriptedServer, make: Any) -> None:
     with Listener(server) as listener, pytest.raises(RunError, match="does not speak TLS"):
-        client(listener, make(), [], Pauses(most=1), tls.device_context()).run()
+        client(listener, make(), [], Pauses(most=TLS_FAULTS), tls.device_context()).run()
 
 
 def test_plain_bytes_to_a_server_with_tls_are_explained(trust: Path, server: ScriptedServer, make: Any) -> None:

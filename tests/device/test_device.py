@@ -16,6 +16,7 @@ from device_cases import (
 from device_server import ScriptedServer, converse
 
 from edgefl.device.protocol import Device
+from edgefl.wire import handshake
 from edgefl.wire.messages import Challenge, Trained, Verdict
 
 
@@ -69,19 +70,21 @@ def test_what_was_asked_over_a_broken_connection_is_forgotten(server: ScriptedSe
     assert messages_of(device, Verdict(1, "accepted", "")) == []
 
 
-def test_a_device_without_an_id_has_the_same_token_until_it_knows_its_id(server: ScriptedServer, make: Any) -> None:
-    device = make()
-    device.hello(bytes(range(32)))
+def test_a_device_says_its_secret_until_it_has_enrolled_and_proves_it_then(server: ScriptedServer, make: Any) -> None:
+    device = make(chance=lambda size: bytes(range(size)))
+    device.hello(bytes(32))
     first = messages_of(device, Challenge(server.run, bytes(32), b""))
     again = make()
     again.hello(bytes(32))
     (enrol,) = messages_of(again, Challenge(server.run, bytes(32), b""))
     assert [enrol] == first
-    assert enrol.token == bytes(range(32))
+    assert (enrol.secret, enrol.proof) == (bytes(range(32)), b"")
     converse(again, server)
+    assert again.client == 0
     again.hello(bytes(32))
-    (enrol,) = messages_of(again, Challenge(server.run, bytes(32), b""))
-    assert (again.client, enrol.token) == (0, b"")
+    meeting = server.run, 0, bytes(32), bytes(32)
+    (enrol,) = messages_of(again, Challenge(*meeting[::3], handshake.proof(bytes(range(32)), "server", *meeting)))
+    assert (enrol.secret, enrol.proof) == (b"", handshake.proof(bytes(range(32)), "device", *meeting))
 
 
 def test_a_round_that_has_been_is_not_trained_again(server: ScriptedServer, make: Any) -> None:

@@ -29,6 +29,7 @@ from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     Action,
     Admit,
+    Claim,
     Close,
     Done,
     Event,
@@ -38,6 +39,7 @@ from edgefl.server.events import (
     Record,
     Save,
     Saved,
+    Say,
     Send,
     Tick,
     WakeAt,
@@ -99,6 +101,8 @@ class Phone:
         self._after: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] = {}, {}, {}
         self.deferred: list[Message] = []
         self.finished = False
+        self.kept = 0  # the round after which it kept what it has, 0 for nothing
+        self.lives, self.before, self.is_heard, self.is_new = 1, 0, False, True
 
     def receive(self, message: Message) -> list[Trained | Evaluated]:
         if isinstance(message, Finished):
@@ -115,11 +119,23 @@ class Phone:
 
     def restart(self) -> None:
         self.deferred = []
+        if self.is_heard:
+            self.lives, self.before, self.is_heard = self.lives + 1, self.lives, False
+
+    def claim(self) -> Claim:
+        """What it says that it holds."""
+        life, before = (b"%d" % each if each else b"" for each in (self.lives, self.before))
+        return Claim(self.kept, 0 if self.pending is None else self.pending.round, life, before, self.is_new)
+
+    def heard(self) -> None:
+        """The server has welcomed it."""
+        self.is_heard, self.is_new = True, False
 
     def _acknowledge(self, verdict: Verdict) -> list[Trained | Evaluated]:
         if self.pending is not None and self.pending.round == verdict.round:
             if verdict.outcome != "refused":
                 self.model, self.private, self.arrays = self._after
+                self.kept = verdict.round
             self.round, self.pending = verdict.round, None
         deferred, self.deferred = self.deferred, []
         return [answer for message in deferred for answer in self.receive(message)]
@@ -185,6 +201,8 @@ class World:
         self.dead: set[int] = set()
         self.saved: list[Record] = []
         self.closes: list[str] = []
+        self.said: list[str] = []
+        self.accepting: set[int] = set()  # clients whose next loss is accepted
         self.store = open_store(path)
         self._begin()
 
@@ -195,7 +213,8 @@ class World:
         self.to_device: dict[int, deque[Message]] = {client: deque() for client in range(CLIENTS)}
         self.done = False
         self.wake: float | None = None
-        self.coordinator = Coordinator(TASK, self.method, self.rules, INITIAL, self.store.load())
+        progress = self.store.load()
+        self.coordinator = Coordinator(TASK, self.method, self.rules, INITIAL, progress, accepting=self.accepting)
         self._carry_out(self.coordinator.start(self.now))
 
     def restart_server(self) -> None:
@@ -211,11 +230,9 @@ class World:
         self.link_of[client] = self.links
         self.to_server[client].clear()
         self.to_device[client].clear()
-        pending = self.phones[client].pending
         self.phones[client].restart()
-        self.happen(Joined(self.links, client, capacity, 0 if pending is None else pending.round))
-        if pending is not None and client in self.link_of:
-            self.to_server[client].append(pending)
+        claim = self.phones[client].claim()
+        self.happen(Joined(self.links, client, capacity, claim.pending, claim=claim))
 
     def disconnect(self, client: int) -> None:
         link = self.link_of.pop(client, None)
@@ -283,6 +300,11 @@ class World:
                 self.wake = action.time
             elif isinstance(action, Admit):
                 assert self.link_of[action.client] == action.link
+                self.phones[action.client].heard()
+                if (pending := self.phones[action.client].pending) is not None:
+                    self.to_server[action.client].append(pending)
+            elif isinstance(action, Say):
+                self.said.append(action.line)
             elif isinstance(action, Send) and action.link in clients:
                 self.to_device[clients[action.link]].append(action.message)
             elif isinstance(action, Close):

@@ -92,7 +92,7 @@ def test_a_device_that_did_not_hear_which_id_it_got_gets_it_again() -> None:
     assert under_test.handle(Joined(12, None, 1.0, 0, b"mine"), 0.0) == [Admit(12, 0)]
     assert under_test.handle(Joined(13, None, 1.0, 0, b"other"), 0.0) == [Save(Enrolment(1, 1.0, b"other"))]
 
-    restarted = coordinator(progress=Progress({0: 1.0}, tokens={b"mine": 0}))
+    restarted = coordinator(progress=Progress({0: 1.0}, secrets={0: b"mine"}))
     restarted.start(0.0)
     assert restarted.handle(Joined(10, None, 1.0, 0, b"mine"), 0.0) == [Admit(10, 0)]
 

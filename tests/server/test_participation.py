@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from served import CLIENTS, FEDERATION, METHOD, RULES, World
+from served import CLIENTS, FEDERATION, METHOD, RULES, Phone, World
 
 from edgefl.algorithms import FedAvg, FedSPU, FedUmf
 from edgefl.algorithms.base import State
@@ -32,7 +33,7 @@ def replayed(world: World, path: Path) -> tuple[State, Journal]:
     progress = history.progress(world.path)
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     journal = Journal(path)
-    participation = Participation(progress.capacities, outcomes, progress.candidates)
+    participation = Participation(progress.capacities, outcomes, progress.candidates, progress.losses)
     settings = Settings(progress.round, progress.round)
     state = simulate(world.method, FEDERATION, settings, journal, participation=participation)
     journal.close()
@@ -158,6 +159,7 @@ def test_a_run_with_any_faults_is_replayed_from_its_log(
             world.restart_server()
     world.finish()
     assert world.done
+    assert not any("holds" in reason or "copy" in reason for reason in world.closes)  # nobody has lost anything
     check_replay(world, folder / "replay")
     world.store.close()
 
@@ -179,6 +181,86 @@ def test_a_run_that_chose_among_those_who_were_there_is_replayed(tmp_path: Path)
     assert found[1] == {0, 1, 2, 3}
     assert found[RULES.rounds] == {0, 1, 2}
     check_replay(world, tmp_path / "replay")
+
+
+def until_kept(world: World, client: int, round: int) -> None:
+    while world.phones[client].kept < round:
+        world.steps()[0]()
+
+
+LOSSES = {"deleted": 0, "an older copy": 1}
+
+
+@pytest.mark.parametrize("method", [replace(METHOD, per_round=4), replace(METHOD, es=True, per_round=4)])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_loss_is_refused_until_it_is_accepted_and_then_replayed(loss: str, method: Any, tmp_path: Path) -> None:
+    """Client 0 loses what it kept after round 2, and goes on from what it has: nothing, or that of round 1."""
+    world, kept = World(tmp_path / "run", method), LOSSES[loss]
+    until_kept(world, 0, kept)
+    earlier = deepcopy(world.phones[0]) if kept else Phone(0, method)
+    until_kept(world, 0, 2)
+    world.disconnect(0)
+    world.phones[0] = earlier
+    world.connect(0)
+    assert world.closes[-1].startswith(
+        f"the device of client 0 holds {'what it kept after round 1' if kept else 'nothing'}; "
+    )
+    assert ("was deleted" if not kept else "is an older copy") in world.closes[-1]
+    world.accepting = {0}
+    world.restart_server()
+    world.accepting = set()
+    world.finish()
+    assert world.done
+    assert history.progress(world.path).losses == {(0, 2): kept}
+    assert [line.endswith(": accepted") for line in world.said] == [True]
+    check_replay(world, tmp_path / "replay")
+    with pytest.raises(AssertionError):  # the loss made a difference, which the replay would not find without the log
+        world.store._database.execute("DELETE FROM losses")
+        check_replay(world, tmp_path / "replay without it")
+
+
+def test_a_loss_of_what_a_method_does_not_need_is_told_and_let_in(tmp_path: Path) -> None:
+    method = FedAvg(per_round=4, epochs=1)
+    world = World(tmp_path / "run", method)
+    until_kept(world, 0, 2)
+    world.disconnect(0)
+    world.phones[0] = Phone(0, method)
+    world.finish()
+    assert world.done
+    assert world.said == ["client 0 comes without what it had after round 2; clients of fedavg keep nothing, so it may"]
+    assert not history.progress(world.path).losses
+    check_replay(world, tmp_path / "replay")
+
+
+def test_a_copy_that_holds_the_same_is_noticed_by_its_life(tmp_path: Path) -> None:
+    """The device goes on for another process; then the copy comes, and after a server that accepts it the device."""
+    world = World(tmp_path / "run", METHOD)
+    world.connect(0)
+    world.save()
+    copy, device = deepcopy(world.phones[0]), world.phones[0]
+    for _ in range(2):
+        world.connect(0)
+        world.save()
+    world.phones[0] = copy
+    world.connect(0)
+    assert "with a copy of this state directory, which may be used in one place only" in world.closes[-1]
+    world.accepting = {0}
+    world.restart_server()
+    world.connect(0)
+    world.save()
+    world.phones[0] = device
+    world.connect(0)
+    assert "with a copy of this state directory" in world.closes[-1]
+    assert not history.progress(world.path).losses
+
+
+def test_a_device_that_holds_more_than_the_log_says_is_refused(tmp_path: Path) -> None:
+    """As where the run's directory is an older copy: the device has what nobody can replay."""
+    world = World(tmp_path / "run", METHOD)
+    world.phones[0].kept, world.accepting = 7, {0}
+    world.restart_server()
+    world.connect(0)
+    assert "of which this run's log does not know: the run's directory is an older copy" in world.closes[-1]
 
 
 def test_declared_capacities_are_replayed(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgefl.server.progress import Ruling
-from edgefl.server.rulings import KEPT, Rulings
+from edgefl.server.rulings import FORGOTTEN, KEPT, Rulings
 
 ACCEPTED = Ruling("accepted", "")
 
@@ -36,3 +36,11 @@ def test_a_log_gives_the_same() -> None:
     rulings = Rulings(logged)
     assert (rounds_of(rulings, 0, 4), rounds_of(rulings, 1, 4)) == ([1, 3, 4], [1])
     assert not rulings.is_planned(1, 2)
+
+
+def test_what_an_older_copy_of_a_device_names_may_have_been() -> None:
+    logged = {(round, client): ACCEPTED for round in range(1, 11) for client in (0, 1)}
+    rulings = Rulings(logged, whole=[1])
+    assert [rulings.of(round, 0) for round in (0, 1, 6, 7, 11)] == [None, FORGOTTEN, FORGOTTEN, ACCEPTED, None]
+    assert [rulings.of(round, 1) for round in (0, 1, 6, 7, 11)] == [None, ACCEPTED, ACCEPTED, ACCEPTED, None]
+    assert rounds_of(rulings, 1, 11) == list(range(1, 11))

@@ -61,7 +61,7 @@ def test_what_devices_train_with_comes_back(tmp_path: Path) -> None:
 def test_an_open_round_comes_back_with_its_replies(tmp_path: Path) -> None:
     found = after(tmp_path, 1 + 5 + 2)  # enrolments, all of round 1, the beginning of round 2 and its first reply
     assert found.capacities == {0: 0.5, 1: 0.75, 2: 1.0}
-    assert found.tokens == {b"token": 1}
+    assert found.secrets == {1: b"token"}
     assert (found.round, found.done, found.scored, found.opened) == (1, False, 1, (0, 1, 2))
     assert found.answers == (Judged(2, 0, "accepted", "", reply(2, 0)),)
     assert found.rulings == {

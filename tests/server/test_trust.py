@@ -23,6 +23,7 @@ from bench.faults.cluster import Cluster, Process, await_, deal
 from bench.faults.outcome import Truth
 from edgefl.commands import processes as demo
 from edgefl.commands.cli import main
+from edgefl.device.socket import TLS_FAULTS
 from edgefl.experiment.shares import share_file
 from edgefl.trust import tls
 from edgefl.trust.keys import key_file, make_keys, read_key
@@ -128,11 +129,12 @@ def frames_of(data: bytes) -> list[bytes]:
     return frames
 
 
-def assert_refused(device: Process, why: str) -> None:
-    """It ends, with one line that says why."""
+def assert_refused(device: Process, why: str, attempts: int = 1) -> None:
+    """It ends, with one line that says why; after several attempts with another one, that it tries again."""
     assert device.wait() == 1
-    (line,) = device.said().splitlines()
+    *trying, line = device.said().splitlines()
     assert why in line
+    assert [why in line and line.endswith("; trying again") for line in trying] == [True] * (attempts > 1)
 
 
 def assert_turned_away(device: Process, why: str) -> None:
@@ -205,10 +207,10 @@ def test_a_replayed_handshake_is_refused(with_keys: Cluster, place: Path) -> Non
         device.kill()
     hello, enrol = frames_of(tap.heard)[:2]
     with Stranger(with_keys.port) as stranger:
-        stranger.replay(hello, instead_of=Hello(1, "", LAST, bytes(32), ""))
+        stranger.replay(hello, instead_of=Hello(PROTOCOL, "", LAST, bytes(32), ""))
         assert isinstance(stranger.hear(), Challenge)
         before = wrong_proofs(with_keys)
-        stranger.replay(enrol, instead_of=Enrol(bytes(32), 1.0, b"", 0, b""))
+        stranger.replay(enrol, instead_of=Enrol(bytes(32), 1.0, b"", 0, b"", 0, b"", b""))
         assert "is wrong; expected one made with the key of that client" in stranger.refusal()
     await_(lambda: wrong_proofs(with_keys) > before, "the server says that the proof is wrong")
 
@@ -219,13 +221,14 @@ def wrong_proofs(cluster: Cluster) -> int:
 
 def test_tls_to_a_port_without_it_is_refused(with_keys: Cluster, place: Path) -> None:
     device = intruder(with_keys, place, "tls to plain", *as_last(*key_of(place, LAST), "--tls"))
-    assert_refused(device, "the server does not speak TLS; expected a server with a certificate, or no --tls")
+    why = "the server does not speak TLS; expected a server with a certificate, or no --tls"
+    assert_refused(device, why, TLS_FAULTS)
     assert_heard(with_keys, "refused", "magic")
 
 
 def test_a_handshake_in_trickles_is_cut_off(with_keys: Cluster) -> None:
     with Stranger(with_keys.port) as stranger:
-        stranger.trickle(stranger.connection.send(Hello(1, "", LAST, bytes(32), "slow")))
+        stranger.trickle(stranger.connection.send(Hello(PROTOCOL, "", LAST, bytes(32), "slow")))
         assert stranger.hear() is None
     assert_heard(with_keys, "dropped", "the handshake is not complete after 2 s")
 
@@ -325,7 +328,7 @@ def test_a_server_whose_certificate_has_expired_is_refused(place: Path) -> None:
         cluster.start_server()
         authority = "--tls-ca", str(expired / "ca.pem")
         device = intruder(cluster, place, "up to date", *as_last(*key_of(place, LAST), *authority))
-        assert_refused(device, "the server's certificate is not accepted (certificate has expired)")
+        assert_refused(device, "the server's certificate is not accepted (certificate has expired)", TLS_FAULTS)
         assert_heard(cluster, "refused", "EXPIRED")
 
 

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgefl.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from edgefl.errors import DamagedFrameError, LocalProtocolError, ProtocolError, RemoteProtocolError
 from edgefl.wire.frames import HEADER, Decoder, encode
 
 BODY = b"body"
 CAP = 1 << 16
+WRONG_BODY = r"frame whose body has checksum 0x\w{8}; expected 0x\w{8}, as it says"
 
 
 def received(decoder: Decoder, data: bytes) -> list[tuple[int, bytes]]:
@@ -34,14 +35,15 @@ def with_byte(data: bytes, at: int, value: int) -> bytes:
 
 
 def test_golden_bytes_of_a_frame() -> None:
-    fields = "07 02000000 04000000"  # type, sequence number, length
-    checksum = crc32(bytes.fromhex(fields) + BODY).to_bytes(4, "little")
-    assert encode(7, 2, BODY) == b"EF\x01" + bytes.fromhex(fields) + checksum + BODY
-    assert checksum.hex() == "11049ae0"
+    fields = b"EF\x02" + bytes.fromhex("07 02000000 04000000")  # type, sequence number, length
+    header = fields + crc32(BODY).to_bytes(4, "little")
+    checksum = crc32(header).to_bytes(4, "little")
+    assert encode(7, 2, BODY) == header + checksum + BODY
+    assert (header[12:] + checksum).hex() == "b20ba8db" + "ebc90068"
 
 
-def test_the_header_is_16_bytes() -> None:
-    assert HEADER.size == len(encode(1, 0, BODY)) - len(BODY) == 16
+def test_the_header_is_20_bytes() -> None:
+    assert HEADER.size == len(encode(1, 0, BODY)) - len(BODY) == 20
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.binary(min_size=1, max_size=60)), max_size=6), st.data())
@@ -59,7 +61,7 @@ def test_bytes_one_at_a_time_give_the_same_frames() -> None:
     stream = encode(7, 0, BODY) + encode(8, 1, b"x")
     decoder = Decoder(CAP)
     counts = [len(received(decoder, stream[at : at + 1])) for at in range(len(stream))]
-    assert [at + 1 for at, count in enumerate(counts) if count] == [20, 37]
+    assert [at + 1 for at, count in enumerate(counts) if count] == [24, 45]
 
 
 def test_mid_frame_from_the_first_byte_to_the_last_but_one() -> None:
@@ -68,7 +70,7 @@ def test_mid_frame_from_the_first_byte_to_the_last_but_one() -> None:
     for at in range(len(frame)):
         received(decoder, frame[at : at + 1])
         inside.append(decoder.mid_frame)
-    assert inside == [False] + [True] * 19 + [False]
+    assert inside == [False] + [True] * 23 + [False]
 
 
 @given(st.binary(max_size=200))
@@ -89,24 +91,27 @@ def test_every_flipped_bit_is_found() -> None:
     frame = encode(7, 0, BODY)
     for bit in range(8 * len(frame)):
         flipped = with_byte(frame, bit // 8, frame[bit // 8] ^ 1 << bit % 8)
-        decoder = Decoder(CAP)
-        try:
-            assert received(decoder, flipped) == []
-            assert decoder.mid_frame  # a length that grew: it waits for the rest
-        except RemoteProtocolError:
-            pass
+        with pytest.raises(DamagedFrameError):
+            received(Decoder(CAP), flipped)
+
+
+def test_a_flipped_length_is_found_before_the_body_is_there() -> None:
+    header = encode(7, 0, BODY)[: HEADER.size]
+    for bit in range(64, 96):
+        with pytest.raises(DamagedFrameError, match="frame whose header has checksum"):
+            received(Decoder(CAP), with_byte(header, bit // 8, header[bit // 8] ^ 1 << bit % 8))
 
 
 def test_wrong_magic_is_refused() -> None:
-    assert refusal(b"GET / HTTP/1.1\r\n") == "frame with magic b'GE'; expected b'EF'"
+    assert refusal(b"GET / HTTP/1.1\r\nHost:") == "frame with magic b'GE'; expected b'EF'"
 
 
 def test_wrong_version_is_refused() -> None:
-    assert refusal(with_byte(encode(7, 0, BODY), 2, 2)) == "frame of version 2; expected 1"
+    assert refusal(with_byte(encode(7, 0, BODY), 2, 1)) == "frame of version 1; expected 2"
 
 
 def test_wrong_checksum_is_refused() -> None:
-    assert re.fullmatch(r"frame with checksum 0x\w{8}; expected 0x\w{8}", refusal(encode(7, 0, b"a")[:-1] + b"b"))
+    assert re.fullmatch(WRONG_BODY, refusal(encode(7, 0, b"a")[:-1] + b"b"))
 
 
 def test_checksum_covers_the_type() -> None:
@@ -114,7 +119,8 @@ def test_checksum_covers_the_type() -> None:
 
 
 def test_frame_without_body_is_refused() -> None:
-    assert refusal(HEADER.pack(b"EF", 1, 7, 0, 0, 0)) == "frame of 0 bytes; expected at least 1"
+    header = HEADER.pack(b"EF", 2, 7, 0, 0, 0, 0)[:16]
+    assert refusal(header + crc32(header).to_bytes(4, "little")) == "frame of 0 bytes; expected at least 1"
 
 
 def test_frame_above_the_cap_is_refused_at_its_header() -> None:
@@ -133,7 +139,7 @@ def test_lost_frame_is_noticed() -> None:
 
 
 def test_frames_before_a_bad_one_come_out() -> None:
-    stream = Decoder(CAP).receive(encode(7, 0, BODY) + b"x" * 16)
+    stream = Decoder(CAP).receive(encode(7, 0, BODY) + b"x" * HEADER.size)
     assert next(stream) == (7, BODY)
     with pytest.raises(RemoteProtocolError):
         next(stream)

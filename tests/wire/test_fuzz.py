@@ -13,6 +13,7 @@ import random
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
+from zlib import crc32
 
 import msgspec
 import pytest
@@ -208,7 +209,8 @@ def test_memory_stays_under_the_cap(victim: Role) -> None:
 @pytest.mark.parametrize("size", [16, 1000, 30000])
 def test_endless_frame_keeps_no_more_than_the_cap(length: int, size: int) -> None:
     server, piece = pair_in("ready").sides["server"], bytes(size)
-    header = frames.HEADER.pack(b"EF", 1, NUMBERS[Trained], 3, length, 0)  # its checksum is wrong, in the end
+    header = frames.HEADER.pack(b"EF", frames.VERSION, NUMBERS[Trained], 3, length, 0, 0)[frames.CHECKED]
+    header += crc32(header).to_bytes(4, "little")  # that of the body is wrong, in the end
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

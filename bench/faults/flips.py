@@ -1,0 +1,109 @@
+"""Runs over a line that flips single bits, at most one in a connection, both ways: each must end like simulate.
+
+In a run every connection of every device may be hit, until the run has had its share of flips; the rest of it is
+undisturbed. Which bits is drawn from the seed; which of them come to pass depends on how much a connection carries.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.faults.cluster import Cluster, deal
+from bench.faults.outcome import Truth
+from bench.flips import BadLine, bad_line
+from edgefl.commands import processes as demo
+from edgefl.commands.cli import main as edgefl
+from edgefl.errors import RequestError
+from edgefl.trust.keys import key_file
+
+EXPERIMENT = replace(
+    demo.EXPERIMENT,
+    methods=("fedspu",),
+    clients=4,
+    per_round=3,
+    rounds=6,
+    eval_every=3,
+    partition="iid",
+    epochs=1,
+)
+
+
+WAYS = ("plain", "keys", "tls")
+FLIPS_A_RUN = 100
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run. `flips`: by direction; `difference`: from simulate in words, None if everything is bit-identical."""
+
+    way: str
+    seed: int
+    flips: dict[str, int]
+    seconds: float
+    difference: str | None
+
+
+def runs(place: Path, ways: Sequence[str], flips: int, seed: int) -> Iterator[Result]:
+    """In each way as many runs as it takes for that many flips."""
+    line = Line(place)
+    for way in ways:
+        left, number = flips, seed
+        while left > 0:
+            result = line.run(way, number, min(left, FLIPS_A_RUN))
+            yield result
+            if result.difference is not None:
+                break
+            left, number = left - sum(result.flips.values()), number + 1
+
+
+class Line:
+    """A simulated truth, the devices' samples and keys, for as many runs as are asked for, under `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._truth = Truth.of(EXPERIMENT, directory / "simulated")
+        deal(directory / "shares", EXPERIMENT)
+
+    def run(self, way: str, seed: int, flips: int) -> Result:
+        """One run with that many flips. `way`: plain, keys or tls."""
+        serve, client = self._trust(way)
+        started = time.perf_counter()
+        with Cluster(
+            self._directory / f"{way}-{seed}", EXPERIMENT, self._directory / "shares", serve, client
+        ) as cluster:
+            cluster.start_server()
+            with bad_line(f"127.0.0.1:{cluster.port}", flips, seed) as line:
+                difference = self._difference(cluster, line)
+        found = Counter(flip.direction for flip in line.flips)
+        return Result(way, seed, dict(found), round(time.perf_counter() - started, 1), difference)
+
+    def _difference(self, cluster: Cluster, line: BadLine) -> str | None:
+        cluster.port = int(line.address.rpartition(":")[2])
+        for number in range(EXPERIMENT.clients):
+            cluster.start_device(number)
+        try:
+            cluster.finish()
+        except RuntimeError as error:
+            return str(error)
+        return self._truth.difference(cluster)
+
+    def _trust(self, way: str) -> tuple[Sequence[str], Callable[[int], Sequence[str]]]:
+        """Options of the server and of each device."""
+        keys = self._directory / "keys"
+        if way == "plain":
+            return (), lambda client: ()
+        if not keys.exists() and edgefl(
+            ["keys", str(keys), "--clients", str(EXPERIMENT.clients), "--host", "127.0.0.1"]
+        ):
+            raise RequestError("no keys could be made")
+        serve, client = ["--keys", str(keys / "server.keys")], ["--tls-ca", str(keys / "ca.pem")]
+        if way == "keys":
+            client = []
+        else:
+            serve += ["--tls-cert", str(keys / "server.pem"), "--tls-key", str(keys / "server-tls.key")]
+        return serve, lambda number: ["--key", str(key_file(keys, number)), *client]
