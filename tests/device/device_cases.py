@@ -57,7 +57,7 @@ def world(
     pause: Callable[[int], None] = refuse_to_wait,
     chance: Callable[[int], bytes] = bytes,
 ) -> World:
-    return World([].append if said is None else said.append, pause, lambda: 0.0, chance)
+    return World([].append if said is None else said.append, pause, lambda: 0.0, chance=chance)
 
 
 ANYBODY = Profile(None, None, 1.0, 1 << 20)

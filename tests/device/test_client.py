@@ -71,7 +71,7 @@ def client(
     context: ssl.SSLContext | None = None,
     give_up_s: float = math.inf,
 ) -> DeviceSocket:
-    world = World(said.append, pause, lambda: pause.now, bytes)
+    world = World(said.append, pause, lambda: pause.now, chance=bytes)
     return DeviceSocket(ServerAddress.parse(listener.address), device, context, bytes, world, give_up_s)
 
 
