@@ -25,6 +25,7 @@ class Clients:
     """The `count` clients of a run, and their open connections by number and by client.
 
     capacities  declared by those whose enrolment is durable
+    declared    training samples that they have, likewise, of those that say it
     tokens      whose id is whose, of devices that were given any free one
     makers      (client, maker) of every device that has said with what it trains
     """
@@ -35,8 +36,10 @@ class Clients:
         capacities: Mapping[int, float],
         tokens: Mapping[bytes, int] | None = None,
         makers: Iterable[tuple[int, str]] = (),
+        declared: Mapping[int, int] | None = None,
     ) -> None:
         self.capacities = dict(capacities)
+        self.declared = dict(declared or {})
         self._tokens = dict(tokens or {})
         self._makers = set(makers)
         self._count = count
@@ -62,10 +65,12 @@ class Clients:
         self._enrolling.add(client)
         return True
 
-    def end_enrolment(self, client: int, capacity: float) -> None:
-        """The client's enrolment is durable. Its first capacity stays."""
+    def end_enrolment(self, client: int, capacity: float, examples: int | None = None) -> None:
+        """The client's enrolment is durable. What it declared first stays."""
         self._enrolling.discard(client)
         self.capacities.setdefault(client, capacity)
+        if examples is not None:
+            self.declared.setdefault(client, examples)
 
     def add_maker(self, client: int, maker: str) -> bool:
         """True the first time that the client's device is of this maker. It may be changed, but not without end."""

@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from edgefl.algorithms.base import Algorithm, Plan, Task
 from edgefl.errors import RunError
 from edgefl.graph import Params
-from edgefl.rounds.metrics import Tested
+from edgefl.rounds.exchange import NOT_DECLARED, Declared
+from edgefl.rounds.metrics import Tested, accepts_nobody, stuck
 from edgefl.server.clients import Clients, Link
 from edgefl.server.events import (
     Action,
@@ -76,7 +77,7 @@ class Coordinator:
         self.round, self.done, self._scored = progress.round, progress.done, progress.scored
         self.state = algorithm.start(task, initial) if progress.state is None else progress.state
         self.phase: Phase = "waiting"
-        self._clients = Clients(task.clients, progress.capacities, progress.tokens, progress.makers)
+        self._clients = Clients(task.clients, progress.capacities, progress.tokens, progress.makers, progress.declared)
         self._judging: set[tuple[int, int]] = set()  # (round, client) of rulings that are not durable yet
         self._rulings = dict(progress.rulings)
         self._stored = progress
@@ -85,6 +86,8 @@ class Coordinator:
         self._evaluation: OpenEvaluation | None = None
         self._opened_at = 0.0
         self._deadline: float | None = None
+        self._empty = 0  # rounds in a row, up to the last closed one, that accepted nobody
+        self._line: dict[str, Any] = {}  # metrics of the last closed round
         self._actions: list[Action] = []
 
     def start(self, now: float) -> list[Action]:
@@ -115,6 +118,8 @@ class Coordinator:
 
     def _go_on(self, now: float) -> None:
         """What follows the last closed round: its evaluation, the end, or the next round."""
+        if self._empty >= self.rules.max_empty_rounds and not self.done:
+            raise RunError(stuck(self.round, self._empty, self._line))
         is_due = self.round > 0 and (self.done or self.round % self.rules.eval_every == 0)
         if is_due and self._scored < self.round:
             self._evaluate(now)
@@ -138,7 +143,7 @@ class Coordinator:
         elif stored.opened != self._open.clients:
             raise RunError(f"round {number} was begun with clients {stored.opened}, not {self._open.clients}")
         for judged in stored.answers:
-            self._open.judge(judged.client, judged.message)
+            self._open.judge(judged.client, judged.message, self._declared(judged.client))
         if self._open.is_complete(self.rules.quorum):
             self._close_round(now)
             return
@@ -149,11 +154,13 @@ class Coordinator:
     def _close_round(self, now: float) -> None:
         assert self._open is not None
         self._wake_after(None, now)
-        state, line = self._open.close(now - self._opened_at)
+        state, line = self._open.close(now - self._opened_at, self.rules.folding)
+        self._empty = self._empty + 1 if accepts_nobody(line) else 0
         self.round, self.state, self._open = self._open.number, state, None
         self._plans = None if self.round == self.rules.rounds else self.algorithm.plan(self.task, state, self.round + 1)
         self.done = not self._plans
         self.phase = "storing"
+        self._line = line
         self._save(Closed(self.round, state, line, self.done))
 
     def _evaluate(self, now: float) -> None:
@@ -208,12 +215,12 @@ class Coordinator:
         if client in self._clients.capacities:
             self._admit(link, now)
         elif self._clients.begin_enrolment(client, event.token):
-            self._save(Enrolment(client, event.capacity, event.token))
+            self._save(Enrolment(client, event.capacity, event.token, event.examples))
         if event.maker and self._clients.add_maker(client, event.maker):
             self._save(Made(client, event.maker))
 
     def _enrolled(self, record: Enrolment, now: float) -> None:
-        self._clients.end_enrolment(record.client, record.capacity)
+        self._clients.end_enrolment(record.client, record.capacity, record.examples)
         if record.capacity < 1:
             self._limit(record.client)
         link = self._clients.link_of(record.client)
@@ -277,9 +284,14 @@ class Coordinator:
         if self._open is None or self._open.number != message.round:
             self._save(Judged(message.round, client, "late", LATE, message))
             return
-        self._save(self._open.judge(client, message))
+        self._save(self._open.judge(client, message, self._declared(client)))
         if self._open.is_complete(self.rules.quorum):
             self._close_round(now)
+
+    def _declared(self, client: int) -> Declared:
+        """What the client's replies must claim."""
+        examples = self._clients.declared.get(client)
+        return NOT_DECLARED if examples is None else self.rules.folding.declared(self.algorithm, examples)
 
     def _take_scores(self, link: Link, evaluation: OpenEvaluation, message: Evaluated, now: float) -> None:
         if link.client in evaluation.answers:

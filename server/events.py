@@ -18,11 +18,16 @@ Outcome = Literal["accepted", "late", "refused"]
 
 @dataclass(frozen=True)
 class Enrolment:
-    """A client's first appearance; its capacity never changes afterwards. `token`: of a device that got any free id."""
+    """A client's first appearance; what it declares never changes afterwards.
+
+    token     of a device that got any free id
+    examples  that it has for training; None: it does not say
+    """
 
     client: int
     capacity: float
     token: bytes = b""
+    examples: int | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,7 @@ class Joined:
     pending  the round of a reply that it has not seen acknowledged, 0 if there is none
     token    of one that asks for a free id: it gets the one that it was given before, if it was
     maker    what trains there; empty if it does not say
+    examples for training; None if it does not say
     """
 
     link: int
@@ -105,6 +111,7 @@ class Joined:
     pending: int
     token: bytes = b""
     maker: str = ""
+    examples: int | None = None
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ class Progress:
     opened      the clients of the round after `round`, if that has begun
     answers     the replies of that round so far
     tokens      clients by the token of a device that was given any free id
+    declared    training samples of the enrolled clients, of those that say it
     makers      (client, maker) of every device so far
     rulings     by (round, client), for every planned client of every round so far; None where no reply has come
     """
@@ -46,3 +47,4 @@ class Progress:
     rulings: Mapping[tuple[int, int], Ruling | None] = field(default_factory=dict)
     tokens: Mapping[bytes, int] = field(default_factory=dict)
     makers: tuple[tuple[int, str], ...] = ()
+    declared: Mapping[int, int] = field(default_factory=dict)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from edgefl.rounds.closing import MAX_EMPTY_ROUNDS, Folding
 
 
 @dataclass(frozen=True)
@@ -14,6 +16,8 @@ class Rules:
     evaluation_deadline_s  the same for an evaluation, which otherwise waits for every enrolled client
     wait_for               enrolled clients before round 1
     values                 number format of the payloads
+    folding                what is done with accepted replies when a round closes
+    max_empty_rounds       rounds in a row that accept nobody, after which the run ends with an error
     """
 
     rounds: int
@@ -23,9 +27,11 @@ class Rules:
     evaluation_deadline_s: float | None = None
     wait_for: int = 1
     values: str = "float32"
+    folding: Folding = field(default_factory=Folding)
+    max_empty_rounds: int = MAX_EMPTY_ROUNDS
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "eval_every", "quorum", "wait_for"):
+        for name in ("rounds", "eval_every", "quorum", "wait_for", "max_empty_rounds"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name}={value}; expected {name} >= 1")

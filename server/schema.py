@@ -11,13 +11,14 @@ from pathlib import Path
 from edgefl.errors import RunError
 
 DATABASE = "run.db"
-VERSION = 3  # of the tables; in the file's user_version
+VERSION = 4  # of the tables; in the file's user_version
 
 TABLES = """
 CREATE TABLE clients (
     client INTEGER PRIMARY KEY,
     capacity REAL NOT NULL,
-    token BLOB NOT NULL  -- of a device that was given any free id, or empty
+    token BLOB NOT NULL,  -- of a device that was given any free id, or empty
+    examples INTEGER      -- that it has for training, as it declared
 );
 CREATE TABLE makers (
     client INTEGER,

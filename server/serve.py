@@ -135,7 +135,13 @@ class Server:
 
     def enrol(self, peer: Peer, hello: Hello, request: Enrol) -> None:
         joined = Joined(
-            peer.link, hello.client, request.capacity, request.pending, token=request.token, maker=hello.software
+            peer.link,
+            hello.client,
+            request.capacity,
+            request.pending,
+            token=request.token,
+            maker=hello.software,
+            examples=self.service.training_samples(request.examples),
         )
         self._handle(joined)
 

@@ -88,7 +88,8 @@ def _write(database: sqlite3.Connection, record: Record) -> None:
     """Adds a record to the transaction. To write one twice is to write it once."""
     execute = database.execute
     if isinstance(record, Enrolment):
-        execute("INSERT OR IGNORE INTO clients VALUES (?, ?, ?)", (record.client, record.capacity, record.token))
+        row = record.client, record.capacity, record.token, record.examples
+        execute("INSERT OR IGNORE INTO clients VALUES (?, ?, ?, ?)", row)
     elif isinstance(record, Made):
         execute("INSERT OR IGNORE INTO makers VALUES (?, ?)", (record.client, record.maker))
     elif isinstance(record, Opened):
@@ -141,6 +142,7 @@ def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
         answers=tuple(_answers(database, round + 1, rulings)),
         rulings=rulings,
         tokens=dict(database.execute("SELECT token, client FROM clients WHERE token != x''")),
+        declared=dict(database.execute("SELECT client, examples FROM clients WHERE examples IS NOT NULL")),
         makers=tuple(database.execute("SELECT client, maker FROM makers ORDER BY client, maker")),
     )
 

@@ -48,6 +48,9 @@ class LocalTraining(Algorithm):
         """The steps of a round."""
         return SGD(self.rate(round), self.momentum, self.weight_decay, self.clip or None)
 
+    def steps(self, examples: int) -> int:
+        return self.epochs * -(-examples // self.batch)
+
     def batches(self, local: Local, round: int) -> Batches:
         """A client's batches of a round."""
         return minibatches(local, round, self.epochs, self.batch)

@@ -6,21 +6,23 @@ import argparse
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from edgefl.commands import progress
 from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory, say_who_made
+from edgefl.commands.refusals import Refusals
 from edgefl.device.socket import ServerAddress
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment.assemble import assemble, check_begin
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_file import EXPERIMENT, open_run
 from edgefl.experiment.settings import Experiment
+from edgefl.rounds.closing import MAX_EMPTY_ROUNDS
 from edgefl.server import history
 from edgefl.server.endpoint import announced
-from edgefl.server.events import Closed, Record, Scored
+from edgefl.server.events import Closed, Enrolment, Judged, Record, Scored
 from edgefl.server.host import host
 from edgefl.server.rules import Rules
 from edgefl.server.serve import LINGER_S, ListenAddress, serve
@@ -55,6 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--evaluation-deadline", type=float, metavar="S", help="the same for an evaluation; default: never"
     )
     how.add_argument(
+        "--max-empty-rounds",
+        type=int,
+        default=MAX_EMPTY_ROUNDS,
+        metavar="K",
+        help=f"end with an error after so many rounds in a row that accept nobody; default: {MAX_EMPTY_ROUNDS}",
+    )
+    how.add_argument(
         "--linger",
         type=float,
         default=LINGER_S,
@@ -80,7 +89,8 @@ def run(options: argparse.Namespace) -> int:
     _say(f"run directory: {request.path}")
     say_who_made(request.path)
     with closing(Store(request.path)) as store:
-        watch = Watch(request.experiment, history.metrics(request.path))
+        most = request.rules.folding.most_examples
+        watch = Watch(request.experiment, history.metrics(request.path), most)
         server = host(request.experiment, request.federation, store, request.rules, request.keys, _say, watch)
         try:
             serve(server, request.address, watch.ready(request.path), request.linger_s)
@@ -104,7 +114,7 @@ class _Request:
 
 def _request(options: dict[str, Any]) -> _Request:
     names = ("data_dir", "run_dir", "resume", "host", "port", "wait_for", "quorum", "deadline", "evaluation_deadline")
-    how = argparse.Namespace(**{name: options.pop(name) for name in (*names, "linger", *TRUST)})
+    how = argparse.Namespace(**{name: options.pop(name) for name in (*names, "max_empty_rounds", "linger", *TRUST)})
     if how.run_dir and how.resume:
         raise ValueError(f"--run-dir {how.run_dir} with --resume {how.resume}; expected one of them")
     experiment = _experiment(options, how.resume)
@@ -117,8 +127,10 @@ def _request(options: dict[str, Any]) -> _Request:
         how.evaluation_deadline,
         how.wait_for or experiment.clients,
         experiment.values,
+        max_empty_rounds=how.max_empty_rounds,
     )
     federation = assemble(experiment, how.data_dir)
+    rules = replace(rules, folding=experiment.folding(federation.largest))
     check_begin(experiment.algorithms(), federation, experiment.rounds)
     path = how.resume or how.run_dir or new_directory(Path(experiment.data).stem)
     if how.resume is None and (path / EXPERIMENT).exists():
@@ -153,9 +165,11 @@ def _address(how: argparse.Namespace) -> tuple[ListenAddress, dict[int, bytes] |
 class Watch:
     """Live progress of a served run, from its durable records. `lines`: its metrics before this process."""
 
-    def __init__(self, experiment: Experiment, lines: list[dict[str, Any]]) -> None:
+    def __init__(self, experiment: Experiment, lines: list[dict[str, Any]], most_examples: int | None = None) -> None:
         self._display, self._experiment, self._at = progress.watch(), experiment, len(lines)
         self._line = lines[-1] if lines else {}  # its evaluation may be the next record
+        self._refusals = Refusals(_say)
+        self._most = most_examples
 
     def ready(self, path: Path) -> Callable[[str, int], AbstractContextManager[None]]:
         """What to do once the server listens, for as long as it does."""
@@ -168,11 +182,22 @@ class Watch:
         return listening
 
     def __call__(self, record: Record) -> None:
-        if isinstance(record, Closed):
+        if isinstance(record, Enrolment):
+            self._enrolled(record)
+        elif isinstance(record, Judged):
+            self._refusals.judged(record.round, record.outcome, record.reason)
+        elif isinstance(record, Closed):
             self._line = record.line
+            self._refusals.closed(record.line)
             self._display.line(record.line)
         elif isinstance(record, Scored):
             self._display.line({**self._line, "evaluation": record.bundle})
+
+    def _enrolled(self, record: Enrolment) -> None:
+        """Says that a client counts as one of fewer samples than it declares."""
+        if self._most is not None and record.examples is not None and record.examples > self._most:
+            declared = f"client {record.client} declares {record.examples} training samples"
+            _say(f"{declared} and counts as {self._most}; --max-examples sets another limit")
 
     def end(self) -> None:
         self._display.end()

@@ -160,7 +160,7 @@ class Device:
         has_model = enrolment is not None and self._state.has_model()
         model = enrolment.welcome.model_digest if enrolment is not None and has_model else b""
         proof = handshake.proof(profile.key, "device", *meeting)
-        return Enrol(proof, profile.capacity, model, self._state.pending, self._token)
+        return Enrol(proof, profile.capacity, model, self._state.pending, self._token, self._data.counts)
 
     def _begin(self, welcome: Welcome) -> Iterator[Message]:
         """Enrols, or checks that the run is still the same; then what is due: the last reply, or the model."""

@@ -63,6 +63,8 @@ class Enrol(Message, frozen=True):
     model     digest of the initial model it already holds, or empty
     pending   the round of a reply that was not acknowledged, 0 if there is none
     token     of a device that asks for any free id: by it the server knows it again, should it not hear which; or empty
+    examples  how many samples it has: all of them, to be parted by the run's shares; or those for training, validation
+              and test. Its replies must claim what follows. Kept by the server from the first time on
     """
 
     proof: Proof
@@ -70,6 +72,7 @@ class Enrol(Message, frozen=True):
     model: Annotated[bytes, Meta(max_length=32)]
     pending: Round
     token: Token
+    examples: Annotated[list[Count], Meta(min_length=1, max_length=3)]
 
 
 class Welcome(Message, frozen=True):
