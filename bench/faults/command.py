@@ -3,11 +3,13 @@
 sweep     either side of a small run, struck at every step that outlives the process
 deadline  rounds with a deadline, a dead and a slow device, and their replay
 fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disks on both sides
+poison    one of ten devices lies in every round, under every fold; simulated, and some of it served
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import sys
@@ -22,11 +24,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import machine
-from bench.faults import deadline, fashion
+from bench.faults import deadline, fashion, poison
 from bench.faults.steps import Kind
 from bench.faults.sweep import Row, Side, Sweep, faults
 
-WHAT = ("sweep", "deadline", "fashion")
+WHAT = ("sweep", "deadline", "fashion", "poison")
 SIDES: tuple[Side, ...] = ("server", "device")
 KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 
@@ -34,7 +36,7 @@ KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 def main(arguments: list[str]) -> int:
     """Runs what is asked for; 1 if some run ended otherwise than its simulation."""
     options = _parser().parse_args(arguments)
-    parts = {"sweep": _sweep, "deadline": _deadline, "fashion": _fashion}
+    parts = {"sweep": _sweep, "deadline": _deadline, "fashion": _fashion, "poison": _poison}
     with tempfile.TemporaryDirectory(prefix="edgefl-faults-", dir=options.dir) as directory:
         identical = [parts[what](Path(directory) / what, options) for what in options.what or WHAT]
     return int(not all(identical))
@@ -52,6 +54,17 @@ def _fashion(place: Path, options: argparse.Namespace) -> bool:
         print(json.dumps(asdict(result)), flush=True)
         identical &= result.difference is None
     return identical
+
+
+def _poison(place: Path, options: argparse.Namespace) -> bool:
+    """A JSON line for every method, fold and attack; whether the default stays near the honest run where it must."""
+    rows = []
+    for found in itertools.chain(
+        poison.simulated(place, options.partition, options.seeds), poison.served(place, options.partition)
+    ):
+        rows.append(found)
+        print(json.dumps({**asdict(found), "accuracy": round(found.accuracy, 2)}), flush=True)
+    return poison.holds(rows)
 
 
 def _sweep(place: Path, options: argparse.Namespace) -> bool:
@@ -133,6 +146,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("what", nargs="*", choices=(*WHAT, []), metavar="WHAT", help=f"{', '.join(WHAT)}; default: all")
     parser.add_argument("--dir", type=Path, help="where runs lie; default: where temporary files go")
     parser.add_argument("--data-dir", help="of fashion: where the data set's files lie")
+    parser.add_argument("--partition", default="dirichlet:0.1", help="of poison; default: dirichlet:0.1")
+    parser.add_argument("--seeds", type=int, nargs="+", default=(1, 2, 3), help="of poison; default: 1 2 3")
     parser.add_argument("--deadline", type=float, default=3.0, metavar="S", help="of deadline: seconds of a round")
     sweep = parser.add_argument_group("sweep")
     sweep.add_argument("--side", action="append", choices=SIDES, help="default: both")

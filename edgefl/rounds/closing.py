@@ -41,9 +41,9 @@ class Closing(NamedTuple):
     """
 
     state: State
-    excluded: Mapping[int, str]
-    clipped: Mapping[int, str]
-    counted: Mapping[int, int]
+    excluded: Mapping[int, str] = {}
+    clipped: Mapping[int, str] = {}
+    counted: Mapping[int, int] = {}
 
 
 def close(

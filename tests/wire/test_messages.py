@@ -44,7 +44,7 @@ def refusal(kind: type[Message], values: list[Any]) -> str:
 
 def test_golden_bytes_of_a_message() -> None:
     assert encode(Finished("done")) == b"\x91\xa4done"
-    assert encode(Enrol(b"", 0.5, b"", 7, b"")) == bytes.fromhex("95 c400 cb3fe0000000000000 c400 07 c400")
+    assert encode(Enrol(b"", 0.5, b"", 7, b"", [9])) == bytes.fromhex("96 c400 cb3fe0000000000000 c400 07 c400 91 09")
 
 
 def test_numbers_of_the_types_stay() -> None:
