@@ -7,10 +7,12 @@ of a parameter compare. A median of an even number is the lower of its two middl
     the bound of a parameter is the largest of
         FACTOR x the median length of the round's changes of this parameter
         FACTOR x the median length of the round's changes of all learned parameters together
-        FLOOR x the root mean square of the parameter before the round, or of all learned ones if that is larger
+        FLOOR x the root mean square of what the server has by that name before the round, or of all learned parameters
+                together if that is larger; FLOOR_OF_STATISTICS for running statistics
     and never more than LARGEST
 
-A round's only reply is compared with itself, so FLOOR and LARGEST alone hold there.
+A round's only reply is compared with itself, so LARGEST alone holds there. The numbers are from honest runs, whose
+replies are far more unlike than one would think: the farthest are in bench/README.md, "Poisoned replies".
 """
 
 from __future__ import annotations
@@ -28,12 +30,13 @@ from edgefl.graph import Params
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.update import Array, Block, Update
 
-FACTOR = 20.0
-FLOOR = 0.1
+FACTOR = 50.0
+FLOOR = 1.0
+FLOOR_OF_STATISTICS = 20.0
 LARGEST = 1e12  # sums of products of a thousand such values are still finite in float32
 
 Lengths = Mapping[str, Mapping[str, float]]  # by payload and parameter
-Old = Mapping[str, Params]  # by payload, values before the round; of those that carry changes there are none
+Old = Mapping[str, Params]  # by payload, the values that a change is from; none of payloads that carry changes
 ALL = ""  # among the parameters of a payload: the learned ones together
 
 BOUNDS = "off, clip, clip:FACTOR, refuse or refuse:FACTOR"
@@ -97,27 +100,29 @@ def medians(found: Sequence[Lengths]) -> Lengths:
     }
 
 
-def bounds(found: Sequence[Lengths], factor: float, old: Old, spec: ModelSpec) -> Lengths:
-    """The rule at the top of this file, for the lengths of a round's replies."""
+def bounds(found: Sequence[Lengths], factor: float, arrays: Mapping[str, Params], spec: ModelSpec) -> Lengths:
+    """The rule at the top of this file, for the lengths of a round's replies. `arrays`: of the state before it."""
     return {
-        payload: _bounds(middle, factor, _sizes(old.get(payload, {}), spec))
+        payload: _bounds(middle, factor, _floors(arrays.get(payload, {}), spec))
         for payload, middle in medians(found).items()
     }
 
 
-def _bounds(middle: Mapping[str, float], factor: float, sizes: Mapping[str, float]) -> dict[str, float]:
-    typical, size = middle.get(ALL, 0.0), sizes.get(ALL, 0.0)
+def _bounds(middle: Mapping[str, float], factor: float, floors: Mapping[str, float]) -> dict[str, float]:
+    typical, floor = middle.get(ALL, 0.0), floors.get(ALL, 0.0)
     return {
-        name: min(max(factor * max(each, typical), FLOOR * max(sizes.get(name, 0.0), size)), LARGEST)
+        name: min(max(factor * max(each, typical), floors.get(name, 0.0), floor), LARGEST)
         for name, each in middle.items()
         if name != ALL
     }
 
 
-def _sizes(old: Params, spec: ModelSpec) -> dict[str, float]:
-    """Root mean squares of parameters, and of the learned ones together."""
-    squares = {name: float(np.square(value.astype(np.float64)).sum()) for name, value in old.items()}
-    return _roots(squares, {name: value.size for name, value in old.items()}, spec)
+def _floors(arrays: Params, spec: ModelSpec) -> dict[str, float]:
+    """What every parameter, and the learned ones together, may change by in any case."""
+    squares = {name: float(np.square(value.astype(np.float64)).sum()) for name, value in arrays.items()}
+    sizes = _roots(squares, {name: value.size for name, value in arrays.items()}, spec)
+    stats = {name for name in arrays if spec.params[name].kind == "stat"}
+    return {name: size * (FLOOR_OF_STATISTICS if name in stats else FLOOR) for name, size in sizes.items()}
 
 
 def beyond(found: Lengths, most: Lengths) -> str | None:

@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from edgefl.algorithms.base import Algorithm, Plan, Reply, State, Tally, Task
 from edgefl.algorithms.fold import MEAN, Fold
+from edgefl.graph import Params
+from edgefl.neurons.spec import ModelSpec
 from edgefl.rounds import bound
-from edgefl.rounds.bound import Bound, Lengths
+from edgefl.rounds.bound import Bound
 from edgefl.rounds.exchange import Declared
 
 MAX_EMPTY_ROUNDS = 5  # in a row, after which a run ends with an error
@@ -57,15 +59,21 @@ def close(
     """Folds the accepted replies of a round in client order. `state` is not changed."""
     accepted = sorted(accepted, key=lambda pair: pair[0].client)
     old = {name: params for name, params in state.arrays.items() if name not in algorithm.changes}
-    counted = [_counted(algorithm, reply, folding.most_examples) for _, reply in accepted]
-    replies, excluded, short = _bounded(counted, folding, old, task)
+    replies = {plan.client: _counted(algorithm, reply, folding.most_examples) for plan, reply in accepted}
+    counted = {plan.client: replies[plan.client].examples for plan, r in accepted if replies[plan.client] is not r}
+    beyond: dict[int, str] = {}
+    if folding.bound.kind != "off":
+        replies, beyond = _bounded(replies, folding.bound, old, state.arrays, task.spec)
+    if folding.fold.kind == "clipped":
+        replies = _to_the_median(replies, old, task.spec)
     tally = Tally(task.spec, folding.fold, old)
     for plan, _ in accepted:
         if plan.client in replies:
             algorithm.fold(tally, plan, replies[plan.client])
     tally.settle()
-    fewer = {new.client: new.examples for (_, reply), new in zip(accepted, counted, strict=True) if new is not reply}
-    return Closing(algorithm.finish(task, state, tally, round), excluded, short, fewer)
+    after = algorithm.finish(task, state, tally, round)
+    is_out = folding.bound.kind == "refuse"
+    return Closing(after, beyond if is_out else {}, {} if is_out else beyond, counted)
 
 
 def _counted(algorithm: Algorithm, reply: Reply, most: int | None) -> Reply:
@@ -77,28 +85,19 @@ def _counted(algorithm: Algorithm, reply: Reply, most: int | None) -> Reply:
 
 
 def _bounded(
-    replies: Sequence[Reply], folding: Folding, old: bound.Old, task: Task
-) -> tuple[dict[int, Reply], dict[int, str], dict[int, str]]:
-    """What is folded, by client; which replies are not, and which are shortened by the bound, in words."""
-    kind, factor = folding.bound.kind, folding.bound.factor
-    if kind == "off" and folding.fold.kind != "clipped":
-        return {reply.client: reply for reply in replies}, {}, {}
-    found = {reply.client: bound.lengths(reply, old, task.spec) for reply in replies}
-    most = bound.bounds(list(found.values()), factor, old, task.spec)
-    said = {} if kind == "off" else {client: bound.beyond(each, most) for client, each in found.items()}
-    beyond = {client: f"reply of client {client} {why}" for client, why in said.items() if why is not None}
-    kept = {reply.client: reply for reply in replies}
-    if kind == "clip":
-        kept.update({client: bound.clipped(kept[client], found[client], most, old) for client in beyond})
-        found.update({client: bound.lengths(kept[client], old, task.spec) for client in beyond})
-    elif kind == "refuse":
-        kept = {client: reply for client, reply in kept.items() if client not in beyond}
-    if folding.fold.kind == "clipped":
-        kept = _to_the_median(kept, found, old)
-    return kept, beyond if kind == "refuse" else {}, beyond if kind == "clip" else {}
+    replies: Mapping[int, Reply], how: Bound, old: bound.Old, arrays: Mapping[str, Params], spec: ModelSpec
+) -> tuple[dict[int, Reply], dict[int, str]]:
+    """The replies without those that go beyond the bound, or with these shortened; and, in words, why."""
+    found = {client: bound.lengths(reply, old, spec) for client, reply in replies.items()}
+    most = bound.bounds(list(found.values()), how.factor, arrays, spec)
+    words = {client: bound.beyond(each, most) for client, each in found.items()}
+    beyond = {client: f"reply of client {client} {why}" for client, why in words.items() if why is not None}
+    kept = {client: reply for client, reply in replies.items() if client not in beyond or how.kind == "clip"}
+    return {client: bound.clipped(reply, found[client], most, old) for client, reply in kept.items()}, beyond
 
 
-def _to_the_median(kept: Mapping[int, Reply], found: Mapping[int, Lengths], old: bound.Old) -> dict[int, Reply]:
+def _to_the_median(replies: Mapping[int, Reply], old: bound.Old, spec: ModelSpec) -> dict[int, Reply]:
     """The replies with no change longer than the median of what they change."""
-    middle = bound.medians([found[client] for client in kept])
-    return {client: bound.clipped(reply, found[client], middle, old) for client, reply in kept.items()}
+    found = {client: bound.lengths(reply, old, spec) for client, reply in replies.items()}
+    middle = bound.medians(list(found.values()))
+    return {client: bound.clipped(reply, found[client], middle, old) for client, reply in replies.items()}
