@@ -88,8 +88,8 @@ def _write(database: sqlite3.Connection, record: Record) -> None:
     """Adds a record to the transaction. To write one twice is to write it once."""
     execute = database.execute
     if isinstance(record, Enrolment):
-        row = record.client, record.capacity, record.token, record.examples
-        execute("INSERT OR IGNORE INTO clients VALUES (?, ?, ?, ?)", row)
+        enrolled = record.client, record.capacity, record.token, record.examples
+        execute("INSERT OR IGNORE INTO clients VALUES (?, ?, ?, ?)", enrolled)
     elif isinstance(record, Made):
         execute("INSERT OR IGNORE INTO makers VALUES (?, ?)", (record.client, record.maker))
     elif isinstance(record, Opened):

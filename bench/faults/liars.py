@@ -1,4 +1,4 @@
-"""Clients that train as they should and answer something else: what a poisonous reply may say, and a device that says it.
+"""Clients that train as they should and answer something else: what a poisonous reply may say, and who says it.
 
 `python -m bench.faults.liar ATTACK client ...` is `edgefl client ...` of such a device, over real sockets.
 """

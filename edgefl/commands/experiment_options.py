@@ -73,7 +73,10 @@ def _add_folding(folding: argparse._ArgumentGroup) -> None:
         "--bound", metavar="WHAT", help=f"on how far a reply moves a parameter: {BOUNDS}; {_default('bound')}"
     )
     folding.add_argument(
-        "--max-examples", type=int, metavar="N", help="clients that have more samples for training count as with so many"
+        "--max-examples",
+        type=int,
+        metavar="N",
+        help="clients that have more samples for training count as with so many",
     )
 
 

@@ -67,7 +67,9 @@ def describe(found: dict[str, Any]) -> str:
         f"payload       {payload:.2f} MB; through the sockets, evaluations and models included, {wire:.2f} MB",
     ]
     if found["excluded"] or found["clipped"]:
-        lines.append(f"of accepted   {found['excluded']} excluded and {found['clipped']} clipped when their round closed")
+        lines.append(
+            f"of accepted   {found['excluded']} excluded and {found['clipped']} clipped when their round closed"
+        )
     if found["open"]:
         waiting = [client for client in found["open"]["clients"] if client not in found["answered"]]
         lines.append(f"open          round {found['open']['round']}, waiting for clients {_listed(waiting)}")

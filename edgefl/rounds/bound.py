@@ -7,9 +7,10 @@ of a parameter compare. A median of an even number is the lower of its two middl
     the bound of a parameter is the largest of
         FACTOR x the median length of the round's changes of this parameter
         FACTOR x the median length of the round's changes of all learned parameters together
-        FLOOR x the root mean square of what the server has by that name before the round, or of all learned parameters
-                together if that is larger; FLOOR_OF_STATISTICS for running statistics
-    and never more than LARGEST
+        FLOOR x the root mean square of the parameter before the round, or of all learned ones if that is larger;
+                FLOOR_OF_STATISTICS for running statistics
+    and never more than LARGEST. Of payloads that carry changes or gradients, the first two are FOR_CHANGES times as
+    large, and there is no third.
 
 A round's only reply is compared with itself, so LARGEST alone holds there. The numbers are from honest runs, whose
 replies are far more unlike than one would think: the farthest are in bench/README.md, "Poisoned replies".
@@ -33,6 +34,7 @@ from edgefl.neurons.update import Array, Block, Update
 FACTOR = 50.0
 FLOOR = 1.0
 FLOOR_OF_STATISTICS = 20.0
+FOR_CHANGES = 4.0
 LARGEST = 1e12  # sums of products of a thousand such values are still finite in float32
 
 Lengths = Mapping[str, Mapping[str, float]]  # by payload and parameter
@@ -100,10 +102,12 @@ def medians(found: Sequence[Lengths]) -> Lengths:
     }
 
 
-def bounds(found: Sequence[Lengths], factor: float, arrays: Mapping[str, Params], spec: ModelSpec) -> Lengths:
-    """The rule at the top of this file, for the lengths of a round's replies. `arrays`: of the state before it."""
+def bounds(found: Sequence[Lengths], factor: float, old: Old, spec: ModelSpec) -> Lengths:
+    """The rule at the top of this file, for the lengths of a round's replies."""
     return {
-        payload: _bounds(middle, factor, _floors(arrays.get(payload, {}), spec))
+        payload: _bounds(middle, factor, _floors(old[payload], spec))
+        if payload in old
+        else _bounds(middle, factor * FOR_CHANGES, {})
         for payload, middle in medians(found).items()
     }
 
@@ -117,11 +121,11 @@ def _bounds(middle: Mapping[str, float], factor: float, floors: Mapping[str, flo
     }
 
 
-def _floors(arrays: Params, spec: ModelSpec) -> dict[str, float]:
+def _floors(old: Params, spec: ModelSpec) -> dict[str, float]:
     """What every parameter, and the learned ones together, may change by in any case."""
-    squares = {name: float(np.square(value.astype(np.float64)).sum()) for name, value in arrays.items()}
-    sizes = _roots(squares, {name: value.size for name, value in arrays.items()}, spec)
-    stats = {name for name in arrays if spec.params[name].kind == "stat"}
+    squares = {name: float(np.square(value.astype(np.float64)).sum()) for name, value in old.items()}
+    sizes = _roots(squares, {name: value.size for name, value in old.items()}, spec)
+    stats = {name for name in old if spec.params[name].kind == "stat"}
     return {name: size * (FLOOR_OF_STATISTICS if name in stats else FLOOR) for name, size in sizes.items()}
 
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from edgefl.algorithms.base import Algorithm, Plan, Reply, State, Tally, Task
 from edgefl.algorithms.fold import MEAN, Fold
-from edgefl.graph import Params
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rounds import bound
 from edgefl.rounds.bound import Bound
@@ -63,7 +62,7 @@ def close(
     counted = {plan.client: replies[plan.client].examples for plan, r in accepted if replies[plan.client] is not r}
     beyond: dict[int, str] = {}
     if folding.bound.kind != "off":
-        replies, beyond = _bounded(replies, folding.bound, old, state.arrays, task.spec)
+        replies, beyond = _bounded(replies, folding.bound, old, task.spec)
     if folding.fold.kind == "clipped":
         replies = _to_the_median(replies, old, task.spec)
     tally = Tally(task.spec, folding.fold, old)
@@ -85,11 +84,11 @@ def _counted(algorithm: Algorithm, reply: Reply, most: int | None) -> Reply:
 
 
 def _bounded(
-    replies: Mapping[int, Reply], how: Bound, old: bound.Old, arrays: Mapping[str, Params], spec: ModelSpec
+    replies: Mapping[int, Reply], how: Bound, old: bound.Old, spec: ModelSpec
 ) -> tuple[dict[int, Reply], dict[int, str]]:
     """The replies without those that go beyond the bound, or with these shortened; and, in words, why."""
     found = {client: bound.lengths(reply, old, spec) for client, reply in replies.items()}
-    most = bound.bounds(list(found.values()), how.factor, arrays, spec)
+    most = bound.bounds(list(found.values()), how.factor, old, spec)
     words = {client: bound.beyond(each, most) for client, each in found.items()}
     beyond = {client: f"reply of client {client} {why}" for client, why in words.items() if why is not None}
     kept = {client: reply for client, reply in replies.items() if client not in beyond or how.kind == "clip"}

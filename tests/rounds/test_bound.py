@@ -9,7 +9,7 @@ from edgefl.algorithms.base import MODEL, Reply
 from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
 from edgefl.neurons.update import Axes, AxisIds, Block, Update
 from edgefl.rounds import bound
-from edgefl.rounds.bound import ALL, FACTOR, FLOOR, LARGEST, Bound
+from edgefl.rounds.bound import ALL, FACTOR, FLOOR, FLOOR_OF_STATISTICS, FOR_CHANGES, LARGEST, Bound
 
 SPEC = ModelSpec(
     {"w": ParamSpec((2, 2), "learn", AxisSpec("a")), "mean": ParamSpec((2,), "stat", AxisSpec("a"))}, {"a": 2}, b""
@@ -62,6 +62,17 @@ def test_a_parameter_that_most_leave_alone_has_the_bound_of_all_together() -> No
 def test_a_share_of_the_parameter_itself_is_always_allowed() -> None:
     """Where all have converged, one with something new to learn is no liar."""
     assert most(1e-9, 0, 0, old=OLD)[MODEL]["w"] == pytest.approx(3 * FLOOR)
+
+
+def test_running_statistics_are_allowed_more_of_themselves() -> None:
+    """A client with a batch of one sample has a variance like nobody's."""
+    old = {MODEL: {"w": OLD[MODEL]["w"], "mean": np.full(2, 5, np.float32)}}
+    assert most(1e-9, 0, 0, old=old, mean=5.0)[MODEL]["mean"] == pytest.approx(5 * FLOOR_OF_STATISTICS)
+
+
+def test_changes_are_allowed_more() -> None:
+    found = [bound.lengths(reply(k, w, old=0.0), {}, SPEC) for k, w in enumerate([1, 2, 3])]
+    assert bound.bounds(found, FACTOR, {}, SPEC)[MODEL]["w"] == 2 * FACTOR * FOR_CHANGES
 
 
 def test_nothing_goes_beyond_the_largest() -> None:

@@ -1,4 +1,4 @@
-"""Closing a round: which replies are left out, shortened or counted as fewer samples, and what the methods make of it."""
+"""Closing a round: which replies are left out, shortened or counted as fewer samples, and what methods make of it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from edgefl.rounds.bound import Bound
 from edgefl.rounds.closing import Folding
 from edgefl.rounds.participation import Participation
 from edgefl.server import history
-from edgefl.server.progress import Progress
+from edgefl.server.events import Enrolment
 from edgefl.simulation.journal import Journal
 from edgefl.simulation.loop import simulate
 
@@ -69,7 +69,8 @@ def test_a_lie_is_dealt_with_alike_and_replayed(folding: Folding, tmp_path: Path
     progress = history.progress(tmp_path / "served")
     journal = Journal(tmp_path / "simulated")
     settings = replace(Settings(RULES.rounds, RULES.eval_every), folding=folding)
-    participation = Participation(progress.capacities, {key: ruling and ruling.outcome for key, ruling in _all(progress)})
+    outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
+    participation = Participation(progress.capacities, outcomes)
     state = simulate(LIE, FEDERATION, settings, journal, participation=participation)
     assert bits(history.final_state(tmp_path / "served")) == bits(state)
     lines = without_times(history.metrics(tmp_path / "served"))
@@ -85,10 +86,6 @@ def test_a_lie_is_dealt_with_alike_and_replayed(folding: Folding, tmp_path: Path
     assert {name: value.tobytes() for name, value in found.items()} == {
         name: value.tobytes() for name, value in kept.params.items()
     }
-
-
-def _all(progress: Progress) -> list[tuple[tuple[int, int], object]]:
-    return list(progress.rulings.items())
 
 
 def test_without_a_guard_the_lie_decides(tmp_path: Path) -> None:
@@ -108,8 +105,6 @@ def test_a_claim_other_than_the_declared_is_refused_by_name(tmp_path: Path) -> N
 
 
 def test_a_declaration_is_stored(tmp_path: Path) -> None:
-    from edgefl.server.events import Enrolment
-
     store = open_store(tmp_path)
     store.save([Enrolment(3, 1.0, b"", 2**53 - 1), Enrolment(4, 1.0)])
     assert store.load().declared == {3: 2**53 - 1}
