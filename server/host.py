@@ -14,7 +14,6 @@ from typing import Any
 from edgefl import rng
 from edgefl.algorithms import Algorithm
 from edgefl.algorithms.base import Task
-from edgefl.data.split import training_samples
 from edgefl.durable import write_atomically
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
@@ -59,7 +58,7 @@ def host(
         packed,
         lambda: secrets.token_bytes(32),
         patience or Patience(),
-        lambda declared: training_samples(declared, experiment.train_share, experiment.validation_share),
+        experiment.training_samples,
     )
     return Server(coordinator, store, service, say, watch)
 

@@ -29,7 +29,9 @@ METHODS = ("fedavg", "fedspu")
 GUARDS = (("mean", "refuse"), ("mean", "off"), ("clipped", "refuse"), ("trimmed:1", "refuse"), ("median", "refuse"))
 SERVED = (("fedavg", "huge"), ("fedavg", "claim"), ("fedavg", "nan"), ("fedspu", "huge"), ("fedspu", "claim"))
 
-EXPERIMENT = Experiment(methods=("fedavg",), clients=10, per_round=10, rounds=30, eval_every=30, checkpoint_every=30)
+EXPERIMENT = Experiment(
+    methods=("fedavg",), clients=10, per_round=10, rounds=30, epochs=1, eval_every=30, checkpoint_every=30
+)
 
 
 @dataclass(frozen=True)

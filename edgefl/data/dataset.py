@@ -96,10 +96,9 @@ def _check(name: str, suffix: str, x: Array, y: Array, groups: Array | None, cla
 def _check_scaling(name: str, x: Array, scale: float, shift: float) -> None:
     """Raises DataError if a model's input would be none, as by a scale of 1e300."""
     most = max(abs(float(x.min())), abs(float(x.max()))) if x.size else 0.0
-    if not abs(scale) * most + abs(shift) <= np.finfo(np.float32).max:
-        raise DataError(
-            f"{name}: values up to {most:.3g} with scale {scale:.3g} and shift {shift:.3g}; expected inputs of float32"
-        )
+    if not abs(scale) * most + abs(shift) <= float(np.finfo(np.float32).max):
+        scaling = f"values up to {most:.3g} with scale {scale:.3g} and shift {shift:.3g}"
+        raise DataError(f"{name}: {scaling}; expected inputs that float32 holds")
 
 
 def not_finite(x: Array) -> tuple[int, ...] | None:

@@ -7,12 +7,13 @@ workers train are not among them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from edgefl.algorithms import Algorithm, build
 from edgefl.algorithms.fold import Fold
+from edgefl.data.split import training_samples
 from edgefl.errors import RunError
 from edgefl.experiment.run_file import EXPERIMENT
 from edgefl.rounds.bound import Bound
@@ -109,6 +110,10 @@ class Experiment:
         """What is done with accepted replies. `largest`: the most examples that count where `max_examples` is None."""
         most = largest if self.max_examples is None else self.max_examples
         return Folding(Fold.parse(self.fold), Bound.parse(self.bound), most)
+
+    def training_samples(self, declared: Sequence[int]) -> int:
+        """How many samples a client trains on that declares so many (wire: Enrol.examples)."""
+        return training_samples(declared, self.train_share, self.validation_share)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, as in run.json."""

@@ -113,9 +113,10 @@ def stuck(round: int, empty: int, line: Mapping[str, Any]) -> str:
     """Why a run does not go on whose last `empty` rounds have accepted nobody, with the metrics of the last one."""
     reasons = [each["reason"] for each in line["clients"] if "reason" in each]
     why = f"the last refusal: {reasons[-1]}" if reasons else "no client has answered"
+    rounds = f"round {round}" if empty == 1 else f"rounds {round - empty + 1} to {round}"
     return (
-        f"{empty} rounds in a row up to round {round} accepted nobody ({why}); expected a reply that can be folded; "
-        "--resume goes on, --max-empty-rounds allows more"
+        f"no reply was accepted in {rounds} ({why}); expected some; "
+        "--resume goes on, --max-empty-rounds allows more of them in a row"
     )
 
 

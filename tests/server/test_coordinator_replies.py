@@ -37,7 +37,7 @@ def test_rounds_in_a_row_that_accept_nobody_end_the_run_with_a_sentence() -> Non
     under_test = begun(NOBODY)
     assert [type(record) for record in saved(play(under_test, Tick(), now=2.0))] == [Closed, Opened]
     closing = next(action for action in under_test.handle(Tick(), 4.0) if isinstance(action, Save)).record
-    words = "2 rounds in a row up to round 2 accepted nobody .no client has answered.; expected"
+    words = r"no reply was accepted in rounds 1 to 2 \(no client has answered\); expected some"
     with pytest.raises(RunError, match=words):
         under_test.handle(Saved(closing), 4.0)
 
@@ -49,7 +49,7 @@ def test_a_round_that_accepts_somebody_begins_the_count_again() -> None:
     play(under_test, Tick(), now=4.0)
     play(under_test, Tick(), now=6.0)
     assert under_test.phase == "training"
-    with pytest.raises(RunError, match=r"2 rounds in a row up to round 4"):
+    with pytest.raises(RunError, match=r"no reply was accepted in rounds 3 to 4"):
         play(under_test, Tick(), now=8.0)
 
 
