@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -58,10 +58,8 @@ def _fashion(place: Path, options: argparse.Namespace) -> bool:
 
 def _poison(place: Path, options: argparse.Namespace) -> bool:
     """A JSON line for every method, fold and attack; whether the default stays near the honest run where it must."""
-    rows = []
-    for found in itertools.chain(
-        poison.simulated(place, options.partition, options.seeds), poison.served(place, options.partition)
-    ):
+    rows, base = [], replace(poison.EXPERIMENT, partition=options.partition, epochs=options.epochs)
+    for found in itertools.chain(poison.simulated(place, base, options.seeds), poison.served(place, base)):
         rows.append(found)
         print(json.dumps({**asdict(found), "accuracy": round(found.accuracy, 2)}), flush=True)
     return poison.holds(rows)
@@ -147,7 +145,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dir", type=Path, help="where runs lie; default: where temporary files go")
     parser.add_argument("--data-dir", help="of fashion: where the data set's files lie")
     parser.add_argument("--partition", default="dirichlet:0.1", help="of poison; default: dirichlet:0.1")
-    parser.add_argument("--seeds", type=int, nargs="+", default=(1, 2, 3), help="of poison; default: 1 2 3")
+    parser.add_argument("--seeds", type=int, nargs="+", default=(1,), help="of poison; default: 1")
+    parser.add_argument("--epochs", type=int, default=poison.EXPERIMENT.epochs, help="of poison; default: 5")
     parser.add_argument("--deadline", type=float, default=3.0, metavar="S", help="of deadline: seconds of a round")
     sweep = parser.add_argument_group("sweep")
     sweep.add_argument("--side", action="append", choices=SIDES, help="default: both")

@@ -58,7 +58,7 @@ def lying(method: Algorithm, attack: Attack, client: int | None = None) -> Algor
     class Liar(kind):  # type: ignore[misc]
         def train(self, local: Local, plan: Plan) -> Reply:
             reply: Reply = super().train(local, plan)
-            return attack(method, plan, reply) if client in (None, plan.client) and reply.payload else reply
+            return attack(self, plan, reply) if client in (None, plan.client) and reply.payload else reply
 
     liar: Algorithm = Liar(**{each.name: getattr(method, each.name) for each in fields(kind)})
     return liar

@@ -24,14 +24,11 @@ from edgefl.simulation.journal import Journal
 from edgefl.simulation.loop import simulate
 
 HONEST, DEFAULT = "nobody", ("mean", "refuse")
-LIAR = 9  # of the strongest tier, so that it sends whole models under FedSPU too
 METHODS = ("fedavg", "fedspu")
 GUARDS = (("mean", "refuse"), ("mean", "off"), ("clipped", "refuse"), ("trimmed:1", "refuse"), ("median", "refuse"))
 SERVED = (("fedavg", "huge"), ("fedavg", "claim"), ("fedavg", "nan"), ("fedspu", "huge"), ("fedspu", "claim"))
 
-EXPERIMENT = Experiment(
-    methods=("fedavg",), clients=10, per_round=10, rounds=30, epochs=1, eval_every=30, checkpoint_every=30
-)
+EXPERIMENT = Experiment(methods=("fedavg",), clients=10, per_round=10, rounds=30, eval_every=30, checkpoint_every=30)
 
 
 @dataclass(frozen=True)
@@ -62,23 +59,31 @@ class Row:
         return statistics.mean(self.accuracies)
 
 
+def liar(experiment: Experiment) -> int:
+    """The last client: of the strongest tier, so that it sends whole models under FedSPU too."""
+    return experiment.clients - 1
+
+
 def simulated(
-    place: Path, partition: str, seeds: Sequence[int], methods: Sequence[str] = METHODS, rounds: int = EXPERIMENT.rounds
+    place: Path,
+    base: Experiment,
+    seeds: Sequence[int],
+    guards: Sequence[tuple[str, str]] = GUARDS,
+    attacks: Sequence[str] = (HONEST, *ATTACKS),
 ) -> Iterator[Row]:
     """Every method, guard and attack, honest runs first."""
-    for method in methods:
-        for fold, bound in GUARDS:
-            for attack in (HONEST, *ATTACKS):
-                base = replace(EXPERIMENT, methods=(method,), partition=partition, fold=fold, bound=bound)
-                base = replace(base, rounds=rounds, eval_every=rounds)
-                runs = [_simulated(place, replace(base, seed=seed), attack) for seed in seeds]
-                yield _row("simulated", base, attack, runs)
+    for method in METHODS:
+        for fold, bound in guards:
+            for attack in attacks:
+                experiment = replace(base, methods=(method,), fold=fold, bound=bound)
+                runs = [_simulated(place, replace(experiment, seed=seed), attack) for seed in seeds]
+                yield _row("simulated", experiment, attack, runs)
 
 
-def served(place: Path, partition: str, seed: int = 1) -> Iterator[Row]:
+def served(place: Path, base: Experiment, what: Sequence[tuple[str, str]] = SERVED) -> Iterator[Row]:
     """Some of the same over sockets, with the default guard."""
-    for method, attack in SERVED:
-        experiment = replace(EXPERIMENT, methods=(method,), partition=partition, seed=seed)
+    for method, attack in what:
+        experiment = replace(base, methods=(method,))
         yield _row("served", experiment, attack, [_served(place / f"{method}-{attack}", experiment, attack)])
 
 
@@ -106,7 +111,7 @@ def _simulated(place: Path, experiment: Experiment, attack: str) -> list[dict[st
     """The lines of metrics of a run."""
     ((name, algorithm),) = experiment.algorithms().items()
     if attack != HONEST:
-        algorithm = lying(algorithm, ATTACKS[attack], LIAR)
+        algorithm = lying(algorithm, ATTACKS[attack], liar(experiment))
     parts = experiment.partition, experiment.fold, experiment.bound, experiment.seed
     journal = Journal(place / "-".join(map(str, (name, attack, *parts))).replace(":", "_"))
     try:
@@ -121,8 +126,8 @@ def _served(place: Path, experiment: Experiment, attack: str) -> list[dict[str, 
     with Cluster(place, experiment, place / "shares") as cluster:
         cluster.start_server()
         for client in range(experiment.clients):
-            if client == LIAR:
-                cluster.devices[client] = _liar(cluster, share_file(place / "shares", client), attack)
+            if client == liar(experiment) and attack != HONEST:
+                cluster.devices[client] = _liar(cluster, client, share_file(place / "shares", client), attack)
                 cluster.devices[client].start()
             else:
                 cluster.start_device(client)
@@ -130,24 +135,24 @@ def _served(place: Path, experiment: Experiment, attack: str) -> list[dict[str, 
         return history.metrics(cluster.run)
 
 
-def _liar(cluster: Cluster, data: Path, attack: str) -> Process:
-    honest = cluster.device("liar", data, "--id", str(LIAR), "--state", str(cluster.state_of(LIAR)))
+def _liar(cluster: Cluster, client: int, data: Path, attack: str) -> Process:
+    honest = cluster.device("liar", data, "--id", str(client), "--state", str(cluster.state_of(client)))
     return Process("liar", honest.log, honest.arguments, ("-m", "bench.faults.liar", attack))
 
 
 def _row(where: str, experiment: Experiment, attack: str, runs: Sequence[list[dict[str, Any]]]) -> Row:
     records = [each for lines in runs for line in lines for each in line["clients"]]
     unfolded = [each["client"] for each in records if each["status"] in ("refused", "excluded") or "clipped" in each]
-    mine = unfolded.count(LIAR)
+    mine = unfolded.count(liar(experiment))
     (method,) = experiment.methods
-    accuracies = [100 * _accuracy(lines) for lines in runs]
+    accuracies = [100 * _accuracy(lines, liar(experiment)) for lines in runs]
     guard = experiment.partition, method, experiment.fold, experiment.bound
     return Row(where, *guard, attack, accuracies, mine, len(unfolded) - mine)
 
 
-def _accuracy(lines: list[dict[str, Any]]) -> float:
+def _accuracy(lines: list[dict[str, Any]], liar: int) -> float:
     """Of the honest clients, after the last round."""
     evaluation = lines[-1]["evaluation"]
     found = evaluation[kind_of(evaluation)]
-    honest = [k for k in range(len(found["correct"])) if k != LIAR]
+    honest = [k for k in range(len(found["correct"])) if k != liar]
     return statistics.mean(found["correct"][k] / found["examples"][k] for k in honest)
