@@ -27,6 +27,7 @@ class Clients:
 
     capacities  declared by those whose enrolment is durable
     secrets     that the clients' devices prove, in a run without keys
+    declared    training samples that they have, likewise, of those that say it
     makers      (client, maker) of every device that has said with what it trains
     """
 
@@ -36,8 +37,10 @@ class Clients:
         capacities: Mapping[int, float],
         secrets: Mapping[int, bytes] | None = None,
         makers: Iterable[tuple[int, str]] = (),
+        declared: Mapping[int, int] | None = None,
     ) -> None:
         self.capacities = dict(capacities)
+        self.declared = dict(declared or {})
         self.secrets = dict(secrets or {})
         self._owners = {secret: client for client, secret in self.secrets.items()}
         self._makers = set(makers)
@@ -69,10 +72,12 @@ class Clients:
             self._owners.pop(self.secrets.get(client, b""), None)
             self.secrets[client], self._owners[secret] = secret, client
 
-    def end_enrolment(self, client: int, capacity: float) -> None:
-        """The client's enrolment is durable. Its first capacity stays."""
+    def end_enrolment(self, client: int, capacity: float, examples: int | None = None) -> None:
+        """The client's enrolment is durable. What it declared first stays."""
         self._enrolling.discard(client)
         self.capacities.setdefault(client, capacity)
+        if examples is not None:
+            self.declared.setdefault(client, examples)
 
     def add_maker(self, client: int, maker: str) -> bool:
         """True the first time that the client's device is of this maker. It may be changed, but not without end."""

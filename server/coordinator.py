@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from edgefl.algorithms.base import Algorithm, Task
 from edgefl.errors import RunError
 from edgefl.graph import Params
-from edgefl.rounds.metrics import Tested
+from edgefl.rounds.exchange import NOT_DECLARED, Declared
+from edgefl.rounds.metrics import Tested, accepts_nobody, stuck
 from edgefl.server import awaited
 from edgefl.server.clients import Clients, Link
 from edgefl.server.events import (
@@ -83,7 +84,7 @@ class Coordinator:
         """`initial`: the model before round 1. `common`: evaluates a model on the test set that no client owns.
         `accepting`: clients whose next loss of what they kept, or of their secret, is accepted, once.
         """
-        self._clients = Clients(task.clients, progress.capacities, progress.secrets, progress.makers)
+        self._clients = Clients(task.clients, progress.capacities, progress.secrets, progress.makers, progress.declared)
         self.task = replace(task, limits=self._clients.capacities)  # as they are at any time
         self.algorithm, self.rules, self._common = algorithm, rules, common
         self.round, self.done, self._scored = progress.round, progress.done, progress.scored
@@ -103,6 +104,8 @@ class Coordinator:
         self._evaluation: OpenEvaluation | None = None
         self._opened_at = 0.0
         self._deadline: float | None = None
+        self._empty = 0  # rounds in a row, up to the last closed one, that accepted nobody
+        self._line: dict[str, Any] = {}  # metrics of the last closed round
         self._actions: list[Action] = []
 
     def start(self, now: float) -> list[Action]:
@@ -163,6 +166,8 @@ class Coordinator:
 
     def _go_on(self, now: float) -> None:
         """What follows the last closed round: its evaluation, the end, or the next round."""
+        if self._empty >= self.rules.max_empty_rounds and not self.done:
+            raise RunError(stuck(self.round, self._empty, self._line))
         is_due = self.round > 0 and (self.done or self.round % self.rules.eval_every == 0)
         if is_due and self._scored < self.round:
             self._evaluate(now)
@@ -194,7 +199,7 @@ class Coordinator:
         elif stored.opened != self._open.clients:
             raise RunError(f"round {number} was begun with clients {stored.opened}, not {self._open.clients}")
         for judged in stored.answers:
-            self._open.judge(judged.client, judged.message)
+            self._open.judge(judged.client, judged.message, self._declared(judged.client))
         if self._open.is_complete(self.rules.quorum):
             self._close_round(now)
             return
@@ -205,11 +210,13 @@ class Coordinator:
     def _close_round(self, now: float) -> None:
         assert self._open is not None
         self._wake_after(None, now)
-        state, line = self._open.close(now - self._opened_at)
+        state, line = self._open.close(now - self._opened_at, self.rules.folding)
+        self._empty = self._empty + 1 if accepts_nobody(line) else 0
         self.round, self.state, self._open = self._open.number, state, None
         follows = self.round < self.rules.rounds
         self.done = not (follows and self._planner.prepare(self.state, self.round + 1, self._connected(), now))
         self.phase = "storing"
+        self._line = line
         self._save(Closed(self.round, state, line, self.done))
 
     def _evaluate(self, now: float) -> None:
@@ -269,7 +276,7 @@ class Coordinator:
             self._return(link, event, now)
         elif self._clients.begin_enrolment(client, event.secret):
             self._holdings.lives[client] = link.life
-            self._save(Enrolment(client, event.capacity, event.secret, link.life))
+            self._save(Enrolment(client, event.capacity, event.secret, link.life, event.examples))
         if event.maker and self._clients.add_maker(client, event.maker):
             self._save(Made(client, event.maker))
 
@@ -313,7 +320,7 @@ class Coordinator:
         return loss
 
     def _enrolled(self, record: Enrolment, now: float) -> None:
-        self._clients.end_enrolment(record.client, record.capacity)
+        self._clients.end_enrolment(record.client, record.capacity, record.examples)
         if record.capacity < 1:
             self._limit(record.client)
         link = self._clients.link_of(record.client)
@@ -406,12 +413,19 @@ class Coordinator:
     def _judge(self, client: int, message: Trained, now: float) -> None:
         is_open = self._open is not None and self._open.number == message.round
         late = Judged(message.round, client, "late", LATE, message)
-        judged = self._open.judge(client, message) if self._open is not None and is_open else late
+        judged = late
+        if self._open is not None and is_open:
+            judged = self._open.judge(client, message, self._declared(client))
         self._judging[message.round, client] = judged.outcome
         self._holdings.judged(client, message.round, judged.outcome)
         self._save(judged)
         if self._open is not None and is_open and self._open.is_complete(self.rules.quorum):
             self._close_round(now)
+
+    def _declared(self, client: int) -> Declared:
+        """What the client's replies must claim."""
+        examples = self._clients.declared.get(client)
+        return NOT_DECLARED if examples is None else self.rules.folding.declared(self.algorithm, examples)
 
     def _take_scores(self, link: Link, evaluation: OpenEvaluation, message: Evaluated, now: float) -> None:
         if link.client in evaluation.answers:

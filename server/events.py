@@ -18,16 +18,18 @@ Outcome = Literal["accepted", "late", "refused"]
 
 @dataclass(frozen=True)
 class Enrolment:
-    """A client's first appearance; its capacity never changes afterwards.
+    """A client's first appearance; what it declares never changes afterwards.
 
-    secret  that its device proves from then on, in a run without keys
-    life    of its device's directory (device/identity.py)
+    secret    that its device proves from then on, in a run without keys
+    life      of its device's directory (device/identity.py)
+    examples  that it has for training; None: it does not say
     """
 
     client: int
     capacity: float
     secret: bytes = b""
     life: bytes = b""
+    examples: int | None = None
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,7 @@ class Joined:
     secret   of one that enrols in a run without keys: if it has done so before, it gets the same id
     maker    what trains there; empty if it does not say
     claim    what it holds; None: that is not looked at
+    examples for training; None if it does not say
     """
 
     link: int
@@ -155,6 +158,7 @@ class Joined:
     secret: bytes = b""
     maker: str = ""
     claim: Claim | None = None
+    examples: int | None = None
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ def host(
         packed,
         lambda: secrets.token_bytes(32),
         patience or Patience(),
+        experiment.training_samples,
     )
     return Server(coordinator, store, service, say, watch)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -40,6 +40,8 @@ class Service:
     keys     the key of every client, or None where none are asked for
     welcome  what a client is told once it is enrolled
     model    the packed initial model
+    training_samples
+             how many those are of the samples that a device declares (Enrol.examples)
     """
 
     run: str
@@ -49,6 +51,7 @@ class Service:
     model: bytes
     nonce: Callable[[], bytes]
     patience: Patience
+    training_samples: Callable[[Sequence[int]], int]
 
 
 class Hub(Protocol):

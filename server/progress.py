@@ -38,6 +38,7 @@ class Progress:
     lives       by client, the last life of its device's directory that was heard of
     losses      by (client, after): the client has lost what it kept after that round, and goes on from what it kept
                 after this one, 0 for nothing
+    declared    training samples of the enrolled clients, of those that say it
     makers      (client, maker) of every device so far
     rulings     by (round, client), for every planned client of every round so far; None where no reply has come
     """
@@ -56,6 +57,7 @@ class Progress:
     lives: Mapping[int, bytes] = field(default_factory=dict)
     losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
     makers: tuple[tuple[int, str], ...] = ()
+    declared: Mapping[int, int] = field(default_factory=dict)
 
     def last_trained(self) -> dict[int, int]:
         """By client, the last round after which it kept what it had trained."""

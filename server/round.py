@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from edgefl.algorithms.base import Algorithm, Plan, State, Tally, Task
-from edgefl.rounds.exchange import Answer, read_answer, sizes, train_message
+from edgefl.algorithms.base import Algorithm, Plan, State, Task
+from edgefl.rounds.closing import Folding, close
+from edgefl.rounds.exchange import NOT_DECLARED, Answer, Declared, read_answer, sizes, train_message
 from edgefl.rounds.metrics import ClientRound, round_line
 from edgefl.server.events import Judged
 from edgefl.wire.messages import LONGEST_TEXT, Train, Trained
@@ -51,9 +52,9 @@ class OpenRound:
         self._plans[client] = self._algorithm.replan(self._task, self._state, self._plans[client])
         self._requests.pop(client, None)
 
-    def judge(self, client: int, message: Trained) -> Judged:
+    def judge(self, client: int, message: Trained, declared: Declared = NOT_DECLARED) -> Judged:
         """Reads a planned client's reply, which then is accepted or refused. One reply of a client is judged."""
-        answer = read_answer(message, self._plans[client], self._task.spec)
+        answer = read_answer(message, self._plans[client], self._task.spec, declared)
         self.answers[client] = message, answer
         outcome, reason = ("accepted", "") if answer.refusal is None else ("refused", answer.refusal)
         return Judged(self.number, client, outcome, reason[:LONGEST_TEXT], message)  # type: ignore[arg-type]
@@ -64,15 +65,12 @@ class OpenRound:
         accepted = sum(self._plans[client].authorised for client in replied)
         return len(self.answers) == len(self.clients) or (quorum is not None and accepted >= quorum)
 
-    def close(self, seconds: float) -> tuple[State, dict[str, Any]]:
-        """The state after the round and its metrics. Replies are folded in ascending client order."""
-        tally = Tally(self._task.spec)
-        for client in sorted(self.answers):
-            reply = self.answers[client][1].reply
-            if reply is not None:
-                self._algorithm.fold(tally, self._plans[client], reply)
-        state = self._algorithm.finish(self._task, self._state, tally, self.number)
-        return state, round_line(self.number, map(self._record, self.clients), state, seconds)
+    def close(self, seconds: float, folding: Folding) -> tuple[State, dict[str, Any]]:
+        """The state after the round and its metrics."""
+        replies = {client: answer.reply for client, (_, answer) in self.answers.items()}
+        accepted = [(self._plans[client], reply) for client, reply in replies.items() if reply is not None]
+        closing = close(self._task, self._algorithm, self._state, accepted, self.number, folding)
+        return closing.state, round_line(self.number, map(self._record, self.clients), closing, seconds)
 
     def _record(self, client: int) -> ClientRound:
         plan = self._plans[client]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from edgefl.rounds.closing import MAX_EMPTY_ROUNDS, Folding
 from edgefl.server.pace import Auto, Deadline
 
 
@@ -17,6 +18,8 @@ class Rules:
     wait_for               enrolled clients before round 1
     values                 number format of the payloads
     seen_s                 a round's clients are chosen among those seen within these seconds; None: among all
+    folding                what is done with accepted replies when a round closes
+    max_empty_rounds       rounds in a row that accept nobody, after which the run ends with an error
     """
 
     rounds: int
@@ -27,9 +30,11 @@ class Rules:
     wait_for: int = 1
     values: str = "float32"
     seen_s: float | None = None
+    folding: Folding = field(default_factory=Folding)
+    max_empty_rounds: int = MAX_EMPTY_ROUNDS
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "eval_every", "quorum", "wait_for"):
+        for name in ("rounds", "eval_every", "quorum", "wait_for", "max_empty_rounds"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name}={value}; expected {name} >= 1")

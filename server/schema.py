@@ -30,7 +30,8 @@ CREATE TABLE clients (
     client INTEGER PRIMARY KEY,
     capacity REAL NOT NULL,
     secret BLOB NOT NULL,  -- that its device proves in a run without keys, or empty
-    life BLOB NOT NULL     -- of its device's directory, the last that was heard of
+    life BLOB NOT NULL,    -- of its device's directory, the last that was heard of
+    examples INTEGER       -- that it has for training, as it declared
 );
 CREATE TABLE losses (
     client INTEGER,

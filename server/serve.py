@@ -159,9 +159,17 @@ class Server:
         return self.service.patience.handshake_s
 
     def enrol(self, peer: Peer, hello: Hello, request: Enrol) -> None:
-        claim = Claim(request.round, request.pending, request.life, request.before, is_new=not hello.run)
-        of_device = hello.client, request.capacity, request.pending, request.secret, hello.software, claim
-        self._handle(Joined(peer.link, *of_device))
+        joined = Joined(
+            peer.link,
+            hello.client,
+            request.capacity,
+            request.pending,
+            secret=request.secret,
+            maker=hello.software,
+            claim=Claim(request.round, request.pending, request.life, request.before, is_new=not hello.run),
+            examples=self.service.training_samples(request.examples),
+        )
+        self._handle(joined)
 
     def secret_of(self, client: int) -> bytes | None:
         return self._coordinator.secret_of(client)

@@ -134,8 +134,8 @@ def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, s
     """Adds a record to the transaction. To write one twice is to write it once."""
     execute = database.execute
     if isinstance(record, Enrolment):
-        enrolled = record.client, record.capacity, record.secret, record.life
-        execute("INSERT OR IGNORE INTO clients VALUES (?, ?, ?, ?)", enrolled)
+        enrolled = record.client, record.capacity, record.secret, record.life, record.examples
+        execute("INSERT OR IGNORE INTO clients VALUES (?, ?, ?, ?, ?)", enrolled)
     elif isinstance(record, Begun):
         execute("UPDATE clients SET life = ? WHERE client = ?", (record.life, record.client))
         if record.secret:
@@ -202,6 +202,7 @@ def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
         secrets=dict(database.execute("SELECT client, secret FROM clients WHERE secret != x''")),
         lives=dict(database.execute("SELECT client, life FROM clients")),
         losses={(client, after): kept for client, after, kept in database.execute("SELECT * FROM losses")},
+        declared=dict(database.execute("SELECT client, examples FROM clients WHERE examples IS NOT NULL")),
         makers=tuple(database.execute("SELECT client, maker FROM makers ORDER BY client, maker")),
     )
 

@@ -8,18 +8,20 @@ rest      each file of a run at rest deleted, emptied, halved, zeroed, one bit f
 malicious plans and models that no device should follow, against one with limits: its memory, time and words
 network   eight devices behind a link with 200 ms of delay, 5 % loss and a cut of 20 s, plain and with TLS; needs root
 flips     single bits flipped on the way, in plain runs, with keys, and with TLS
+poison    one of ten devices lies in every round, under every fold; simulated, and some of it served
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -27,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import link, machine
-from bench.faults import deadline, fashion, flips, hostile, malicious, network, rest_table
+from bench.faults import deadline, fashion, flips, hostile, malicious, network, poison, rest_table
 from bench.faults.cluster import deal
 from bench.faults.damage import FLIPS, Damage
 from bench.faults.outcome import Truth
@@ -39,7 +41,7 @@ from bench.faults.rest_server import server_stages
 from bench.faults.steps import Kind
 from bench.faults.sweep import Row, Side, Sweep, faults
 
-WHAT = ("sweep", "deadline", "hostile", "fashion", "rest", "malicious", "network", "flips")
+WHAT = ("sweep", "deadline", "hostile", "fashion", "rest", "malicious", "network", "flips", "poison")
 SIDES: tuple[Side, ...] = ("server", "device")
 KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 
@@ -56,6 +58,7 @@ def main(arguments: list[str]) -> int:
         "malicious": _malicious,
         "network": _network,
         "flips": _flips,
+        "poison": _poison,
     }
     with tempfile.TemporaryDirectory(prefix="edgefl-faults-", dir=options.dir) as directory:
         identical = [parts[what](Path(directory) / what, options) for what in options.what or WHAT]
@@ -145,10 +148,19 @@ def _network(place: Path, options: argparse.Namespace) -> bool:
 
 def _flips(place: Path, options: argparse.Namespace) -> bool:
     identical = True
-    for result in flips.runs(place, options.way or flips.WAYS, options.flips, options.seed):
+    for result in flips.runs(place, options.way or flips.WAYS, options.bits, options.seed):
         print(json.dumps(asdict(result)), flush=True)
         identical &= result.difference is None
     return identical
+
+
+def _poison(place: Path, options: argparse.Namespace) -> bool:
+    """A JSON line for every method, fold and attack; whether the default stays near the honest run where it must."""
+    rows, base = [], replace(poison.EXPERIMENT, partition=options.partition, epochs=options.epochs)
+    for found in itertools.chain(poison.simulated(place, base, options.seeds), poison.served(place, base)):
+        rows.append(found)
+        print(json.dumps({**asdict(found), "accuracy": round(found.accuracy, 2)}), flush=True)
+    return poison.holds(rows)
 
 
 def _sweep(place: Path, options: argparse.Namespace) -> bool:
@@ -230,6 +242,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("what", nargs="*", choices=(*WHAT, []), metavar="WHAT", help=f"{', '.join(WHAT)}; default: all")
     parser.add_argument("--dir", type=Path, help="where runs lie; default: where temporary files go")
     parser.add_argument("--data-dir", help="of fashion: where the data set's files lie")
+    parser.add_argument("--partition", default="dirichlet:0.1", help="of poison; default: dirichlet:0.1")
+    parser.add_argument("--seeds", type=int, nargs="+", default=(1,), help="of poison; default: 1")
+    parser.add_argument("--epochs", type=int, default=poison.EXPERIMENT.epochs, help="of poison; default: 5")
     parser.add_argument("--deadline", type=float, default=3.0, metavar="S", help="of deadline: seconds of a round")
     parser.add_argument("--strangers", type=int, default=2000, metavar="N", help="of hostile: connections")
     bits = parser.add_argument_group("flips")

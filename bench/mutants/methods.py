@@ -104,7 +104,7 @@ MUTANTS = (
     Mutant(
         "mean-weight-of-part",
         f"{A}mean.py",
-        "_add_at(self.weight[name], block, weight)",
+        "add_at(self.weight[name], block, weight)",
         "self.weight[name] += weight",
         "clients that did not train a coordinate count in its mean",
         f"{MEAN} {FEDSPU}",

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from edgefl import rng
 from edgefl.algorithms.expected import Expected
+from edgefl.algorithms.fold import MEAN, Fold
 from edgefl.algorithms.mean import Mean
 from edgefl.graph import Params
 from edgefl.learners.base import Evaluation, Learner, Samples
@@ -140,17 +141,30 @@ class Tally:
     masks  that clients sent, by client
     """
 
-    def __init__(self, spec: ModelSpec) -> None:
-        self._spec = spec
+    def __init__(self, spec: ModelSpec, fold: Fold = MEAN, old: Mapping[str, Params] | None = None) -> None:
+        """`fold`: which mean, of which some need `old`: by payload, what its values were before the round; those of a
+        payload that is not in it are changes.
+        """
+        self._spec, self._fold, self._old = spec, fold, old or {}
         self._others: dict[str, Mean] = {}
-        self.mean = Mean(spec)
+        self.mean = self._new(MODEL)
         self.masks: dict[int, Mask] = {}
         self.reported: list[int] = []
         self.stopped: list[int] = []
 
     def of(self, payload: str) -> Mean:
         """The sums of a payload beside the model."""
-        return self._others.setdefault(payload, Mean(self._spec))
+        if payload not in self._others:
+            self._others[payload] = self._new(payload)
+        return self._others[payload]
+
+    def settle(self) -> None:
+        """Every reply has been folded: the means may be read."""
+        for mean in (self.mean, *self._others.values()):
+            mean.settle()
+
+    def _new(self, payload: str) -> Mean:
+        return self._fold.mean(self._spec, self._old.get(payload, {}))
 
 
 class Algorithm(ABC):
@@ -161,6 +175,8 @@ class Algorithm(ABC):
     adapts       what is evaluated of a client is the model of all clients, after `evaluate` has adapted it to the
                  client; nothing of that is kept
     asks_all     every client has a part in every round, so none can be left out of it
+    changes      names of payloads that carry changes or gradients in a reply, not new values of what the server's state
+                 has by that name
     """
 
     name: ClassVar[str]
@@ -168,6 +184,7 @@ class Algorithm(ABC):
     keeps_state: ClassVar[bool]
     adapts: ClassVar[bool] = False
     asks_all: ClassVar[bool] = False
+    changes: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def start(self, task: Task, initial: Params) -> State:
@@ -206,6 +223,10 @@ class Algorithm(ABC):
         What a device holds against its time before it begins; 0 is no effort that counts.
         """
         return 0, 0
+
+    def steps(self, examples: int) -> int | None:
+        """How many gradient steps a client with so many training samples takes in a round; None: that is not said."""
+        return None
 
     def untrained(self, state: State, initial: Params) -> Params:
         """The personal model of a client that has never been selected: w^0 (Alg. 1 line 2)."""

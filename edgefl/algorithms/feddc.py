@@ -39,6 +39,7 @@ class FedDC(LocalTraining):
     name: ClassVar[str] = "feddc"
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True
+    changes: ClassVar[tuple[str, ...]] = (GRADIENT,)
 
     alpha: float = 0.01
     drifts: Literal["all", "participants"] = "all"

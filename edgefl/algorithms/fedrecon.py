@@ -28,6 +28,7 @@ class FedRecon(HeadTraining):
     """
 
     name: ClassVar[str] = "fedrecon"
+    changes: ClassVar[tuple[str, ...]] = (BODY,)
 
     beta: float = 0.009
     rho: float = 0.003

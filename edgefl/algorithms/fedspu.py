@@ -83,6 +83,9 @@ class FedSPU(Algorithm):
         """p_k of a client."""
         return tier(self.keep, client, clients)
 
+    def steps(self, examples: int) -> int:
+        return self.effort(examples)[0]
+
     @property
     def needs_validation(self) -> bool:
         return self.es and self.es_set == "carve"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from edgefl.neurons.update import Axes, Block, Flat, Update
+from edgefl.neurons.update import Array, Axes, Block, Flat, Update
 
 if TYPE_CHECKING:
     from edgefl.graph import Params
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Mean:
     """Float64 sums of `weight * value` and of `weight` for every coordinate of a model.
 
-    Updates are added in ascending client order, so that the result does not depend on the order of arrival.
+    Updates are added in ascending client order, so that the result does not depend on the order of arrival. `settle` is
+    called once, after the last of them and before `total` or `over` is read; ranked.py has means that need it.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -31,16 +32,14 @@ class Mean:
 
     def add(self, client: int, update: Update, weight: float) -> None:
         """Adds one client's values. Raises ValueError if `client` is not above the last one added."""
-        if self.clients and client <= self.clients[-1]:
-            raise ValueError(f"client={client}; expected an id above {self.clients[-1]}, the last one added")
-        if not weight > 0:
-            raise ValueError(f"weight={weight} of client {client}; expected weight > 0")
-        self.clients.append(client)
-        self.weights.append(weight)
+        self._count(client, weight)
         for name, block in update.blocks.items():
             values = block.values.astype(np.float64) * weight
-            _add_at(self.total[name], block, values)
-            _add_at(self.weight[name], block, weight)
+            add_at(self.total[name], block, values)
+            add_at(self.weight[name], block, weight)
+
+    def settle(self) -> None:
+        """Everybody has been added. Sums need no more than that."""
 
     def over(self, old: Params) -> Params:
         """The weighted mean where anyone contributed, `old` bit for bit elsewhere. `old` is not changed."""
@@ -51,8 +50,34 @@ class Mean:
             new[name] = np.where(covered, mean.astype(value.dtype), value)
         return new
 
+    def _count(self, client: int, weight: float) -> None:
+        if self.clients and client <= self.clients[-1]:
+            raise ValueError(f"client={client}; expected an id above {self.clients[-1]}, the last one added")
+        if not weight > 0:
+            raise ValueError(f"weight={weight} of client {client}; expected weight > 0")
+        self.clients.append(client)
+        self.weights.append(weight)
 
-def _add_at(array: NDArray[np.float64], block: Block, amount: NDArray[np.float64] | float) -> None:
+
+def values_at(array: Array, index: Axes | Flat | None) -> Array:
+    """Of a whole parameter the values that a block of this index has; a view where it is all of them."""
+    if index is None:
+        return array
+    return array.reshape(-1)[index.ids] if isinstance(index, Flat) else array[_axes(index)]
+
+
+def put_at(array: Array, block: Block) -> None:
+    """array[where the block is] = its values. `array` is contiguous."""
+    index = block.index
+    if index is None:
+        array[...] = block.values
+    elif isinstance(index, Flat):
+        array.reshape(-1)[index.ids] = block.values
+    else:
+        array[_axes(index)] = block.values
+
+
+def add_at(array: NDArray[np.float64], block: Block, amount: NDArray[np.float64] | float) -> None:
     """array[where the block is] += amount. Ids are unique, so a plain indexed addition is enough."""
     index = block.index
     if index is None:

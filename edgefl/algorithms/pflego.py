@@ -32,6 +32,7 @@ class PFLEGO(HeadTraining):
     """
 
     name: ClassVar[str] = "pflego"
+    changes: ClassVar[tuple[str, ...]] = (BODY,)
 
     beta: float = 0.006
     rho: float = 0.002

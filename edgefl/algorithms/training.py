@@ -51,6 +51,9 @@ class LocalTraining(Algorithm):
     def effort(self, examples: int) -> tuple[int, int]:
         return passes(examples, self.epochs, self.batch)
 
+    def steps(self, examples: int) -> int:
+        return self.effort(examples)[0]
+
     def batches(self, local: Local, round: int) -> Batches:
         """A client's batches of a round."""
         return minibatches(local, round, self.epochs, self.batch)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefl.algorithms import METHODS, parse
+from edgefl.algorithms.fold import FOLDS
 from edgefl.errors import RunError
 from edgefl.experiment.assemble import PARTITIONS
 from edgefl.experiment.presets import NAMES as PRESETS
@@ -17,6 +18,7 @@ from edgefl.experiment.presets import defaults, preset
 from edgefl.experiment.run_file import read_makers
 from edgefl.experiment.settings import SHARED, Experiment
 from edgefl.graph.models import NAMES
+from edgefl.rounds.bound import BOUNDS
 from edgefl.rounds.maker import other_makers
 
 RUNS = "edgefl-runs"
@@ -26,6 +28,7 @@ def add_experiment(parser: argparse.ArgumentParser) -> None:
     """The options. One that is not given is absent from the result, so that a resumed run can tell."""
     _add_what(parser.add_argument_group("what to run", argument_default=argparse.SUPPRESS))
     _add_training(parser.add_argument_group("training", argument_default=argparse.SUPPRESS))
+    _add_folding(parser.add_argument_group("what the server does with replies", argument_default=argparse.SUPPRESS))
 
 
 def _add_what(what: argparse._ArgumentGroup) -> None:
@@ -62,6 +65,19 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument("--values", choices=("float32", "float16"), help="number format of the payloads")
     training.add_argument("--set", action="append", metavar="NAME=VALUE", help="set any hyper-parameter of a method")
     training.add_argument("--eval-every", type=int, metavar="ROUNDS")
+
+
+def _add_folding(folding: argparse._ArgumentGroup) -> None:
+    folding.add_argument("--fold", metavar="MEAN", help=f"{FOLDS}; {_default('fold')}")
+    folding.add_argument(
+        "--bound", metavar="WHAT", help=f"on how far a reply moves a parameter: {BOUNDS}; {_default('bound')}"
+    )
+    folding.add_argument(
+        "--max-examples",
+        type=int,
+        metavar="N",
+        help="clients that have more samples for training count as with so many",
+    )
 
 
 def _default(name: str) -> str:

@@ -23,6 +23,7 @@ from edgefl.errors import RunError
 
 PERSONAL, ADAPTED, GLOBAL, COMMON = "personal", "adapted", "global_local", "global_common"
 MODELS = {PERSONAL: "own", ADAPTED: "adapted", GLOBAL: "global"}  # whose accuracy counts, the first that there is
+UNFOLDED = ("refused", "excluded", "clipped")  # replies that were not folded as they came; columns where there are any
 WORDS = {
     PERSONAL: "its clients' own models",
     ADAPTED: "its global model, adapted by each client",
@@ -38,6 +39,8 @@ class Summary:
     rounds: int
     client_rounds: int
     refused: int
+    excluded: int
+    clipped: int
     seconds: float
     down: dict[str, int]
     up: dict[str, int]
@@ -84,6 +87,8 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
         rounds=len(lines),
         client_rounds=len(records),
         refused=sum(record["status"] == "refused" for record in records),
+        excluded=sum(record["status"] == "excluded" for record in records),
+        clipped=sum("clipped" in record for record in records),
         seconds=sum(line["seconds"] for line in lines),
         down=_added(line["down"] for line in lines),
         up=_added(line["up"] for line in lines),
@@ -156,16 +161,18 @@ def print_tables(console: Console, summaries: list[Summary]) -> None:
 
 def _methods(summaries: list[Summary]) -> Table:
     common = any(COMMON in summary.evaluation for summary in summaries)
+    unfolded = [name for name in UNFOLDED if any(getattr(summary, name) for summary in summaries)]
     table = new_table("Mean accuracy on every client's own test samples, and what it cost")
     table.add_column("method")
     table.add_column("model")
-    columns = ["accuracy", "weighted", "rounds", "payload", "of dense", "time", *(["common test"] if common else [])]
-    for column in columns:
+    columns = ["accuracy", "weighted", "rounds", "payload", "of dense", "time", *unfolded]
+    for column in [*columns, *(["common test"] if common else [])]:
         table.add_column(column, justify="right")
     for s in summaries:
         cells = [s.method, MODELS[s.kind], percent(s.accuracy)]
         cells += [percent(s.evaluation[s.kind]["accuracy_weighted"]), str(s.rounds)]
         cells += [f"{s.payload_bytes / 1e6:.2f} MB", percent(s.payload_bytes / s.dense_bytes), f"{s.seconds:.1f} s"]
+        cells += [str(getattr(s, name)) for name in unfolded]
         if COMMON in s.evaluation:
             cells.append(percent(s.evaluation[COMMON]["correct"] / s.evaluation[COMMON]["examples"]))
         table.add_row(*cells)

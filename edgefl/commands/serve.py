@@ -6,23 +6,25 @@ import argparse
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from edgefl.commands import progress
 from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory, say_who_made
+from edgefl.commands.refusals import Refusals
 from edgefl.device.socket import ServerAddress
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment.assemble import assemble, check_begin
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_file import EXPERIMENT, open_run
 from edgefl.experiment.settings import Experiment
+from edgefl.rounds.closing import MAX_EMPTY_ROUNDS
 from edgefl.server import history, pruning
 from edgefl.server.admission import Caps
 from edgefl.server.endpoint import announced
 from edgefl.server.entrance import ListenAddress
-from edgefl.server.events import Closed, Record, Scored
+from edgefl.server.events import Closed, Enrolment, Judged, Record, Scored
 from edgefl.server.host import host
 from edgefl.server.pace import Auto, Deadline
 from edgefl.server.rules import Rules
@@ -87,6 +89,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"last rounds whose metrics are kept client by client, older ones in total; default: {pruning.KEPT}",
     )
     how.add_argument(
+        "--max-empty-rounds",
+        type=int,
+        default=MAX_EMPTY_ROUNDS,
+        metavar="K",
+        help=f"end with an error after so many rounds in a row that accept nobody; default: {MAX_EMPTY_ROUNDS}",
+    )
+    how.add_argument(
         "--linger",
         type=float,
         default=LINGER_S,
@@ -129,7 +138,8 @@ def run(options: argparse.Namespace) -> int:
     say_who_made(request.path)
     with closing(Store(request.path, request.keep_rounds)) as store:
         open_run(request.path, request.experiment.to_json())
-        watch = Watch(request.experiment, history.metrics(request.path))
+        most = request.rules.folding.most_examples
+        watch = Watch(request.experiment, history.metrics(request.path), most)
         asked = request.experiment, request.federation, store, request.rules, request.keys
         server = host(*asked, _say, watch, accepting=request.accepting)
         try:
@@ -156,7 +166,7 @@ class _Request:
 
 def _request(options: dict[str, Any]) -> _Request:
     names = ("data_dir", "run_dir", "resume", "host", "port", "wait_for", "quorum", "deadline", "evaluation_deadline")
-    extra = ("select", "keep_rounds", "accept_loss", "linger")
+    extra = ("select", "keep_rounds", "accept_loss", "max_empty_rounds", "linger")
     how = argparse.Namespace(**{name: options.pop(name) for name in (*names, *extra, *TRUST)})
     if how.run_dir and how.resume:
         raise ValueError(f"--run-dir {how.run_dir} with --resume {how.resume}; expected one of them")
@@ -176,9 +186,11 @@ def _request(options: dict[str, Any]) -> _Request:
         how.wait_for or experiment.clients,
         experiment.values,
         how.select,
+        max_empty_rounds=how.max_empty_rounds,
     )
     _check_select(experiment, rules)
     federation = assemble(experiment, how.data_dir)
+    rules = replace(rules, folding=experiment.folding(federation.largest))
     check_begin(experiment.algorithms(), federation, experiment.rounds)
     path = how.resume or how.run_dir or new_directory(Path(experiment.data).stem)
     if how.resume is None and (path / EXPERIMENT).exists():
@@ -270,9 +282,11 @@ def _warning(request: _Request) -> str:
 class Watch:
     """Live progress of a served run, from its durable records. `lines`: its metrics before this process."""
 
-    def __init__(self, experiment: Experiment, lines: list[dict[str, Any]]) -> None:
+    def __init__(self, experiment: Experiment, lines: list[dict[str, Any]], most_examples: int | None = None) -> None:
         self._display, self._experiment, self._at = progress.watch(), experiment, len(lines)
         self._line = lines[-1] if lines else {}  # its evaluation may be the next record
+        self._refusals = Refusals(_say)
+        self._most = most_examples
 
     def ready(self, path: Path) -> Callable[[str, int], AbstractContextManager[None]]:
         """What to do once the server listens, for as long as it does."""
@@ -285,11 +299,22 @@ class Watch:
         return listening
 
     def __call__(self, record: Record) -> None:
-        if isinstance(record, Closed):
+        if isinstance(record, Enrolment):
+            self._enrolled(record)
+        elif isinstance(record, Judged):
+            self._refusals.judged(record.round, record.outcome, record.reason)
+        elif isinstance(record, Closed):
             self._line = record.line
+            self._refusals.closed(record.line)
             self._display.line(record.line)
         elif isinstance(record, Scored):
             self._display.line({**self._line, "evaluation": record.bundle})
+
+    def _enrolled(self, record: Enrolment) -> None:
+        """Says that a client counts as one of fewer samples than it declares."""
+        if self._most is not None and record.examples is not None and record.examples > self._most:
+            declared = f"client {record.client} declares {record.examples} training samples"
+            _say(f"{declared} and counts as {self._most}; --max-examples sets another limit")
 
     def end(self) -> None:
         self._display.end()

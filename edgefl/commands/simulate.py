@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,19 @@ from edgefl.algorithms import Algorithm
 from edgefl.commands import doctor, progress, report
 from edgefl.commands.capacity import tiers_of
 from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory, say_who_made
+from edgefl.commands.refusals import Refusals
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment.assemble import assemble, check_begin, check_held_out
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_file import EXPERIMENT, open_run
 from edgefl.experiment.settings import Experiment, Settings
+from edgefl.rounds.closing import MAX_EMPTY_ROUNDS
 from edgefl.server import history
 from edgefl.simulation.journal import Journal, read_metrics
 from edgefl.simulation.loop import simulate
 from edgefl.simulation.replay import replay
 
+EMPTY = "end with an error after so many rounds in a row that accept nobody"
 INTERRUPTED = "interrupted; --resume continues from the last checkpoint"
 
 
@@ -36,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this directory")
     how.add_argument("--replay", type=Path, metavar="RUN", help="repeat a served run and compare its parameters")
     how.add_argument("--checkpoint-every", type=int, metavar="ROUNDS", default=argparse.SUPPRESS)
+    how.add_argument(
+        "--max-empty-rounds", type=int, metavar="K", help=f"{EMPTY}; default: {MAX_EMPTY_ROUNDS}", default=None
+    )
     how.add_argument("--workers", type=int, help="clients trained at the same time; default: the number of processors")
     how.add_argument("--plot", type=Path, metavar="FILE", help="draw accuracy over rounds and bytes (needs matplotlib)")
     how.add_argument("--json", action="store_true", help="print the result as one JSON object")
@@ -100,7 +106,7 @@ def _prepare(options: dict[str, Any]) -> _Request:
 
 
 def _request(options: dict[str, Any]) -> _Request:
-    names = ("run_dir", "resume", "replay", "workers", "plot", "data_dir", "json")
+    names = ("run_dir", "resume", "replay", "workers", "plot", "data_dir", "json", "max_empty_rounds")
     how = {name: options.pop(name, None) for name in names}
     if how["run_dir"] and how["resume"]:
         raise ValueError(f"--run-dir {how['run_dir']} with --resume {how['resume']}; expected one of them")
@@ -109,6 +115,8 @@ def _request(options: dict[str, Any]) -> _Request:
     experiment = experiment_of(options, how["resume"])
     algorithms = experiment.algorithms()
     settings = experiment.settings(doctor.processors() if how["workers"] is None else how["workers"])
+    if how["max_empty_rounds"] is not None:
+        settings = replace(settings, max_empty_rounds=how["max_empty_rounds"])
     federation = assemble(experiment, how["data_dir"])
     check_held_out(algorithms, federation)
     check_begin(algorithms, federation, experiment.rounds)
@@ -127,7 +135,13 @@ def _run(request: _Request) -> list[report.Summary]:
         for name, algorithm in request.algorithms.items():
             journal = Journal(request.run / name)
             display.begin(name, request.settings.rounds, max(journal.committed.round, 0))
-            state = simulate(algorithm, request.federation, request.settings, journal, display.line)
+            refusals = Refusals(lambda line: print(line, file=sys.stderr))
+
+            def watch(line: dict[str, Any], refusals: Refusals = refusals) -> None:
+                refusals.closed(line)
+                display.line(line)
+
+            state = simulate(algorithm, request.federation, request.settings, journal, watch)
             journal.close()
             summaries.append(report.summarise(name, list(read_metrics(journal.path)), tiers, state.values))
     finally:

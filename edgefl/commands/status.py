@@ -45,6 +45,8 @@ def examine(path: Path) -> dict[str, Any]:
         "open": None if reached.opened is None else {"round": reached.round + 1, "clients": list(reached.opened)},
         "answered": [judged.client for judged in reached.answers],
         "outcomes": dict(Counter("absent" if each is None else each.outcome for each in rulings.values())),
+        "excluded": sum(each["status"] == "excluded" for line in lines for each in line["clients"]),
+        "clipped": sum("clipped" in each for line in lines for each in line["clients"]),
         "payload_bytes": sum(sum(line["down"].values()) + sum(line["up"].values()) for line in lines),
         "socket_bytes": traffic[-1].sent + traffic[-1].received if traffic else 0,
         "last_evaluation": evaluated[-1] if evaluated else None,
@@ -63,6 +65,10 @@ def describe(found: dict[str, Any]) -> str:
         f"replies       {outcomes}",
         f"payload       {payload:.2f} MB; through the sockets, evaluations and models included, {wire:.2f} MB",
     ]
+    if found["excluded"] or found["clipped"]:
+        lines.append(
+            f"of accepted   {found['excluded']} excluded and {found['clipped']} clipped when their round closed"
+        )
     if found["open"]:
         waiting = [client for client in found["open"]["clients"] if client not in found["answered"]]
         lines.append(f"open          round {found['open']['round']}, waiting for clients {_listed(waiting)}")

@@ -45,7 +45,9 @@ class DataSet:
         _check(self.name, "", self.x, self.y, self.groups, self.classes)
         if (self.x_test is None) != (self.y_test is None):
             raise DataError(f"{self.name}: only one of x_test and y_test is given; expected both or neither")
+        _check_scaling(self.name, self.x, self.scale, self.shift)
         if self.x_test is not None and self.y_test is not None:
+            _check_scaling(self.name, self.x_test, self.scale, self.shift)
             _check(self.name, "_test", self.x_test, self.y_test, self.groups_test, self.classes)
             if self.x_test.shape[1:] != self.x.shape[1:] or self.x_test.dtype != self.x.dtype:
                 raise DataError(
@@ -83,7 +85,29 @@ def _check(name: str, suffix: str, x: Array, y: Array, groups: Array | None, cla
         raise DataError(f"{name}: y{suffix} is {y.dtype} {y.shape}; expected int32 ({len(x)},)")
     if groups is not None and (groups.shape != y.shape or groups.dtype != np.int32):
         raise DataError(f"{name}: groups{suffix} is {groups.dtype} {groups.shape}; expected int32 ({len(x)},)")
+    if (place := not_finite(x)) is not None:
+        raise DataError(f"{name}: x{suffix}[{listed(place)}] is {x[place]}; expected finite values")
     wrong = (y < 0) | (y >= classes)
     if wrong.any():
         at = int(np.argmax(wrong))
         raise DataError(f"{name}: y{suffix}[{at}] is {y[at]}; expected 0 <= label < {classes}")
+
+
+def _check_scaling(name: str, x: Array, scale: float, shift: float) -> None:
+    """Raises DataError if a model's input would be none, as by a scale of 1e300."""
+    most = max(abs(float(x.min())), abs(float(x.max()))) if x.size else 0.0
+    if not abs(scale) * most + abs(shift) <= float(np.finfo(np.float32).max):
+        scaling = f"values up to {most:.3g} with scale {scale:.3g} and shift {shift:.3g}"
+        raise DataError(f"{name}: {scaling}; expected inputs that float32 holds")
+
+
+def not_finite(x: Array) -> tuple[int, ...] | None:
+    """Where the first NaN or infinity is, the example's row first; None if there is none."""
+    if x.dtype.kind != "f" or not x.size or (np.isfinite(x.min()) and np.isfinite(x.max())):
+        return None
+    return tuple(int(i) for i in np.unravel_index(int(np.argmin(np.isfinite(x))), x.shape))
+
+
+def listed(place: tuple[int, ...]) -> str:
+    """A place in an array as in its index."""
+    return ", ".join(map(str, place))

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from edgefl.data.damage import damage_named, expect_end, read_exactly
-from edgefl.data.dataset import Array, DataSet
+from edgefl.data.dataset import Array, DataSet, listed, not_finite
 from edgefl.errors import DataError
 
 MOST_UNSTATED = 1000  # classes that a file may have without saying so, however few examples there are
@@ -113,7 +113,13 @@ class _Reader:
                 f"{self.path}: {key} is {x.dtype} {x.shape}; expected uint8 or float [N, H, W] or [N, C, H, W]"
             )
         x = x[:, np.newaxis] if x.ndim == 3 else x
-        return np.ascontiguousarray(x, np.uint8 if x.dtype == np.uint8 else np.float32)
+        if x.dtype == np.uint8:
+            return np.ascontiguousarray(x)
+        with np.errstate(over="ignore"):
+            values = np.ascontiguousarray(x, np.float32)
+        if (at := not_finite(values)) is not None:
+            raise DataError(f"{self.path}: {key}[{listed(at)}] is {x[at]}; expected finite float32 values")
+        return values
 
     def integers(self, key: str) -> Array:
         values = self.array(key)

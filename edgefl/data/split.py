@@ -5,6 +5,7 @@ Not who owns which sample (partition.py). A device that was dealt no split makes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +52,22 @@ def parts(
     if not 0 <= train <= 1 or not 0 <= carve < 1:
         raise ValueError(f"train={train}, carve={carve}; expected 0 <= train <= 1 and 0 <= carve < 1")
     shuffled = np.asarray(indices, np.int32)[stream.permutation(len(indices))]
-    kept = int(train * len(indices) + 1e-9)
-    carved = int(carve * kept + 1e-9)
+    kept, carved = _counts(len(indices), train, carve)
     return np.sort(shuffled[: kept - carved]), np.sort(shuffled[kept - carved : kept]), np.sort(shuffled[kept:])
+
+
+def training_samples(declared: Sequence[int], train: float, carve: float) -> int:
+    """How many samples a client trains on, at least 1, of those that it declares.
+
+    declared  all of them, which are then parted as `parts` does; or those of its training, validation and test part
+    """
+    if len(declared) > 1:
+        return max(declared[0], 1)
+    kept, carved = _counts(declared[0], train, carve)
+    return max(kept - carved, 1)
+
+
+def _counts(examples: int, train: float, carve: float) -> tuple[int, int]:
+    """How many are set apart for training, and how many of those are carved for validation."""
+    kept = int(train * examples + 1e-9)
+    return kept, int(carve * kept + 1e-9)

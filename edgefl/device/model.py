@@ -39,6 +39,12 @@ class Data(NamedTuple):
     samples: Samples
     split: Split | None
 
+    @property
+    def counts(self) -> list[int]:
+        """How many samples there are; where it was said how they are split, of each part."""
+        split = self.split
+        return [len(self.samples)] if split is None else [len(split.train), len(split.validation), len(split.test)]
+
     def parts(self, welcome: Welcome) -> Split:
         """The split that the run's simulation would make. Raises DataError if the device gets nothing to train on."""
         everything = np.arange(len(self.samples), dtype=np.int32)

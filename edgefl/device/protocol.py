@@ -193,6 +193,7 @@ class Device:
             round=self._state.round,
             life=bytes.fromhex(identity.life),
             before=bytes.fromhex(identity.before),
+            examples=self._data.counts,
         )
 
     def _begin(self, welcome: Welcome) -> Iterator[Message]:

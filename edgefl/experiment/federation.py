@@ -24,6 +24,11 @@ class Federation:
     common: Samples | None = None
 
     @property
+    def largest(self) -> int:
+        """For training, of the client that has most."""
+        return max(len(split.train) for split in self.clients)
+
+    @property
     def examples(self) -> int:
         """For training, of all clients together."""
         return sum(len(split.train) for split in self.clients)

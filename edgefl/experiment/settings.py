@@ -7,14 +7,18 @@ workers train are not among them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from edgefl.algorithms import Algorithm, build
+from edgefl.algorithms.fold import Fold
+from edgefl.data.split import training_samples
 from edgefl.errors import RunError
 from edgefl.experiment.run_file import EXPERIMENT, read_experiment
+from edgefl.rounds.bound import Bound
+from edgefl.rounds.closing import MAX_EMPTY_ROUNDS, Folding
 
 SHARED = ("keep", "per_round", "epochs", "batch", "lr")  # hyper-parameters that every method which has them gets
 KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
@@ -24,7 +28,9 @@ KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "
 class Settings:
     """How a run is carried out. `workers` is the only field that no result depends on.
 
-    stop_after  the round after which it ends early, of `rounds` that methods are told of; None: none
+    stop_after        the round after which it ends early, of `rounds` that methods are told of; None: none
+    folding           what is done with accepted replies
+    max_empty_rounds  rounds in a row that accept nobody, after which a run ends with an error
     """
 
     rounds: int = 100
@@ -33,9 +39,11 @@ class Settings:
     values: str = "float32"  # of the payloads: float32 or float16
     workers: int = 1
     stop_after: int | None = None
+    folding: Folding = field(default_factory=Folding)
+    max_empty_rounds: int = MAX_EMPTY_ROUNDS
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "eval_every", "checkpoint_every", "workers", "stop_after"):
+        for name in ("rounds", "eval_every", "checkpoint_every", "workers", "stop_after", "max_empty_rounds"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}; expected {name} >= 1")
         if self.values not in ("float32", "float16"):
@@ -66,6 +74,9 @@ class Experiment:
     eval_every: int = 10
     checkpoint_every: int = 10
     options: tuple[tuple[str, Any], ...] = ()  # hyper-parameters of single methods, by name
+    fold: str = "mean"  # which mean of the replies the server takes (algorithms/fold.py)
+    bound: str = "refuse"  # what is done about a reply that moves the model too far (rounds/bound.py)
+    max_examples: int | None = None  # a client that has more for training counts as one of so many; None: see `folding`
 
     def __post_init__(self) -> None:
         _check(len(self.methods) > 0, "methods", self.methods, "at least one method")
@@ -80,6 +91,11 @@ class Experiment:
         _check(self.seed >= 0, "seed", self.seed, "seed >= 0")
         _check(0 < self.train_share < 1, "train_share", self.train_share, "0 < train_share < 1")
         _check(0 <= self.validation_share < 1, "validation_share", self.validation_share, "0 <= validation_share < 1")
+        _check(
+            self.max_examples is None or self.max_examples >= 1, "max_examples", self.max_examples, "max_examples >= 1"
+        )
+        fewest = self.folding().fold.fewest
+        _check(fewest <= self.per_round, "per_round", self.per_round, f"per_round >= {fewest} with fold={self.fold}")
 
     def algorithms(self) -> dict[str, Algorithm]:
         """The methods with their hyper-parameters. Raises ValueError naming a value that is out of range."""
@@ -88,7 +104,18 @@ class Experiment:
 
     def settings(self, workers: int) -> Settings:
         """How the rounds are carried out."""
-        return Settings(self.rounds, self.eval_every, self.checkpoint_every, self.values, workers)
+        return Settings(
+            self.rounds, self.eval_every, self.checkpoint_every, self.values, workers, folding=self.folding()
+        )
+
+    def folding(self, largest: int | None = None) -> Folding:
+        """What is done with accepted replies. `largest`: the most examples that count where `max_examples` is None."""
+        most = largest if self.max_examples is None else self.max_examples
+        return Folding(Fold.parse(self.fold), Bound.parse(self.bound), most)
+
+    def training_samples(self, declared: Sequence[int]) -> int:
+        """How many samples a client trains on that declares so many (wire: Enrol.examples)."""
+        return training_samples(declared, self.train_share, self.validation_share)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, as in run.json."""
@@ -106,7 +133,7 @@ class Experiment:
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Experiment:
         """The inverse of `to_json`. Raises RunError for a name that is no setting, or a value that it cannot have."""
-        known = {field.name for field in fields(Experiment)}
+        known = {each.name for each in fields(Experiment)}
         if unknown := sorted(values.keys() - known):
             raise RunError(f"setting {unknown[0]!r}; expected one of {', '.join(sorted(known))}")
         for name, value in values.items():

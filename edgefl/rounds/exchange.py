@@ -136,6 +136,29 @@ def reply_of(message: Trained, plan: Plan, spec: ModelSpec) -> Reply:
     )
 
 
+class Declared(NamedTuple):
+    """What a client's replies must claim: its training samples, and the steps that follow from them; None: anything.
+
+    A reply that carries nothing may claim nothing, as of a client that has stopped.
+    """
+
+    examples: int | None = None
+    steps: int | None = None
+
+    def refuse(self, reply: Reply) -> str | None:
+        """Why the reply must not be folded; None if it may be."""
+        if not (reply.payload or reply.masks):
+            return None
+        for name, expected in self._asdict().items():
+            if expected is not None and getattr(reply, name) != expected:
+                claim = f"claims {getattr(reply, name)} {name}"
+                return f"reply of client {reply.client} {claim}; expected {expected}, as declared at enrolment"
+        return None
+
+
+NOT_DECLARED = Declared()
+
+
 class Answer(NamedTuple):
     """A client's message read against its plan: the reply, or why it must not be folded; and the bytes it took."""
 
@@ -144,15 +167,18 @@ class Answer(NamedTuple):
     sizes: Sizes
 
 
-def read_answer(message: Trained, plan: Plan, spec: ModelSpec) -> Answer:
-    """What a client's message is worth. It never raises: whatever is wrong with the message is the refusal."""
+def read_answer(message: Trained, plan: Plan, spec: ModelSpec, declared: Declared = NOT_DECLARED) -> Answer:
+    """What a client's message is worth. It never raises: whatever is wrong with the message is the refusal.
+
+    declared  what its client has said of its samples before the round
+    """
     try:
         reply = reply_of(message, plan, spec)
         up = sizes(message.payload)
     except CodecError as error:
         unreadable = Sizes(0, 0, sum(map(len, message.payload.values())))
         return Answer(None, f"reply of client {plan.client}: {error}", unreadable)
-    refusal = refuse(plan, reply) or _unplanned(plan, reply, spec)
+    refusal = refuse(plan, reply) or _unplanned(plan, reply, spec) or declared.refuse(reply)
     if refusal is None and not 0 <= message.seconds < math.inf:
         refusal = f"reply of client {plan.client} took {message.seconds} s; expected a time"
     return Answer(None if refusal else reply, refusal, up)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from edgefl.algorithms.base import Plan, State
+from edgefl.algorithms.base import Plan
 from edgefl.codec import Sizes
+from edgefl.rounds.closing import Closing
 from edgefl.rounds.exchange import Answer, sizes, total
 from edgefl.wire.messages import Train, Trained
 
@@ -34,8 +35,11 @@ class ClientRound:
     """One client's part of a round.
 
     settings  what the method told the client
-    status    "on" or "stopped" as it said; "refused" for this `reason`; "absent" if no reply came in time; "late" in a
-              replay: it trained, and its reply came too late
+    status    "on" or "stopped" as it said; "refused" for this `reason`; "excluded" for it when the round was closed,
+              whereas its client keeps what it trained; "absent" if no reply came in time; "late" in a replay: it
+              trained, and its reply came too late
+    clipped   why it was shortened when the round was closed
+    counted   as how many samples it was weighed, where that is fewer than its examples
     """
 
     client: int
@@ -48,6 +52,15 @@ class ClientRound:
     down: Sizes = NOTHING
     up: Sizes = NOTHING
     seconds: float = 0.0
+    clipped: str | None = None
+    counted: int | None = None
+
+    def closed(self, closing: Closing) -> ClientRound:
+        """After the round was closed."""
+        if self.client in closing.excluded:
+            return replace(self, status="excluded", reason=closing.excluded[self.client])
+        clipped, counted = closing.clipped.get(self.client), closing.counted.get(self.client)
+        return replace(self, clipped=clipped, counted=counted)
 
     @staticmethod
     def answered(plan: Plan, down: Train, up: Trained, answer: Answer) -> ClientRound:
@@ -67,20 +80,21 @@ class ClientRound:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values. A refused reply's metrics are left out, they may be no numbers; and so is a metric that has the
-        name of another entry.
+        """Plain values. A refused or excluded reply's metrics are left out, they may be no numbers; and so is a metric
+        that has the name of another entry.
         """
         record: dict[str, Any] = {"client": self.client, **self.settings}
         record.update(examples=self.examples, steps=self.steps, status=self.status)
         record.update(down=self.down.total, up=self.up.total, seconds=self.seconds)
+        record.update({n: v for n, v in (("clipped", self.clipped), ("counted", self.counted)) if v is not None})
         if self.reason is not None:
             return {**record, "reason": self.reason}
         return {**self.metrics, **record}
 
 
-def round_line(round: int, clients: Iterable[ClientRound], state: State, seconds: float) -> dict[str, Any]:
-    """The metrics of a closed round, without an evaluation. `state` is the one after it."""
-    clients = list(clients)
+def round_line(round: int, clients: Iterable[ClientRound], closing: Closing, seconds: float) -> dict[str, Any]:
+    """The metrics of a closed round, without an evaluation. `clients`: as they were before it was closed."""
+    clients, state = [each.closed(closing) for each in clients], closing.state
     line: dict[str, Any] = {"round": round, "clients": [each.to_json() for each in clients]}
     line["down"] = _parts(total(each.down for each in clients))
     line["up"] = _parts(total(each.up for each in clients))
@@ -88,6 +102,22 @@ def round_line(round: int, clients: Iterable[ClientRound], state: State, seconds
         line["running"] = len(state.values["running"])
     line["seconds"] = seconds
     return line
+
+
+def accepts_nobody(line: Mapping[str, Any]) -> bool:
+    """True if no reply was folded into a round with these metrics."""
+    return not any(each["status"] in ("on", "stopped") for each in line["clients"])
+
+
+def stuck(round: int, empty: int, line: Mapping[str, Any]) -> str:
+    """Why a run does not go on whose last `empty` rounds have accepted nobody, with the metrics of the last one."""
+    reasons = [each["reason"] for each in line["clients"] if "reason" in each]
+    why = f"the last refusal: {reasons[-1]}" if reasons else "no client has answered"
+    rounds = f"round {round}" if empty == 1 else f"rounds {round - empty + 1} to {round}"
+    return (
+        f"no reply was accepted in {rounds} ({why}); expected some; "
+        "--resume goes on, --max-empty-rounds allows more of them in a row"
+    )
 
 
 def accuracies(clients: Sequence[Tested | None]) -> dict[str, Any]:

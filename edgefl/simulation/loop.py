@@ -15,14 +15,16 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from edgefl import kernels, rng
-from edgefl.algorithms.base import Algorithm, Plan, Reply, State, Tally, Task
+from edgefl.algorithms.base import Algorithm, Plan, Reply, State, Task
+from edgefl.errors import RunError
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learners import GraphLearner
 from edgefl.learners.base import MakeLearner
 from edgefl.neurons.spec import ModelSpec
+from edgefl.rounds.closing import close
 from edgefl.rounds.exchange import plan_of, read_answer, train_message, trained_message
-from edgefl.rounds.metrics import ClientRound, round_line
+from edgefl.rounds.metrics import ClientRound, accepts_nobody, round_line, stuck
 from edgefl.rounds.participation import TRAINED, Participation
 from edgefl.rounds.state_file import Kept
 from edgefl.simulation.evaluation import Evaluator
@@ -44,7 +46,8 @@ def simulate(
     watch          called with every round's metrics line, in the order of rounds
     participation  who takes part in each round, as in a run that was served; None: everyone who is selected
     make           gives the learners that train
-    Raises         RunError if other clients are selected than those that took part
+    Raises         RunError if other clients are selected than those that took part, or when too many rounds in a row
+                   have accepted nobody
     """
     simulation = _Simulation(algorithm, federation, settings, journal, participation, make)
     try:
@@ -96,7 +99,7 @@ class _Simulation:
             state = self.algorithm.start(self.task, self.initial)
             self.journal.commit(0, state)
         state, round, done = self.journal.load_state(), self.journal.committed.round, self.journal.committed.done
-        plans = [] if done else self._plan(state, round + 1)
+        plans, empty = [] if done else self._plan(state, round + 1), 0
         while not done:
             round += 1
             state, line = self._round(state, round, plans)
@@ -105,9 +108,13 @@ class _Simulation:
             if done or round % self.settings.eval_every == 0:
                 line["evaluation"] = self.evaluator.bundle(state)
             self.journal.log(line)
-            if done or round % self.settings.checkpoint_every == 0:
+            empty = empty + 1 if accepts_nobody(line) else 0
+            is_stuck = not done and self.participation is None and empty >= self.settings.max_empty_rounds
+            if done or is_stuck or round % self.settings.checkpoint_every == 0:
                 self.journal.commit(round, state, done)
             watch(line)
+            if is_stuck:
+                raise RunError(stuck(round, empty, line))
         return state
 
     def _plan(self, state: State, round: int) -> list[Plan]:
@@ -120,13 +127,11 @@ class _Simulation:
         if self.participation is not None:
             self.participation.check(round, [plan.client for plan in plans])
         outcomes = list(self.pool.map(self._client_round, plans))
-        tally = Tally(self.spec)
-        for plan, outcome in sorted(zip(plans, outcomes, strict=True), key=lambda pair: pair[0].client):
-            if outcome.reply is not None:
-                self.algorithm.fold(tally, plan, outcome.reply)
-        state = self.algorithm.finish(self.task, state, tally, round)
+        replies = [(plan, outcome.reply) for plan, outcome in zip(plans, outcomes, strict=True)]
+        accepted = [(plan, reply) for plan, reply in replies if reply is not None]
+        closing = close(self.task, self.algorithm, state, accepted, round, self.settings.folding)
         seconds = time.perf_counter() - started
-        return state, round_line(round, [outcome.record for outcome in outcomes], state, seconds)
+        return closing.state, round_line(round, [outcome.record for outcome in outcomes], closing, seconds)
 
     def _client_round(self, plan: Plan) -> _Outcome:
         """One client's part of a round: the message down, training, the message up, and its private files."""
@@ -141,7 +146,8 @@ class _Simulation:
             reply = self.algorithm.train(local, received)
             seconds = time.perf_counter() - started
             up = trained_message(reply, received, self.spec, self.settings.values, seconds)
-            answer = read_answer(up, plan, self.spec)
+            declared = self.settings.folding.declared(self.algorithm, len(local.train))
+            answer = read_answer(up, plan, self.spec, declared)
             if (answer.reply is not None or logged == "late") and self.algorithm.keeps_state:
                 params = local.learner.read() if self.algorithm.keeps_model else {}
                 self.journal.save_local(plan.client, plan.round, Kept(params, local.private, local.arrays))

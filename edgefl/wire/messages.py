@@ -69,6 +69,8 @@ class Enrol(Message, frozen=True):
     round     the last round that was acknowledged and counts, 0 if there is none: what it holds is of after it
     life      drawn by each process that opens the device's state, and kept there, so that a copy is noticed
     before    the life before this one, of which the server has heard; empty if there was none
+    examples  how many samples it has: all of them, to be parted by the run's shares; or those for training, validation
+              and test. Its replies must claim what follows. Kept by the server from the first time on
     """
 
     proof: Proof
@@ -79,6 +81,7 @@ class Enrol(Message, frozen=True):
     round: Round
     life: Life
     before: Life
+    examples: Annotated[list[Count], Meta(min_length=1, max_length=3)]
 
 
 class Welcome(Message, frozen=True):

@@ -63,3 +63,10 @@ def test_digits_are_the_published_ones() -> None:
     assert digits.x[0, 0, 0].tolist() == first_row_of_first_zero and digits.y[0] == 0
     published = digits.x.tobytes() + digits.y.astype(np.uint8).tobytes()
     assert hashlib.sha256(published).hexdigest().startswith("87ff0c9e40dc7e2c")
+
+
+def test_the_first_sample_that_is_not_finite_is_named() -> None:
+    x = np.zeros((4, 1, 2, 2), np.float32)
+    x[2, 0, 1, 0], x[3, 0, 0, 0] = np.nan, np.inf
+    with pytest.raises(DataError, match=r"mine: x\[2, 0, 1, 0\] is nan; expected finite values"):
+        DataSet("mine", x, np.zeros(4, np.int32), 2, 1.0, 0.0)

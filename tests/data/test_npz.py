@@ -190,3 +190,24 @@ def test_one_wrong_label_makes_no_million_classes(tmp_path: Path) -> None:
 def test_a_number_of_classes_that_is_none_is_refused(classes: float, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"classes is .*; expected an integer in \[1, 2\^31\)"):
         read_npz(save(tmp_path, classes=classes))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
+@pytest.mark.parametrize("key", ["x", "x_test"])
+def test_a_value_that_is_no_finite_float32_is_named_with_its_place(tmp_path: Path, value: float, key: str) -> None:
+    x = np.zeros((5, 2, 3))
+    x[3, 1, 2] = value
+    others = {"x": np.zeros((5, 2, 3)), "y_test": np.zeros(5, np.int32)} if key == "x_test" else {}
+    path = save(tmp_path, **{**others, key: x}, y=np.zeros(5, np.int32))
+    with pytest.raises(DataError) as error:
+        read_npz(path)
+    assert str(error.value) == f"{path}: {key}[3, 0, 1, 2] is {np.float64(value)}; expected finite float32 values"
+
+
+@pytest.mark.parametrize("scale", [1e39, -1e39])
+def test_a_scale_that_no_input_survives_is_named(tmp_path: Path, scale: float) -> None:
+    path = save(tmp_path, x=np.full((2, 2, 2), 9, np.uint8), y=np.zeros(2, np.int32), scale=scale, shift=0.0)
+    with pytest.raises(
+        DataError, match=r"values up to 9 with scale -?1e\+39 and shift 0; expected inputs that float32"
+    ):
+        read_npz(path)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgefl.data.split import parts
+from edgefl.data.split import parts, training_samples
 from edgefl.rng import SPLIT, stream
 
 
@@ -30,3 +30,18 @@ def test_carving_leaves_the_test_part_alone() -> None:
 def test_a_wrong_share_is_named() -> None:
     with pytest.raises(ValueError, match=r"train=1\.2, carve=0\.1; expected 0 <= train <= 1"):
         parts(np.arange(3, dtype=np.int32), stream(1, SPLIT), train=1.2)
+
+
+@pytest.mark.parametrize("n", [2, 9, 10, 90, 1163])
+def test_what_a_device_trains_on_follows_from_all_of_its_samples(n: int) -> None:
+    found = parts(np.arange(n, dtype=np.int32), stream(1, SPLIT), 0.8, 0.1)
+    assert training_samples([n], 0.8, 0.1) == len(found[0])
+
+
+def test_what_a_device_trains_on_is_its_first_part_where_it_says_three() -> None:
+    assert training_samples([70, 8, 33], 0.8, 0.1) == 70
+
+
+def test_nobody_trains_on_nothing() -> None:
+    """A declaration of none would else let a reply claim anything."""
+    assert training_samples([0], 0.8, 0.1) == training_samples([0, 5, 5], 0.8, 0.1) == 1

@@ -7,6 +7,7 @@ import json
 from edgefl.algorithms.base import State
 from edgefl.codec import Sizes
 from edgefl.learners.base import Evaluation
+from edgefl.rounds.closing import Closing
 from edgefl.rounds.metrics import ClientRound, accuracies, round_line
 
 
@@ -16,7 +17,7 @@ def client(number: int, **changes: object) -> ClientRound:
 
 
 def test_a_round_adds_up_its_clients() -> None:
-    line = round_line(3, [client(0, metrics={"loss": 0.25}), client(1)], State({}, {"running": [0, 1]}), 1.5)
+    line = round_line(3, [client(0, metrics={"loss": 0.25}), client(1)], Closing(State({}, {"running": [0, 1]})), 1.5)
     assert line == {
         "round": 3,
         "clients": [

@@ -69,7 +69,7 @@ class Stranger:
     def prove(self, challenge: Challenge, client: int, key: bytes) -> None:
         """Enrol, with the proof that this key gives."""
         proof = handshake.proof(key, "device", challenge.run, client, NONCE, challenge.nonce)
-        self.say(Enrol(proof, 1.0, b"", 0, b"", 0, b"", b""))
+        self.say(Enrol(proof, 1.0, b"", 0, b"", 0, b"", b"", [10]))
 
     def enrol(self, client: int, key: bytes) -> None:
         """All of the handshake, with a key that the server knows."""

@@ -210,7 +210,7 @@ def test_a_replayed_handshake_is_refused(with_keys: Cluster, place: Path) -> Non
         stranger.replay(hello, instead_of=Hello(PROTOCOL, "", LAST, bytes(32), ""))
         assert isinstance(stranger.hear(), Challenge)
         before = wrong_proofs(with_keys)
-        stranger.replay(enrol, instead_of=Enrol(bytes(32), 1.0, b"", 0, b"", 0, b"", b""))
+        stranger.replay(enrol, instead_of=Enrol(bytes(32), 1.0, b"", 0, b"", 0, b"", b"", [10]))
         assert "is wrong; expected one made with the key of that client" in stranger.refusal()
     await_(lambda: wrong_proofs(with_keys) > before, "the server says that the proof is wrong")
 

@@ -44,8 +44,8 @@ def refusal(kind: type[Message], values: list[Any]) -> str:
 
 def test_golden_bytes_of_a_message() -> None:
     assert encode(Finished("done")) == b"\x91\xa4done"
-    assert encode(Enrol(b"", 0.5, b"", 7, b"", 3, b"L", b"")) == bytes.fromhex(
-        "98 c400 cb3fe0000000000000 c400 07 c400 03 c4014c c400"
+    assert encode(Enrol(b"", 0.5, b"", 7, b"", 3, b"L", b"", [9])) == bytes.fromhex(
+        "99 c400 cb3fe0000000000000 c400 07 c400 03 c4014c c400 91 09"
     )
 
 

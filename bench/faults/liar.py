@@ -1,0 +1,24 @@
+"""`python -m bench.faults.liar ATTACK client ...`: a device that is `edgefl client ...` in all but its replies. A claim
+of samples is made at enrolment already.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from bench.faults.liars import ATTACKS, MOST, lying
+from edgefl.algorithms import METHODS
+from edgefl.commands.cli import main
+from edgefl.device.model import Data
+
+
+def lie(attack: str) -> None:
+    """From now on the devices of this process lie."""
+    METHODS.update({name: lying(method, ATTACKS[attack]) for name, method in METHODS.items()})
+    if attack == "claim":
+        Data.counts = property(lambda data: [MOST, 0, 0])  # type: ignore[method-assign, assignment]
+
+
+if __name__ == "__main__":
+    lie(sys.argv[1])
+    sys.exit(main(sys.argv[2:]))

@@ -1,0 +1,158 @@
+"""One of ten devices lies in every round: what the others' accuracy is then, beside a run in which nobody does.
+
+Simulated, for every fold and every attack (liars.py); and served, where a real device process lies to a real server.
+Accuracy is the mean over the nine honest clients, each on its own test samples, of the model that the method is about.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bench.faults.cluster import Cluster, Process, deal
+from bench.faults.liars import ATTACKS, lying
+from edgefl.commands.report import kind_of
+from edgefl.experiment.assemble import assemble
+from edgefl.experiment.settings import Experiment
+from edgefl.experiment.shares import share_file
+from edgefl.server import history
+from edgefl.simulation.journal import Journal
+from edgefl.simulation.loop import simulate
+
+HONEST, DEFAULT = "nobody", ("mean", "refuse")
+METHODS = ("fedavg", "fedspu")
+GUARDS = (("mean", "refuse"), ("mean", "off"), ("clipped", "refuse"), ("trimmed:1", "refuse"), ("median", "refuse"))
+SERVED = (("fedavg", "huge"), ("fedavg", "claim"), ("fedavg", "nan"), ("fedspu", "huge"), ("fedspu", "claim"))
+
+EXPERIMENT = Experiment(methods=("fedavg",), clients=10, per_round=10, rounds=30, eval_every=30, checkpoint_every=30)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method under one attack.
+
+    accuracies  percent, by seed
+    unfolded    of the liar's replies those that were refused, excluded or clipped, of all seeds
+    others      the same of the honest clients
+    """
+
+    where: str
+    partition: str
+    method: str
+    fold: str
+    bound: str
+    attack: str
+    accuracies: list[float]
+    unfolded: int
+    others: int
+
+    @property
+    def guard(self) -> tuple[str, str, str, str]:
+        return self.partition, self.method, self.fold, self.bound
+
+    @property
+    def accuracy(self) -> float:
+        return statistics.mean(self.accuracies)
+
+
+def liar(experiment: Experiment) -> int:
+    """The last client: of the strongest tier, so that it sends whole models under FedSPU too."""
+    return experiment.clients - 1
+
+
+def simulated(
+    place: Path,
+    base: Experiment,
+    seeds: Sequence[int],
+    guards: Sequence[tuple[str, str]] = GUARDS,
+    attacks: Sequence[str] = (HONEST, *ATTACKS),
+) -> Iterator[Row]:
+    """Every method, guard and attack, honest runs first."""
+    for method in METHODS:
+        for fold, bound in guards:
+            for attack in attacks:
+                experiment = replace(base, methods=(method,), fold=fold, bound=bound)
+                runs = [_simulated(place, replace(experiment, seed=seed), attack) for seed in seeds]
+                yield _row("simulated", experiment, attack, runs)
+
+
+def served(place: Path, base: Experiment, what: Sequence[tuple[str, str]] = SERVED) -> Iterator[Row]:
+    """Some of the same over sockets, with the default guard."""
+    for method, attack in what:
+        experiment = replace(base, methods=(method,))
+        yield _row("served", experiment, attack, [_served(place / f"{method}-{attack}", experiment, attack)])
+
+
+def holds(rows: Sequence[Row]) -> bool:
+    """Whether every row is as near the honest run of its method and fold as is asked of it; a served run's is that of
+    its seed.
+    """
+    honest = {row.guard: row.accuracies for row in rows if row.attack == HONEST}
+    return all(below(row, honest[row.guard]) <= most(row) for row in rows)
+
+
+def below(row: Row, honest: Sequence[float]) -> float:
+    """Points of accuracy that an attack costs."""
+    return statistics.mean(honest[: len(row.accuracies)]) - row.accuracy
+
+
+def most(row: Row) -> float:
+    """What it may cost."""
+    if row.guard[2:] == DEFAULT:
+        return 2.0 if row.attack in ("huge", "claim", "nan") else math.inf
+    return 3.0 if row.fold.partition(":")[0] in ("clipped", "trimmed") else math.inf
+
+
+def _simulated(place: Path, experiment: Experiment, attack: str) -> list[dict[str, Any]]:
+    """The lines of metrics of a run."""
+    ((name, algorithm),) = experiment.algorithms().items()
+    if attack != HONEST:
+        algorithm = lying(algorithm, ATTACKS[attack], liar(experiment))
+    parts = experiment.partition, experiment.fold, experiment.bound, experiment.seed
+    journal = Journal(place / "-".join(map(str, (name, attack, *parts))).replace(":", "_"))
+    try:
+        simulate(algorithm, assemble(experiment), experiment.settings(1), journal)
+        return list(journal.metrics())
+    finally:
+        journal.close()
+
+
+def _served(place: Path, experiment: Experiment, attack: str) -> list[dict[str, Any]]:
+    deal(place / "shares", experiment)
+    with Cluster(place, experiment, place / "shares") as cluster:
+        cluster.start_server()
+        for client in range(experiment.clients):
+            if client == liar(experiment) and attack != HONEST:
+                cluster.devices[client] = _liar(cluster, client, share_file(place / "shares", client), attack)
+                cluster.devices[client].start()
+            else:
+                cluster.start_device(client)
+        cluster.finish()
+        return history.metrics(cluster.run)
+
+
+def _liar(cluster: Cluster, client: int, data: Path, attack: str) -> Process:
+    honest = cluster.device("liar", data, "--id", str(client), "--state", str(cluster.state_of(client)))
+    return Process("liar", honest.log, honest.arguments, ("-m", "bench.faults.liar", attack))
+
+
+def _row(where: str, experiment: Experiment, attack: str, runs: Sequence[list[dict[str, Any]]]) -> Row:
+    records = [each for lines in runs for line in lines for each in line["clients"]]
+    unfolded = [each["client"] for each in records if each["status"] in ("refused", "excluded") or "clipped" in each]
+    mine = unfolded.count(liar(experiment))
+    (method,) = experiment.methods
+    accuracies = [100 * _accuracy(lines, liar(experiment)) for lines in runs]
+    guard = experiment.partition, method, experiment.fold, experiment.bound
+    return Row(where, *guard, attack, accuracies, mine, len(unfolded) - mine)
+
+
+def _accuracy(lines: list[dict[str, Any]], liar: int) -> float:
+    """Of the honest clients, after the last round."""
+    evaluation = lines[-1]["evaluation"]
+    found = evaluation[kind_of(evaluation)]
+    honest = [k for k in range(len(found["correct"])) if k != liar]
+    return statistics.mean(found["correct"][k] / found["examples"][k] for k in honest)

@@ -1,0 +1,111 @@
+"""A device that lies: its served run ends as the simulation of it does, and as a replay says, bit for bit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from served import FEDERATION, METHOD, RULES, World, open_store
+from test_served import bits, without_times
+
+from edgefl.algorithms import FedSPU
+from edgefl.algorithms.base import MODEL, Local, Plan, Reply
+from edgefl.algorithms.fold import Fold
+from edgefl.experiment.settings import Settings
+from edgefl.neurons.update import Update
+from edgefl.rounds.bound import Bound
+from edgefl.rounds.closing import Folding
+from edgefl.rounds.participation import Participation
+from edgefl.server import history
+from edgefl.server.events import Enrolment
+from edgefl.simulation.journal import Journal
+from edgefl.simulation.loop import simulate
+
+LIAR = 2
+
+
+@dataclass(frozen=True)
+class Lying(FedSPU):
+    """Client LIAR answers 3e38, or claims many samples."""
+
+    name: ClassVar[str] = "lying"
+
+    value: float = 3e38
+    claims: int = 0
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        reply = super().train(local, plan)
+        if plan.client != LIAR:
+            return reply
+        if self.claims:
+            return replace(reply, examples=self.claims)
+        blocks = reply.payload[MODEL].blocks
+        filled = {name: replace(b, values=np.full_like(b.values, self.value)) for name, b in blocks.items()}
+        return replace(reply, payload={MODEL: Update(filled)})
+
+
+LIE = Lying(keep=METHOD.keep, per_round=METHOD.per_round, epochs=1, batch=4, lr=0.1)
+
+
+@pytest.mark.parametrize(
+    "folding",
+    [
+        Folding(),
+        Folding(bound=Bound("clip")),
+        Folding(Fold("clipped"), Bound("off")),
+        Folding(Fold("trimmed", 1), Bound("off")),
+        Folding(Fold("median"), Bound("off")),
+    ],
+    ids=lambda folding: f"{folding.fold.kind}-{folding.bound.kind}",
+)
+def test_a_lie_is_dealt_with_alike_and_replayed(folding: Folding, tmp_path: Path) -> None:
+    world = World(tmp_path / "served", LIE, replace(RULES, folding=folding))
+    world.finish()
+    world.store.close()
+    progress = history.progress(tmp_path / "served")
+    journal = Journal(tmp_path / "simulated")
+    settings = replace(Settings(RULES.rounds, RULES.eval_every), folding=folding)
+    outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
+    participation = Participation(progress.capacities, outcomes)
+    state = simulate(LIE, FEDERATION, settings, journal, participation=participation)
+    assert bits(history.final_state(tmp_path / "served")) == bits(state)
+    lines = without_times(history.metrics(tmp_path / "served"))
+    assert lines == json.loads(json.dumps(without_times(list(journal.metrics()))))
+    mine = [each for line in lines for each in line["clients"] if each["client"] == LIAR]
+    if folding.bound.kind != "off":
+        told = [each["status"] == "excluded" if folding.bound.kind == "refuse" else "clipped" in each for each in mine]
+        assert mine
+        assert all(told)
+    assert all(np.abs(value).max() < 100 for value in state.arrays[MODEL].values())
+    found, kept = world.phones[LIAR].model, journal.load_local(LIAR)
+    assert kept is not None
+    assert {name: value.tobytes() for name, value in found.items()} == {
+        name: value.tobytes() for name, value in kept.params.items()
+    }
+
+
+def test_without_a_guard_the_lie_decides(tmp_path: Path) -> None:
+    """So the test above can fail."""
+    world = World(tmp_path, LIE, replace(RULES, folding=Folding(bound=Bound("off"))))
+    world.finish()
+    assert max(np.abs(value).max() for value in world.coordinator.state.arrays[MODEL].values()) > 1e30
+
+
+def test_a_claim_other_than_the_declared_is_refused_by_name(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    method = replace(LIE, claims=2**53 - 1)
+    simulate(method, FEDERATION, Settings(RULES.rounds, RULES.eval_every), journal)
+    mine = [each for line in journal.metrics() for each in line["clients"] if each["client"] == LIAR]
+    words = "reply of client 2 claims 9007199254740991 examples; expected 7, as declared at enrolment"
+    assert {(each["status"], each["reason"]) for each in mine} == {("refused", words)}
+
+
+def test_a_declaration_is_stored(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.save([Enrolment(3, 1.0, b"", 2**53 - 1), Enrolment(4, 1.0)])
+    assert store.load().declared == {3: 2**53 - 1}
+    store.close()
