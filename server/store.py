@@ -31,6 +31,9 @@ from edgefl.wire.messages import Trained
 
 LOCK = "lock"
 REPLY = messages.NUMBERS[Trained]
+RECENT = """  -- rulings of a client's last answer and after it: what a device may still ask for (rulings.py)
+    LEFT JOIN (SELECT client, max(round) AS answered FROM participation WHERE outcome IS NOT NULL GROUP BY client)
+    USING (client) WHERE answered IS NULL OR round >= answered"""
 
 
 class Store:
@@ -54,9 +57,12 @@ class Store:
         self._database.close()
         self._lock.close()
 
-    def load(self) -> Progress:
-        """How far the run has got. Raises RunError if something is missing or corrupt."""
-        return load_progress(self._database, self.path)
+    def load(self, which: str = "") -> Progress:
+        """How far the run has got. Raises RunError if something is missing or corrupt.
+
+        which  of the rulings: all, or RECENT ones, in which a run of any length needs the same memory
+        """
+        return load_progress(self._database, self.path, which)
 
     def save(self, records: Sequence[Record]) -> None:
         """Makes all of the records durable, in order, or none of them.
@@ -127,14 +133,17 @@ def last_closed(database: sqlite3.Connection) -> int:
     return round or 0
 
 
-def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
-    """How far a run has got, from one snapshot of its database. Raises RunError if something is missing or corrupt."""
+def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> Progress:
+    """How far a run has got, from one snapshot of its database. Raises RunError if something is missing or corrupt.
+
+    which  as for Store.load
+    """
     round = last_closed(database)
     closed = database.execute("SELECT state, done FROM rounds WHERE round = ?", (round,)).fetchone()
     values, done = closed or (None, 0)
     (scored,) = database.execute("SELECT max(round) FROM rounds WHERE bundle IS NOT NULL").fetchone()
     is_open = database.execute("SELECT 1 FROM rounds WHERE round = ?", (round + 1,)).fetchone()
-    rows = database.execute("SELECT round, client, outcome, reason FROM participation ORDER BY round, client")
+    rows = database.execute(f"SELECT round, client, outcome, reason FROM participation {which} ORDER BY round, client")
     rulings = {(r, client): None if outcome is None else Ruling(outcome, reason) for r, client, outcome, reason in rows}
     return Progress(
         capacities=dict(database.execute("SELECT client, capacity FROM clients ORDER BY client")),
