@@ -82,7 +82,7 @@ class Coordinator:
         self.state = algorithm.start(task, initial) if progress.state is None else progress.state
         self.phase: Phase = "waiting"
         self._judging: set[tuple[int, int]] = set()  # (round, client) of rulings that are not durable yet
-        self._rulings = Rulings(progress.rulings)
+        self._rulings = Rulings(progress.rulings, progress.trained)
         self._stored = progress
         self._planner = Planner(self.task, algorithm, rules.seen_s)
         self._pace = Pace(rules.deadline_s, progress.deadline_s)

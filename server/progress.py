@@ -35,7 +35,9 @@ class Progress:
     answers     the replies of that round so far
     tokens      clients by the token of a device that was given any free id
     makers      (client, maker) of every device so far
-    rulings     by (round, client), for every planned client of every round so far; None where no reply has come
+    rulings     by (round, client), for every planned client of every round so far, or of those that devices may still
+                ask for; None where no reply has come
+    trained     by client, the rounds after which it kept what it had trained: bit r for round r
     """
 
     capacities: Mapping[int, float] = field(default_factory=dict)
@@ -48,5 +50,6 @@ class Progress:
     candidates: Mapping[int, frozenset[int]] = field(default_factory=dict)
     answers: tuple[Judged, ...] = ()
     rulings: Mapping[tuple[int, int], Ruling | None] = field(default_factory=dict)
+    trained: Mapping[int, int] = field(default_factory=dict)
     tokens: Mapping[bytes, int] = field(default_factory=dict)
     makers: tuple[tuple[int, str], ...] = ()

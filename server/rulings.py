@@ -1,13 +1,14 @@
 """Who was planned in which round and what became of it, as far as a device may still ask: not the whole log.
 
 A device has at most one reply that it has not seen dealt with, and answers a later round only after it has. So what
-lies before a client's last ruling is never asked for again, and a run of any length needs the same memory.
+lies before a client's last ruling is never asked for again, but whether it kept what it had trained then: a bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from edgefl.rounds.participation import TRAINED
 from edgefl.server.progress import Ruling
 
 KEPT = 4  # last rulings of a client
@@ -16,9 +17,10 @@ KEPT = 4  # last rulings of a client
 class Rulings:
     """By client and round: the ruling, or None where no reply has come."""
 
-    def __init__(self, logged: Mapping[tuple[int, int], Ruling | None]) -> None:
-        """`logged`: by (round, client), in the order of rounds."""
+    def __init__(self, logged: Mapping[tuple[int, int], Ruling | None], trained: Mapping[int, int]) -> None:
+        """`logged`: by (round, client), in the order of rounds; `trained`: see Progress."""
         self._rounds: dict[int, dict[int, Ruling | None]] = {}
+        self._trained = dict(trained)
         for (round, client), ruling in logged.items():
             self._rounds.setdefault(client, {})[round] = None
             if ruling is not None:
@@ -36,10 +38,20 @@ class Rulings:
         """Of a client that was planned there."""
         return self._rounds[client][round]
 
+    def has_trained(self, round: int, client: int) -> bool:
+        """Whether the client kept what it had trained in this round, however long ago."""
+        return bool(self._trained.get(client, 0) >> round & 1)
+
+    def last_trained(self, client: int) -> int:
+        """The last such round, 0 if there is none."""
+        return max(self._trained.get(client, 0).bit_length() - 1, 0)
+
     def rule(self, round: int, client: int, ruling: Ruling) -> None:
         """The reply has been dealt with."""
         rounds = self._rounds.setdefault(client, {})
         rounds[round] = ruling
+        if ruling.outcome in TRAINED:
+            self._trained[client] = self._trained.get(client, 0) | 1 << round
         ruled = sorted(r for r, each in rounds.items() if each is not None)
         first = ruled[-KEPT] if len(ruled) > KEPT else ruled[0]
         for r in [r for r in rounds if r < first or (r < ruled[-1] and rounds[r] is None)]:

@@ -31,8 +31,8 @@ from edgefl.wire.messages import Trained
 
 LOCK = "lock"
 REPLY = messages.NUMBERS[Trained]
-RECENT = """  -- rulings of a client's last answer and after it: what a device may still ask for (rulings.py)
-    LEFT JOIN (SELECT client, max(round) AS answered FROM participation WHERE outcome IS NOT NULL GROUP BY client)
+RECENT = """  -- rulings of a client's last kept training and after it: what a device may still ask for (rulings.py)
+    LEFT JOIN (SELECT client, max(round) AS answered FROM participation WHERE outcome IN ('accepted', 'late') GROUP BY client)
     USING (client) WHERE answered IS NULL OR round >= answered"""
 
 
@@ -156,6 +156,7 @@ def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> 
         candidates=_candidates(database),
         answers=tuple(_answers(database, round + 1, rulings)),
         rulings=rulings,
+        trained=_trained(database),
         tokens=dict(database.execute("SELECT token, client FROM clients WHERE token != x''")),
         makers=tuple(database.execute("SELECT client, maker FROM makers ORDER BY client, maker")),
     )
@@ -170,6 +171,16 @@ def _last_deadline(database: sqlite3.Connection) -> float | None:
 def _candidates(database: sqlite3.Connection) -> dict[int, frozenset[int]]:
     rows = database.execute("SELECT round, candidates FROM rounds WHERE candidates IS NOT NULL ORDER BY round")
     return {round: candidates.unpack(data) for round, data in rows}
+
+
+def _trained(database: sqlite3.Connection) -> dict[int, int]:
+    """A bit per round and client: the rows themselves would take a hundred times as much."""
+    found: dict[int, int] = {}
+    for client, round in database.execute(
+        "SELECT client, round FROM participation WHERE outcome IN ('accepted', 'late')"
+    ):
+        found[client] = found.get(client, 0) | 1 << round
+    return found
 
 
 def _answers(database: sqlite3.Connection, round: int, rulings: dict[tuple[int, int], Ruling | None]) -> list[Judged]:

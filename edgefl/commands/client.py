@@ -17,7 +17,6 @@ from edgefl.errors import DataError, RequestError
 from edgefl.experiment.shares import read_share
 from edgefl.trust.keys import read_key
 from edgefl.trust.tls import device_context
-from edgefl.wire.text import shown
 
 INTERRUPTED = "interrupted; run it again with the same --state to continue"
 MAX_MODEL_BYTES = 256 << 20
@@ -107,7 +106,7 @@ def _profile(options: argparse.Namespace) -> Profile:
 
 
 def _say(line: str) -> None:
-    print(shown(line), file=sys.stderr, flush=True)
+    print(line, file=sys.stderr, flush=True)
 
 
 def _pause(failures: int) -> None:

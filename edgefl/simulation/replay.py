@@ -42,7 +42,7 @@ def replay(path: Path, folder: Path, data_dir: str | None, workers: int) -> tupl
     settings = replace(experiment.settings(workers), stop_after=progress.round, eval_every=progress.round)
     journal = Journal(folder)
     try:
-        participation = Participation(progress.capacities, outcomes, progress.candidates)
+        participation = Participation(progress.capacities, outcomes, candidates=progress.candidates)
         state = simulate(algorithm, assemble(experiment, data_dir), settings, journal, participation=participation)
     finally:
         journal.close()

@@ -32,7 +32,7 @@ def replayed(world: World, path: Path) -> tuple[State, Journal]:
     progress = history.progress(world.path)
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     journal = Journal(path)
-    participation = Participation(progress.capacities, outcomes, progress.candidates)
+    participation = Participation(progress.capacities, outcomes, candidates=progress.candidates)
     settings = Settings(progress.round, progress.round)
     state = simulate(world.method, FEDERATION, settings, journal, participation=participation)
     journal.close()

@@ -59,5 +59,8 @@ def test_a_server_loads_what_devices_may_still_ask_for(tmp_path: Path) -> None:
     everything = {(round, client) for round in (1, 2, 3, 4) for client in (0, 1)}
     assert store.load().rulings.keys() == everything
     assert store.load(RECENT).rulings.keys() == everything - {(1, 0), (2, 0)}
-    assert Rulings(store.load(RECENT).rulings).of(3, 0) == Ruling("late", "")
+    loaded = store.load(RECENT)
+    rulings = Rulings(loaded.rulings, loaded.trained)
+    assert rulings.of(3, 0) == Ruling("late", "")
+    assert [rulings.has_trained(round, 0) for round in (1, 2, 3, 4)] == [True, False, True, False]
     store.close()
