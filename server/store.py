@@ -31,9 +31,10 @@ from edgefl.wire.messages import Trained
 
 LOCK = "lock"
 REPLY = messages.NUMBERS[Trained]
-RECENT = """  -- rulings of a client's last kept training and after it: what a device may still ask for (rulings.py)
-    LEFT JOIN (SELECT client, max(round) AS answered FROM participation WHERE outcome IN ('accepted', 'late') GROUP BY client)
-    USING (client) WHERE answered IS NULL OR round >= answered"""
+KEPT_IT = "outcome IN ('accepted', 'late')"  # the client what it had trained
+RECENT = f"""  -- rulings of a client's last kept training and after it: what a device may still ask for (rulings.py)
+    LEFT JOIN (SELECT client, max(round) AS kept FROM participation WHERE {KEPT_IT} GROUP BY client)
+    USING (client) WHERE kept IS NULL OR round >= kept"""
 
 
 class Store:
@@ -176,9 +177,7 @@ def _candidates(database: sqlite3.Connection) -> dict[int, frozenset[int]]:
 def _trained(database: sqlite3.Connection) -> dict[int, int]:
     """A bit per round and client: the rows themselves would take a hundred times as much."""
     found: dict[int, int] = {}
-    for client, round in database.execute(
-        "SELECT client, round FROM participation WHERE outcome IN ('accepted', 'late')"
-    ):
+    for client, round in database.execute(f"SELECT client, round FROM participation WHERE {KEPT_IT}"):
         found[client] = found.get(client, 0) | 1 << round
     return found
 
