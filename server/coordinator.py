@@ -23,6 +23,7 @@ from edgefl.errors import RunError
 from edgefl.graph import Params
 from edgefl.rounds.exchange import NOT_DECLARED, Declared
 from edgefl.rounds.metrics import Tested, accepts_nobody, stuck
+from edgefl.rounds.participation import TRAINED
 from edgefl.server import awaited
 from edgefl.server.clients import Clients, Link
 from edgefl.server.events import (
@@ -92,10 +93,11 @@ class Coordinator:
         self.phase: Phase = "waiting"
         self._beginning: dict[int, bytes] = {}  # by client, lives that are not durable yet
         self._judging: dict[tuple[int, int], str] = {}  # by (round, client), outcomes that are not durable yet
-        self._rulings = Rulings(progress.rulings, accepting)
+        self._rulings = Rulings(progress.rulings, progress.trained)
+        last = {client: self._rulings.last_trained(client) for client in progress.capacities}
         keeps = getattr(algorithm, "keeps_state", True)
         losses, lives = progress.losses, progress.lives
-        self._holdings = Holdings(self._outcome, progress.last_trained(), losses, lives, accepting, keeps)
+        self._holdings = Holdings(self._has_trained, last, losses, lives, accepting, keeps)
         self._stored = progress
         self._planner = Planner(self.task, algorithm, rules.seen_s)
         self._pace = Pace(rules.deadline_s, progress.deadline_s)
@@ -343,10 +345,9 @@ class Coordinator:
             self._admit(link, now)
             self._go_on_if_waiting(now)
 
-    def _outcome(self, round: int, client: int) -> str | None:
-        """What became of a reply, durably or not; None if there is none."""
-        ruling = self._rulings.of(round, client)
-        return self._judging.get((round, client)) if ruling is None else ruling.outcome
+    def _has_trained(self, round: int, client: int) -> bool:
+        """Whether the client keeps what it trained in this round, by a ruling that is durable or not."""
+        return self._rulings.has_trained(round, client) or self._judging.get((round, client)) in TRAINED
 
     def _limit(self, client: int) -> None:
         """The client's capacity changes the plans for it, of which it has been sent none."""

@@ -23,7 +23,7 @@ from edgefl.server.events import Record
 from edgefl.server.peer import Patience, Service
 from edgefl.server.rules import Rules
 from edgefl.server.serve import Server
-from edgefl.server.store import Store
+from edgefl.server.store import RECENT, Store
 from edgefl.wire.messages import Welcome
 from edgefl.wire.model import digest, pack
 
@@ -45,7 +45,7 @@ def host(
     task = Task(spec, experiment.clients, experiment.seed, examples=federation.examples, rounds=experiment.rounds)
     initial = federation.graph.init(rng.stream(experiment.seed, rng.INIT))
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
-    coordinator = Coordinator(task, algorithm, rules, initial, store.load(), common, accepting)
+    coordinator = Coordinator(task, algorithm, rules, initial, store.load(RECENT), common, accepting)
     packed = pack(Model(federation.graph, initial))
     service = Service(
         store.run_id,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from edgefl.wire.text import shown
+from edgefl.wire.text import printable
 
 FIRST = 20.0  # lines of a kind that are shown at once
 AGAIN_S = 60.0  # after which one more is
@@ -39,7 +39,7 @@ class Log:
             return
         of.left -= 1
         more, of.hidden = f" (and {of.hidden} more like it before)" if of.hidden else "", 0
-        self._write(shown(line) + more)
+        self._write(printable(line) + more)
 
     def end(self) -> None:
         """Says what was not shown."""

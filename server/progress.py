@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from edgefl.algorithms.base import State
-from edgefl.rounds.participation import TRAINED
 from edgefl.server.events import Judged, Outcome
 
 
@@ -40,7 +39,9 @@ class Progress:
                 after this one, 0 for nothing
     declared    training samples of the enrolled clients, of those that say it
     makers      (client, maker) of every device so far
-    rulings     by (round, client), for every planned client of every round so far; None where no reply has come
+    rulings     by (round, client), for every planned client of every round so far, or of those that devices may still
+                ask for; None where no reply has come
+    trained     by client, the rounds after which it kept what it had trained: bit r for round r
     """
 
     capacities: Mapping[int, float] = field(default_factory=dict)
@@ -53,13 +54,9 @@ class Progress:
     candidates: Mapping[int, frozenset[int]] = field(default_factory=dict)
     answers: tuple[Judged, ...] = ()
     rulings: Mapping[tuple[int, int], Ruling | None] = field(default_factory=dict)
+    trained: Mapping[int, int] = field(default_factory=dict)
     secrets: Mapping[int, bytes] = field(default_factory=dict)
     lives: Mapping[int, bytes] = field(default_factory=dict)
     losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
     makers: tuple[tuple[int, str], ...] = ()
     declared: Mapping[int, int] = field(default_factory=dict)
-
-    def last_trained(self) -> dict[int, int]:
-        """By client, the last round after which it kept what it had trained."""
-        ruled = sorted((round, client, ruling) for (round, client), ruling in self.rulings.items() if ruling)
-        return {client: round for round, client, ruling in ruled if ruling.outcome in TRAINED}

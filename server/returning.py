@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from edgefl.rounds.participation import TRAINED
 from edgefl.server.events import Claim, Lost
 
-Outcomes = Callable[[int, int], "str | None"]
+HasTrained = Callable[[int, int], bool]
 
 
 class Holdings:
@@ -27,17 +27,17 @@ class Holdings:
 
     def __init__(
         self,
-        outcome: Outcomes,
+        has_trained: HasTrained,
         last: Mapping[int, int],
         losses: Mapping[tuple[int, int], int],
         lives: Mapping[int, bytes],
         accepting: Iterable[int] = (),
         keeps: bool = True,
     ) -> None:
-        """`outcome` of (round, client), durable or not; `last`: the last round after which each client kept what it had
+        """`has_trained`: of (round, client), whether it kept what it had trained; `last`: the last round after which each client kept what it had
         trained; `losses`: see Progress; `keeps`: the method's clients keep something, so that it can be lost.
         """
-        self._outcome, self._last, self._losses = outcome, dict(last), dict(losses)
+        self._has_trained, self._last, self._losses = has_trained, dict(last), dict(losses)
         self.lives, self.accepting, self._keeps = dict(lives), set(accepting), keeps
 
     def judged(self, client: int, round: int, outcome: str) -> None:
@@ -52,12 +52,12 @@ class Holdings:
 
     def found(self, client: int, claim: Claim) -> int:
         """The round whose state it holds."""
-        return claim.pending if self._outcome(claim.pending, client) in TRAINED else claim.round
+        return claim.pending if self._has_trained(claim.pending, client) else claim.round
 
     def problem(self, client: int, claim: Claim) -> str | None:
         """What is wrong with it, in words for its user; None if it may take part, with or without a loss."""
         found = self.found(client, claim)
-        if found and self._outcome(found, client) not in TRAINED:
+        if found and not self._has_trained(found, client):
             return (
                 f"the device of client {client} holds {_state(found)}, of which this run's log does not know: the run's"
                 " directory is an older copy; restore the newer one, or begin with an empty directory of the device,"

@@ -29,6 +29,7 @@ class Secured(asyncio.Protocol):
         self._context, self._inner, self._patience_s, self._failed = context, inner, patience_s, failed
         self._session: ssl.SSLObject | None = None
         self._is_secure = False
+        self._error: ssl.SSLError | None = None  # that ended it
         self._timer: asyncio.TimerHandle | None = None
 
     # What asyncio calls.
@@ -55,7 +56,7 @@ class Secured(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._forget_timer()
-        self._inner.connection_lost(error)
+        self._inner.connection_lost(self._error or error)
 
     # What the Peer calls.
 
@@ -105,6 +106,7 @@ class Secured(asyncio.Protocol):
         except ssl.SSLWantReadError:
             self._flush()
         except ssl.SSLError as error:
+            self._error = error
             self._fail(str(error.reason or error))
 
     def _become_secure(self) -> None:

@@ -41,6 +41,10 @@ from edgefl.wire.messages import Trained
 
 LOCK = "lock"
 REPLY = messages.NUMBERS[Trained]
+KEPT_IT = "outcome IN ('accepted', 'late')"  # the client what it had trained
+RECENT = f"""  -- rulings of a client's last kept training and after it: what a device may still ask for (rulings.py)
+    LEFT JOIN (SELECT client, max(round) AS kept FROM participation WHERE {KEPT_IT} GROUP BY client)
+    USING (client) WHERE kept IS NULL OR round >= kept"""
 
 
 class Store:
@@ -86,9 +90,12 @@ class Store:
         self._last_commit.close()
         self._lock.close()
 
-    def load(self) -> Progress:
-        """How far the run has got. Raises RunError if something is missing or corrupt."""
-        return load_progress(self._database, self.path)
+    def load(self, which: str = "") -> Progress:
+        """How far the run has got. Raises RunError if something is missing or corrupt.
+
+        which  of the rulings: all, or RECENT ones, in which a run of any length needs the same memory
+        """
+        return load_progress(self._database, self.path, which)
 
     def save(self, records: Sequence[Record]) -> None:
         """Makes all of the records durable, in order, or none of them.
@@ -179,14 +186,17 @@ def last_closed(database: sqlite3.Connection) -> int:
     return round or 0
 
 
-def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
-    """How far a run has got, from one snapshot of its database. Raises RunError if something is missing or corrupt."""
+def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> Progress:
+    """How far a run has got, from one snapshot of its database. Raises RunError if something is missing or corrupt.
+
+    which  as for Store.load
+    """
     round = last_closed(database)
     closed = database.execute("SELECT state, sha256, done FROM rounds WHERE round = ?", (round,)).fetchone()
     values, digest, done = closed or (None, None, 0)
     (scored,) = database.execute("SELECT max(round) FROM rounds WHERE bundle IS NOT NULL").fetchone()
     is_open = database.execute("SELECT 1 FROM rounds WHERE round = ?", (round + 1,)).fetchone()
-    rows = database.execute("SELECT round, client, outcome, reason FROM participation ORDER BY round, client")
+    rows = database.execute(f"SELECT round, client, outcome, reason FROM participation {which} ORDER BY round, client")
     rulings = {(r, client): None if outcome is None else Ruling(outcome, reason) for r, client, outcome, reason in rows}
     return Progress(
         capacities=dict(database.execute("SELECT client, capacity FROM clients ORDER BY client")),
@@ -199,6 +209,7 @@ def load_progress(database: sqlite3.Connection, path: Path) -> Progress:
         candidates=_candidates(database),
         answers=tuple(_answers(database, round + 1, rulings)),
         rulings=rulings,
+        trained=_trained(database),
         secrets=dict(database.execute("SELECT client, secret FROM clients WHERE secret != x''")),
         lives=dict(database.execute("SELECT client, life FROM clients")),
         losses={(client, after): kept for client, after, kept in database.execute("SELECT * FROM losses")},
@@ -216,6 +227,14 @@ def _last_deadline(database: sqlite3.Connection) -> float | None:
 def _candidates(database: sqlite3.Connection) -> dict[int, frozenset[int]]:
     rows = database.execute("SELECT round, candidates FROM rounds WHERE candidates IS NOT NULL ORDER BY round")
     return {round: candidates.unpack(data) for round, data in rows}
+
+
+def _trained(database: sqlite3.Connection) -> dict[int, int]:
+    """A bit per round and client: the rows themselves would take a hundred times as much."""
+    found: dict[int, int] = {}
+    for client, round in database.execute(f"SELECT client, round FROM participation WHERE {KEPT_IT}"):
+        found[client] = found.get(client, 0) | 1 << round
+    return found
 
 
 def _answers(database: sqlite3.Connection, round: int, rulings: dict[tuple[int, int], Ruling | None]) -> list[Judged]:

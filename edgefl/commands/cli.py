@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from edgefl import __version__
 from edgefl.errors import EdgeflError, RequestError
-from edgefl.wire.text import shown
+from edgefl.wire.text import printable
 
 COMMANDS = {  # name -> what it does; the module of that name in edgefl/commands/
     "simulate": "run federated methods without a network",
@@ -62,5 +62,5 @@ def _top() -> argparse.ArgumentParser:
 
 
 def _fail(command: str, why: object, code: int) -> int:
-    print(shown(f"edgefl {command}: {why}"), file=sys.stderr)  # a peer may have written of it
+    print(printable(f"edgefl {command}: {why}"), file=sys.stderr)  # a peer may have written of it
     return code

@@ -19,7 +19,7 @@ from edgefl.errors import DataError, EdgeflError, RequestError
 from edgefl.experiment.shares import read_share
 from edgefl.trust.keys import read_key
 from edgefl.trust.tls import device_context
-from edgefl.wire.text import shown
+from edgefl.wire.text import printable
 
 INTERRUPTED = "interrupted; run it again with the same --state to continue"
 MAX_MODEL_BYTES = 256 << 20
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         reason = DeviceSocket(server, device, context, secrets.token_bytes, world, options.give_up).run()
     except EdgeflError as error:
-        error.args = (shown(str(error)),)  # the server's words may be in it
+        error.args = (printable(str(error)),)  # the server's words may be in it
         raise
     _say(f"the run is over: {reason}")
     return 0
@@ -147,7 +147,7 @@ def _profile(options: argparse.Namespace) -> Profile:
 
 
 def _say(line: str) -> None:
-    print(shown(line), file=sys.stderr, flush=True)
+    print(printable(line), file=sys.stderr, flush=True)
 
 
 def _pause(failures: int) -> None:

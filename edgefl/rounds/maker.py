@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from edgefl import __version__, kernels
-from edgefl.wire.text import shown
+from edgefl.wire.text import printable
 
 MAKER = re.compile(r"edgefl (\S+) (native|numba|reference)(?:-(\w+))?")
 
@@ -28,7 +28,7 @@ def other_makers(made_by: Iterable[str]) -> str | None:
     A device writes its own text: one that is none of `maker` is told as it is, made printable.
     """
     here = maker()
-    others = sorted({shown(made) for made in made_by if made != here})
+    others = sorted({printable(made) for made in made_by if made != here})
     if not others:
         return None
     setting = _setting(others[0]) if len(others) == 1 else None

@@ -9,7 +9,11 @@ from test_participation import check_replay
 
 from edgefl.commands.progress import news
 from edgefl.server import history
-from edgefl.server.store import Store
+from edgefl.server.events import Judged, Opened
+from edgefl.server.progress import Ruling
+from edgefl.server.rulings import Rulings
+from edgefl.server.store import RECENT, Store
+from edgefl.wire.messages import Trained
 
 
 def finished(path: Path, keep_rounds: int | None = None) -> World:
@@ -44,3 +48,19 @@ def test_a_pruned_run_is_replayed_and_goes_on(tmp_path: Path) -> None:
     reopened = open_store(world.path)
     assert reopened.load().done
     reopened.close()
+
+
+def test_a_server_loads_what_devices_may_still_ask_for(tmp_path: Path) -> None:
+    """Of clients that answered in rounds 1 and 3, or in none."""
+    store = open_store(tmp_path)
+    reply = Trained(1, {}, b"", 1, 1, "on", {}, 0.1)
+    records = [Opened(round, (0, 1)) for round in (1, 2, 3, 4)]
+    store.save([*records, Judged(1, 0, "late", "", reply), Judged(3, 0, "late", "", reply)])
+    everything = {(round, client) for round in (1, 2, 3, 4) for client in (0, 1)}
+    assert store.load().rulings.keys() == everything
+    assert store.load(RECENT).rulings.keys() == everything - {(1, 0), (2, 0)}
+    loaded = store.load(RECENT)
+    rulings = Rulings(loaded.rulings, loaded.trained)
+    assert rulings.of(3, 0) == Ruling("late", "")
+    assert [rulings.has_trained(round, 0) for round in (1, 2, 3, 4)] == [True, False, True, False]
+    store.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgefl.server.progress import Ruling
-from edgefl.server.rulings import FORGOTTEN, KEPT, Rulings
+from edgefl.server.rulings import KEPT, Rulings
 
 ACCEPTED = Ruling("accepted", "")
 
@@ -13,7 +13,7 @@ def rounds_of(rulings: Rulings, client: int, last: int) -> list[int]:
 
 
 def test_the_last_rulings_of_a_client_are_kept() -> None:
-    rulings = Rulings({})
+    rulings = Rulings({}, {})
     for round in range(1, 1001):
         rulings.plan(round, [0, 1])
         rulings.rule(round, 0, ACCEPTED)
@@ -22,7 +22,7 @@ def test_the_last_rulings_of_a_client_are_kept() -> None:
 
 
 def test_a_client_that_does_not_answer_may_still_come_with_any_of_its_rounds() -> None:
-    rulings = Rulings({})
+    rulings = Rulings({}, {})
     for round in range(1, 11):
         rulings.plan(round, [0])
     assert rounds_of(rulings, 0, 10) == list(range(1, 11))
@@ -33,14 +33,15 @@ def test_a_client_that_does_not_answer_may_still_come_with_any_of_its_rounds() -
 
 def test_a_log_gives_the_same() -> None:
     logged = {(1, 0): ACCEPTED, (1, 1): None, (2, 0): None, (3, 0): ACCEPTED, (4, 0): None}
-    rulings = Rulings(logged)
+    rulings = Rulings(logged, {})
     assert (rounds_of(rulings, 0, 4), rounds_of(rulings, 1, 4)) == ([1, 3, 4], [1])
     assert not rulings.is_planned(1, 2)
 
 
-def test_what_an_older_copy_of_a_device_names_may_have_been() -> None:
-    logged = {(round, client): ACCEPTED for round in range(1, 11) for client in (0, 1)}
-    rulings = Rulings(logged, whole=[1])
-    assert [rulings.of(round, 0) for round in (0, 1, 6, 7, 11)] == [None, FORGOTTEN, FORGOTTEN, ACCEPTED, None]
-    assert [rulings.of(round, 1) for round in (0, 1, 6, 7, 11)] == [None, ACCEPTED, ACCEPTED, ACCEPTED, None]
-    assert rounds_of(rulings, 1, 11) == list(range(1, 11))
+def test_whether_a_client_kept_what_it_trained_is_never_forgotten() -> None:
+    rulings = Rulings({}, {7: 0b110})
+    for round in range(1, 1001):
+        rulings.plan(round, [0])
+        rulings.rule(round, 0, Ruling("refused", "why") if round == 1000 else ACCEPTED)
+    assert [rulings.has_trained(round, 0) for round in (1, 500, 999, 1000)] == [True, True, True, False]
+    assert [rulings.last_trained(client) for client in (0, 7, 8)] == [999, 2, 0]

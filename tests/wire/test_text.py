@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgefl.wire.text import shown
+from edgefl.wire.text import printable
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from edgefl.wire.text import shown
     ],
 )
 def test_what_is_no_character_to_look_at_is_escaped(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert printable(text) == expected
