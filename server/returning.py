@@ -34,8 +34,9 @@ class Holdings:
         accepting: Iterable[int] = (),
         keeps: bool = True,
     ) -> None:
-        """`has_trained`: of (round, client), whether it kept what it had trained; `last`: the last round after which each client kept what it had
-        trained; `losses`: see Progress; `keeps`: the method's clients keep something, so that it can be lost.
+        """`has_trained`: of (round, client), whether the client keeps what it trained, durably or not; `last`: the last
+        such round of each client; `losses`: see Progress; `keeps`: the method's clients keep something, so that it can
+        be lost.
         """
         self._has_trained, self._last, self._losses = has_trained, dict(last), dict(losses)
         self.lives, self.accepting, self._keeps = dict(lives), set(accepting), keeps
