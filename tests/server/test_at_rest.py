@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from stored import reply, run, same
 
 from bench.faults.damage import Damage, damages
