@@ -220,6 +220,27 @@ def test_writes_that_the_kernel_refuses_are_repeated(tmp_path: Path, undisturbed
     assert same(history.progress(tmp_path), undisturbed[-1])
 
 
+def test_a_disk_that_is_full_when_a_run_begins_leaves_no_half_of_it(tmp_path: Path) -> None:
+    """A file size limit lets ever more pages of the database be written."""
+    unlimited, refused = resource.getrlimit(resource.RLIMIT_FSIZE), 0
+    for pages in range(20):
+        folder = tmp_path / str(pages)
+        folder.mkdir()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096 * pages, unlimited[1]))
+        try:
+            create(folder, "id", "")
+        except RunError as error:
+            assert str(error).startswith(f"{folder}/run.db cannot be made (")
+            assert not history.is_served(folder)
+            refused += 1
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+        store = Store(folder)
+        assert store.load() == Progress()
+        store.close()
+    assert 5 < refused < 20
+
+
 # Death of the process.
 
 
