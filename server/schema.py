@@ -83,10 +83,12 @@ def create(folder: Path, run: str, settings: str) -> None:
         for left in folder.glob(f"{temporary.name}*"):  # of a crash
             left.unlink()
         with closing(sqlite3.connect(temporary, isolation_level=None)) as database:
-            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA journal_mode = MEMORY")  # until it has its name a crash may leave anything
+            database.execute("PRAGMA synchronous = OFF")
             database.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
             database.execute("INSERT INTO run VALUES (?, ?, 0, '')", (run, settings))
             database.execute("UPDATE run SET digest = ?", (digest(database),))
+            database.execute("PRAGMA journal_mode = WAL")  # not before: a log that a full disk keeps would stay behind
         sync(temporary)
         os.replace(temporary, folder / DATABASE)
         sync(folder)

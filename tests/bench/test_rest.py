@@ -43,7 +43,6 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cases, St
     [
         ("run.db-wal", "deleted", "refused"),
         ("run.db-wal", "flipped", "refused"),
-        ("run.db-wal", "older", "refused"),
         ("server/000001.safetensors", "flipped", "refused"),
         ("id", "deleted", "identical"),
     ],

@@ -7,7 +7,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from stored import run, same
+from msgspec.structs import replace
+from stored import reply, run, same
 
 from bench.faults.damage import Damage, damages
 from edgefl.commands.cli import main
@@ -17,6 +18,7 @@ from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 from edgefl.server.progress import Progress
 from edgefl.server.store import Store
+from edgefl.wire import messages
 
 SMALL = Experiment(methods=("fedavg",), clients=3, rounds=4, per_round=2, epochs=1)
 INDEX = "run.db-shm"  # SQLite's, of the log: made again whenever the database is opened, and nothing is read from it
@@ -178,7 +180,6 @@ def test_no_bit_of_the_database_changes_a_run_unnoticed(tmp_path: Path) -> None:
         "UPDATE participation SET outcome = 'late' WHERE client = 0 AND round = 1",
         "UPDATE rounds SET state = replace(state, '1', '2') WHERE round = 1",
         "UPDATE rounds SET line = '{}' WHERE round = 1",
-        "UPDATE replies SET message = zeroblob(length(message))",
         "UPDATE run SET commits = commits + 1",
         "DELETE FROM traffic",
         "INSERT INTO makers VALUES (0, 'nobody')",
@@ -193,6 +194,18 @@ def test_a_row_that_is_not_as_the_server_left_it_is_noticed(change: str, tmp_pat
     assert f"{path}/run.db is damaged (" in refusal(path)
     with pytest.raises(RunError, match=r"run.db is damaged \("):
         history.progress(path)
+
+
+def test_another_number_in_a_stored_reply_is_noticed(tmp_path: Path) -> None:
+    path = ended(tmp_path / "run")
+    stored = messages.encode(reply(2, 0))
+    other = messages.encode(replace(reply(2, 0), examples=reply(2, 0).examples + 1))
+    database = sqlite3.connect(path / "run.db")
+    with database:
+        change = database.execute("UPDATE replies SET message = ? WHERE message = ?", (other, stored))
+        assert change.rowcount == 1
+    database.close()
+    assert "the reply of client 0 for round 2 does not have its CRC-32" in refusal(path)
 
 
 # Files that do not belong together.

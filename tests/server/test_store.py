@@ -21,6 +21,7 @@ from edgefl.errors import RunError
 from edgefl.server import history
 from edgefl.server.events import Closed, Enrolment, Judged, Made, Opened
 from edgefl.server.progress import Progress, Ruling
+from edgefl.server.schema import create
 from edgefl.server.store import Store
 
 TESTS = str(Path(__file__).parent)
@@ -218,6 +219,34 @@ def test_writes_that_the_kernel_refuses_are_repeated(tmp_path: Path, undisturbed
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert int(done.stdout) == len(run(4))
     assert same(history.progress(tmp_path), undisturbed[-1])
+
+
+def test_a_disk_that_is_full_when_a_run_begins_leaves_no_half_of_it(tmp_path: Path) -> None:
+    """A file size limit lets ever more pages of the database be written."""
+    refused = 0
+    for pages in range(20):
+        folder = tmp_path / str(pages)
+        folder.mkdir()
+        if not made_in(folder, 4096 * pages):
+            refused += 1
+            assert not history.is_served(folder)
+            assert made_in(folder, None)
+        assert history.progress(folder) == Progress()
+    assert 5 < refused < 20
+
+
+def made_in(folder: Path, limit_bytes: int | None) -> bool:
+    """Whether the database of a new run could be made where no file may be longer."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft if limit_bytes is None else limit_bytes, hard))
+    try:
+        create(folder, "id", "")
+    except RunError as error:
+        assert str(error).startswith(f"{folder}/run.db cannot be made (")
+        return False
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    return True
 
 
 # Death of the process.
