@@ -78,7 +78,9 @@ def _turned(update: Update, sent: Update) -> Update:
 
 def _turned_block(block: Block, sent: Block) -> Block:
     before = _like(sent, block.index)
-    return replace(block, values=np.ascontiguousarray(before - TIMES * (block.values - before), block.values.dtype))
+    with np.errstate(over="ignore"):  # of a model that is beyond help already
+        values = before - TIMES * (block.values - before)
+    return replace(block, values=np.ascontiguousarray(values, block.values.dtype))
 
 
 def _like(sent: Block, index: Axes | Flat | None) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from bench.faults.cluster import Cluster, Process, deal
 from bench.faults.liars import ATTACKS, lying
 from edgefl.commands.report import kind_of
+from edgefl.errors import RunError
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.settings import Experiment
 from edgefl.experiment.shares import share_file
@@ -116,9 +118,11 @@ def _simulated(place: Path, experiment: Experiment, attack: str) -> list[dict[st
     journal = Journal(place / "-".join(map(str, (name, attack, *parts))).replace(":", "_"))
     try:
         simulate(algorithm, assemble(experiment), experiment.settings(1), journal)
-        return list(journal.metrics())
-    finally:
-        journal.close()
+    except RunError as error:
+        print(f"{name}, fold {experiment.fold}, bound {experiment.bound}, {attack}: {error}", file=sys.stderr)
+    lines = list(journal.metrics())
+    journal.close()
+    return lines
 
 
 def _served(place: Path, experiment: Experiment, attack: str) -> list[dict[str, Any]]:
@@ -151,7 +155,9 @@ def _row(where: str, experiment: Experiment, attack: str, runs: Sequence[list[di
 
 
 def _accuracy(lines: list[dict[str, Any]], liar: int) -> float:
-    """Of the honest clients, after the last round."""
+    """Of the honest clients, after the last round; 0 of a run that ended with an error before it."""
+    if "evaluation" not in lines[-1]:
+        return 0.0
     evaluation = lines[-1]["evaluation"]
     found = evaluation[kind_of(evaluation)]
     honest = [k for k in range(len(found["correct"])) if k != liar]

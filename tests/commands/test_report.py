@@ -109,6 +109,25 @@ def test_tables_fit_eighty_columns(plain: Summary) -> None:
     assert "…" not in out.getvalue()
 
 
+def shown(found: Summary) -> str:
+    out = StringIO()
+    print_tables(Console(file=out, width=80), [found])
+    return out.getvalue()
+
+
+def test_replies_that_were_not_folded_as_they_came_have_columns() -> None:
+    odd = [client(0, status="excluded", reason="too long"), client(1, clipped="too long")]
+    found = summary([line(1, odd), line(2, [client(0), client(1)], correct=[5, 20])])
+    assert (found.refused, found.excluded, found.clipped) == (0, 1, 1)
+    assert "excluded" in shown(found)
+    assert "refused" not in shown(found)
+
+
+def test_a_run_in_which_nobody_was_doubted_has_no_such_columns() -> None:
+    found = shown(summary([line(1, [client(0), client(1)], correct=[5, 20])]))
+    assert not any(name in found for name in ("refused", "excluded", "clipped"))
+
+
 def test_a_client_that_did_not_answer_counts_in_the_bytes_alone() -> None:
     lines = [line(1, [client(0), client(1, status="absent", up=0, seconds=0.0)], correct=[5, 20])]
     found = summary(lines)
