@@ -13,6 +13,7 @@ import pytest
 from device_cases import ANYBODY, METHODS, files, messages_of, scripted
 from device_server import ScriptedServer, converse
 
+from edgefl.algorithms import PFLEGO, FedAvg
 from edgefl.device.bounds import COPIES, NODE_BYTES, Bounds
 from edgefl.device.protocol import DEFERRED, NOTED, Device
 from edgefl.errors import MemoryLimitError, PlanError, RunError, TimeLimitError
@@ -39,6 +40,13 @@ def test_within_bounds_a_device_ends_with_the_same_bits(method: str, federation:
     converse(bounded, server)
     assert server.replies == replies
     assert files(bounded) == files(free)
+    local, algorithm = bounded._ready()._local, bounded._ready()._algorithm
+    assert algorithm.effort(len(local.train)) == (replies[1].steps, replies[1].examples)  # one epoch
+
+
+def test_a_round_of_heads_takes_as_many_steps_as_it_says() -> None:
+    assert PFLEGO(tau=7).effort(30) == (7, 30)
+    assert FedAvg(epochs=3, batch=4).effort(10) == (9, 30)
 
 
 def refused(device: Device, server: ScriptedServer, error: type[Exception], words: str) -> None:
