@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, TypeVar
 
 from edgefl.device.bounds import Bounds
-from edgefl.device.model import Data, DeviceModel, method_of
+from edgefl.device.model import Data, DeviceModel, followed, method_of
 from edgefl.device.state import DeviceState, Membership
 from edgefl.errors import EdgeflError, RemoteProtocolError, RequestError, RunError
 from edgefl.learners.base import MakeLearner
@@ -269,7 +269,8 @@ class Device:
         if self._model is None:
             assert self._state.enrolment is not None  # the connection lets no round through before Welcome
             welcome, bounds = self._state.enrolment.welcome, self._profile.bounds
-            self._model = DeviceModel(self._state, welcome, self._data, bounds, self._make)
+            with followed("the server's model"):
+                self._model = DeviceModel(self._state, welcome, self._data, bounds, self._make)
         return self._model
 
     def _durably(self, write: Callable[[], Written]) -> Written:
