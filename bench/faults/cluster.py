@@ -104,8 +104,9 @@ class Cluster:
         host: str = "127.0.0.1",
     ) -> None:
         self.run, self.devices_at, self.logs = place / "run", place / "devices", place / "logs"
+        self._client_program, self._host = client_program, host
         self.logs.mkdir(parents=True)
-        self._shares, self._client, self._client_program, self._host = shares, client, client_program, host
+        self._shares, self._client = shares, client
         open_run(self.run, experiment.to_json())
         self._serve = ["serve", "--resume", str(self.run), *serve]
         self.server = Process("server", self.logs / "server.log", [*self._serve, "--port", "0"], server_program)
@@ -161,7 +162,7 @@ class Cluster:
         """Until everybody has come to the end of the run, starting again who was killed.
 
         fragile  a process that may also end with an error, once, and is started again
-        Raises   RuntimeError with the last words of a process that failed otherwise, or after so many seconds.
+        Raises   RuntimeError with the last words of a process that failed otherwise, or after limit_s.
         """
         until = time.monotonic() + limit_s
         while not self._is_over(fragile):

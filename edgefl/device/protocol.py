@@ -131,7 +131,8 @@ class Device:
 
     def hello(self, nonce: bytes) -> Hello:
         """The first message of a connection. `nonce`: 32 random bytes, new each time."""
-        self._nonce, self._deferred, self._noted = nonce, [], 0
+        self._noted = 0
+        self._nonce, self._deferred = nonce, []
         self._token = self._durably(lambda: self._state.token(nonce)) if self.client is None else b""
         run = "" if self._state.enrolment is None else self._state.enrolment.run
         return Hello(PROTOCOL, run, self.client, nonce, maker())
