@@ -305,6 +305,7 @@ void pool(Input& in) {
     const efl_pool2d p{in.extent(6),     in.extent(24), in.extent(24), 1 + in.extent(8), 1 + in.extent(8),
                        1 + in.any(5), 1 + in.any(5),  in.any(5),     in.any(5),        in.byte() % 2};
     if (efl::geometry(p) != EFL_OK) return;
+    EXPECT(p.height > 0 && p.width > 0);  // every window has a cell that can win
     const efl_int64 out_h = slid(p.height, p.kernel_h, p.stride_h, p.pad_h, 1);
     const efl_int64 out_w = slid(p.width, p.kernel_w, p.stride_w, p.pad_w, 1);
     Floats x(p.planes * p.height * p.width), y(p.planes * out_h * out_w);
