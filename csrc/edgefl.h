@@ -47,7 +47,8 @@ typedef struct {
 } efl_conv2d;
 
 /* A pooling window over [planes, height, width]; output extents as for a convolution with dilation 1.
- * A max-pool window must not exceed 255 cells; padding at most half the kernel (PyTorch's rule). */
+ * A max-pool window must not exceed 255 cells; height and width at least 1, padding at most half the kernel (PyTorch's
+ * rules). */
 typedef struct {
     efl_int64 planes, height, width;
     efl_int64 kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;

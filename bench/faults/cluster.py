@@ -111,8 +111,9 @@ class Cluster:
         host: str = "127.0.0.1",
     ) -> None:
         self.run, self.devices_at, self.logs = place / "run", place / "devices", place / "logs"
+        self._client_program, self._host = client_program, host
         self.logs.mkdir(parents=True)
-        self._shares, self._client, self._client_program, self._host = shares, client, client_program, host
+        self._shares, self._client = shares, client
         if not self.run.exists():
             open_run(self.run, experiment.to_json())
         self._serve = ["serve", "--resume", str(self.run), *serve]

@@ -138,6 +138,14 @@ def _many_layers(count: int) -> Graph:
 
 PLANS = (
     Plan("an honest round", ""),
+    Plan(
+        "an honest round of FedDC, of 2.4 MB",
+        "",
+        plain(8_000),
+        method="feddc",
+        options={"epochs": 1, "batch": 64},
+        said=_one(lambda model: train(model, dict.fromkeys(("model", "gradient"), dense(model)))),
+    ),
     Plan("a layer of 100,000 neurons", "--max-memory", plain(100_000)),
     Plan(
         "30,000 channels of activations",

@@ -103,6 +103,7 @@ inline efl_status geometry(const efl_pool2d& p) {
     if (efl_status s = single_extents({p.planes, p.height, p.width, p.pad_h, p.pad_w})) return s;
     if (p.kernel_h < 1 || p.kernel_w < 1 || p.stride_h < 1 || p.stride_w < 1) return EFL_BAD_ARGUMENT;
     if (2 * p.pad_h > p.kernel_h || 2 * p.pad_w > p.kernel_w) return EFL_BAD_ARGUMENT;
+    if (p.height == 0 || p.width == 0) return EFL_BAD_SHAPE;  // windows of padding alone, of which no cell can win
     if (efl_status s = single_extents({p.kernel_h, p.kernel_w, p.stride_h, p.stride_w})) return s;
     const efl_int64 rows = reach(p.height, p.kernel_h, p.stride_h, p.pad_h, 1);
     const efl_int64 cols = reach(p.width, p.kernel_w, p.stride_w, p.pad_w, 1);

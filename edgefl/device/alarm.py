@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from edgefl.errors import TimeLimitError
+from edgefl.errors import RequestError, TimeLimitError
 
 GRACE_S = 1.0
 AGAIN_S = 0.1  # what struck where Python drops errors strikes again
@@ -26,9 +26,14 @@ class Alarm:
     say   shows one line to the user
     end   ends the process
     Of the main thread of a process; none is set within another.
+    Raises  RequestError where there is no such clock.
     """
 
     def __init__(self, seconds: float, say: Callable[[str], None], end: Callable[[int], object] = os._exit) -> None:
+        if not hasattr(signal, "setitimer"):
+            raise RequestError(
+                f"--max-seconds {seconds:g} on {os.name}; expected a POSIX system, whose clock can strike"
+            )
         self._seconds, self._say, self._end = seconds, say, end
 
     @contextmanager

@@ -187,7 +187,7 @@ def method_of(welcome: Welcome) -> Algorithm:
             raise ValueError(f"{unknown[0]}; expected one of {', '.join(known)}")
         for name, value in options.items():
             if isinstance(known[name], int) != isinstance(value, int) and not isinstance(known[name], float):
-                raise ValueError(f"{name}={value!r}; expected a value like {known[name]!r}")
+                raise ValueError(f"{name}={value!r} is no {type(known[name]).__name__}")
         return algorithms.build(welcome.method, options)
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"method {welcome.method} of the server: {error}; expected one that is known here") from None

@@ -17,9 +17,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, TypeVar
 
 from edgefl.device.bounds import Bounds
-from edgefl.device.model import Data, DeviceModel, method_of
+from edgefl.device.model import Data, DeviceModel, followed, method_of
 from edgefl.device.state import DeviceState, Membership
-from edgefl.errors import RemoteProtocolError, RequestError, RunError
+from edgefl.errors import EdgeflError, RemoteProtocolError, RequestError, RunError
 from edgefl.learners.base import MakeLearner
 from edgefl.rounds.maker import maker
 from edgefl.wire import handshake
@@ -243,8 +243,12 @@ class Device:
         if message.round <= self._state.round:
             self._note(f"round {message.round} asked for after round {self._state.round}: ignored")
             return
-        with self._world.within(f"round {message.round}"):
-            result = self._ready().train(message, self._world.clock)
+        try:
+            with self._world.within(f"round {message.round}"):
+                result = self._ready().train(message, self._world.clock)
+        except EdgeflError:
+            self._forget()  # the clock may strike when the training is done and its result is not kept
+            raise
         self._durably(lambda: self._state.keep(*result))
         yield result.reply
 
@@ -270,20 +274,25 @@ class Device:
         if verdict.outcome == "refused":
             self._world.say(f"round {verdict.round}: the server refuses the reply ({verdict.reason})")
             self._durably(self._state.reject)
-            if self._model is not None:
-                self._model.forget()
+            self._forget()
         else:
             self._durably(self._state.accept)
         deferred, self._deferred = self._deferred, []
         for message in deferred:
             yield from self.handle(message)
 
+    def _forget(self) -> None:
+        """What was trained last does not count."""
+        if self._model is not None:
+            self._model.forget()
+
     def _ready(self) -> DeviceModel:
         """The model, loaded when it is first needed."""
         if self._model is None:
             assert self._state.enrolment is not None  # the connection lets no round through before Welcome
             welcome, bounds = self._state.enrolment.welcome, self._profile.bounds
-            self._model = DeviceModel(self._state, welcome, self._data, bounds, self._make)
+            with followed("the server's model"):
+                self._model = DeviceModel(self._state, welcome, self._data, bounds, self._make)
         return self._model
 
     def _durably(self, write: Callable[[], Written]) -> Written:

@@ -122,6 +122,16 @@ def test_a_wrong_option_is_named_with_what_is_accepted(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("port", ["99999", "-1", "65536"])
+def test_a_port_that_is_none_is_refused_before_anything_is_written(
+    port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["serve", f"--port={port}"]) == 2
+    assert capsys.readouterr().err == f"edgefl serve: --port {port}; expected 0 to 65535\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_wrong_option_ends_without_a_traceback(tmp_path: Path) -> None:
     done = edgefl("simulate", "--lr", "-1", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from device_cases import ANYBODY, METHODS, files, messages_of, scripted
+from device_cases import ANYBODY, METHODS, bits, files, messages_of, scripted
 from device_server import ScriptedServer, converse
 
+from edgefl.algorithms import PFLEGO, FedAvg
 from edgefl.device.bounds import COPIES, NODE_BYTES, Bounds
 from edgefl.device.protocol import DEFERRED, NOTED, Device
 from edgefl.errors import MemoryLimitError, PlanError, RunError, TimeLimitError
@@ -37,11 +38,17 @@ def test_within_bounds_a_device_ends_with_the_same_bits(method: str, federation:
     replies = dict(server.replies)
     server.replies.clear()
     converse(bounded, server)
-    assert {r: reply.payload for r, reply in replies.items()} == {r: x.payload for r, x in server.replies.items()}
-    without = {"token"}
-    assert {n: x for n, x in files(free).items() if n not in without} == {
-        n: x for n, x in files(bounded).items() if n not in without
-    }
+    assert server.replies == replies
+    kept, expected = bounded._state.personal(), free._state.personal()
+    assert kept is not None and expected is not None
+    assert (bits(kept.flat()), kept.private) == (bits(expected.flat()), expected.private)
+    local, algorithm = bounded._ready()._local, bounded._ready()._algorithm
+    assert algorithm.effort(len(local.train)) == (replies[1].steps, replies[1].examples)  # one epoch
+
+
+def test_a_round_of_heads_takes_as_many_steps_as_it_says() -> None:
+    assert PFLEGO(tau=7).effort(30) == (7, 30)
+    assert FedAvg(epochs=3, batch=4).effort(10) == (9, 30)
 
 
 def refused(device: Device, server: ScriptedServer, error: type[Exception], words: str) -> None:
@@ -96,7 +103,7 @@ def test_a_round_that_broke_off_leaves_nothing_in_the_learner(server: ScriptedSe
     converse(first, server)
     assert calls[:2] == ["round 1", "round 1"]
     assert calls[-1].startswith("the evaluation after round")
-    assert {r: x.payload for r, x in server.replies.items()} == {r: x.payload for r, x in expected.items()}
+    assert server.replies == expected
 
 
 def test_more_steps_than_can_be_made_in_the_time_are_refused_beforehand(federation: Federation, make: Any) -> None:

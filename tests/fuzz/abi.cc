@@ -305,16 +305,18 @@ void pool(Input& in) {
     const efl_pool2d p{in.extent(6),     in.extent(24), in.extent(24), 1 + in.extent(8), 1 + in.extent(8),
                        1 + in.any(5), 1 + in.any(5),  in.any(5),     in.any(5),        in.byte() % 2};
     if (efl::geometry(p) != EFL_OK) return;
+    EXPECT(p.height > 0 && p.width > 0);  // every window has a cell that can win
     const efl_int64 out_h = slid(p.height, p.kernel_h, p.stride_h, p.pad_h, 1);
     const efl_int64 out_w = slid(p.width, p.kernel_w, p.stride_w, p.pad_w, 1);
     Floats x(p.planes * p.height * p.width), y(p.planes * out_h * out_w);
     std::vector<efl_uint8> codes(size_t(y.size()) + 1);
-    const Index needed(in, p.planes);
+    const efl_int64 channels = p.planes > 0 ? p.planes : 1;
+    const Index needed(in, channels);
     x.number();
     EXPECT(efl_avgpool_forward_f32(&p, x.data(), y.data()) == EFL_OK);
     EXPECT(efl_maxpool_forward_f32(&p, x.data(), y.data(), codes.data()) == EFL_OK);
-    const efl_status max = efl_maxpool_backward_f32(&p, y.data(), codes.data(), p.planes, needed.get(), x.data());
-    const efl_status mean = efl_avgpool_backward_f32(&p, y.data(), p.planes, needed.get(), x.data());
+    const efl_status max = efl_maxpool_backward_f32(&p, y.data(), codes.data(), channels, needed.get(), x.data());
+    const efl_status mean = efl_avgpool_backward_f32(&p, y.data(), channels, needed.get(), x.data());
     EXPECT((max == EFL_OK) == needed.is_valid() && (mean == EFL_OK) == needed.is_valid());
 }
 
