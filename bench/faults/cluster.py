@@ -7,6 +7,7 @@ count of steps does not concern them.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,6 @@ from edgefl.experiment.assemble import assemble
 from edgefl.experiment.run_file import open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.experiment.shares import share_file, write_share
-from edgefl.server.endpoint import read_endpoint
 
 EDGEFL = ("-m", "edgefl")
 ENVIRONMENT = {
@@ -27,6 +27,7 @@ ENVIRONMENT = {
     "EDGEFL_NUM_THREADS": "1",  # the devices share the processors
     "OPENBLAS_NUM_THREADS": "1",
 }
+LISTENING = re.compile(r"^listening on .*:(\d+)$", re.MULTILINE)  # what the server says
 LOOK_EVERY_S = 0.02
 LIMIT_S = 300.0  # for whatever is waited for
 HEARD_S = 1.0  # after the server's end: who still runs then has not heard of it
@@ -85,7 +86,7 @@ class Process:
 class Cluster:
     """One run's processes. At the end of the with block those that still run are killed.
 
-    place    gets run/, devices/N/ and logs/
+    place    gets run/, devices/N/ and logs/; a run that is there already is gone on with
     shares   the devices' samples, as `deal` wrote them
     serve, client   options beyond those that every run needs; the client's may differ by client
     server_program  what Python runs in place of `-m edgefl`
@@ -103,7 +104,8 @@ class Cluster:
         self.run, self.devices_at, self.logs = place / "run", place / "devices", place / "logs"
         self.logs.mkdir(parents=True)
         self._shares, self._client = shares, client
-        open_run(self.run, experiment.to_json())
+        if not self.run.exists():
+            open_run(self.run, experiment.to_json())
         self._serve = ["serve", "--resume", str(self.run), *serve]
         self.server = Process("server", self.logs / "server.log", [*self._serve, "--port", "0"], server_program)
         self.devices: dict[int, Process] = {}
@@ -128,13 +130,13 @@ class Cluster:
         self.server.start(environment)
         if self.port:
             return True
-        await_(lambda: read_endpoint(self.run) is not None or self.server.ended() is not None, "the server listens")
-        endpoint, code = read_endpoint(self.run), self.server.ended()
-        if endpoint is None and (may_fail or code == -signal.SIGKILL):
+        await_(lambda: LISTENING.search(self.server.said()) or self.server.ended() is not None, "the server listens")
+        found, code = LISTENING.search(self.server.said()), self.server.ended()
+        if found is None and (may_fail or code == -signal.SIGKILL):
             return False
-        if endpoint is None:
+        if found is None:
             raise RuntimeError(f"the server ended with exit code {code} ({_last_words(self.server)})")
-        self.port = int(endpoint.rpartition(":")[2])
+        self.port = int(found[1])
         self.server.arguments = [*self._serve, "--port", str(self.port)]
         return True
 
@@ -154,17 +156,17 @@ class Cluster:
         """The directory of a device."""
         return self.devices_at / str(client)
 
-    def finish(self, fragile: Process | None = None) -> None:
+    def finish(self, fragile: Process | None = None, limit_s: float = LIMIT_S) -> None:
         """Until everybody has come to the end of the run, starting again who was killed.
 
         fragile  a process that may also end with an error, once, and is started again
-        Raises   RuntimeError with the last words of a process that failed otherwise, or after LIMIT_S.
+        Raises   RuntimeError with the last words of a process that failed otherwise, or after limit_s.
         """
-        until = time.monotonic() + LIMIT_S
+        until = time.monotonic() + limit_s
         while not self._is_over(fragile):
             if time.monotonic() > until:
                 words = [f"{each.name}: {_last_words(each)}" for each in (self.server, *self.devices.values())]
-                raise RuntimeError(f"not over after {LIMIT_S:g} s ({'; '.join(words)})")
+                raise RuntimeError(f"not over after {limit_s:g} s ({'; '.join(words)})")
             time.sleep(LOOK_EVERY_S)
 
     def _is_over(self, fragile: Process | None) -> bool:
@@ -190,7 +192,7 @@ def deal(directory: Path, experiment: Experiment, data_dir: str | None = None) -
         write_share(share_file(directory, client), federation, client)
 
 
-def await_(happened: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> None:
+def await_(happened: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
     """Looks until something in another process has happened. Raises RuntimeError if it has not in time."""
     until = time.monotonic() + limit_s
     while not happened():

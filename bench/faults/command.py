@@ -3,6 +3,7 @@
 sweep     either side of a small run, struck at every step that outlives the process
 deadline  rounds with a deadline, a dead and a slow device, and their replay
 fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disks on both sides
+rest-device  each file of a device's state, and all of it, damaged between two starts
 flips     single bits flipped on the way, in plain runs, with keys, and with TLS
 """
 
@@ -23,11 +24,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import machine
-from bench.faults import deadline, fashion, flips
+from bench.faults import deadline, fashion, flips, rest_device, rest_table
 from bench.faults.steps import Kind
 from bench.faults.sweep import Row, Side, Sweep, faults
 
-WHAT = ("sweep", "deadline", "fashion", "flips")
+WHAT = ("sweep", "deadline", "fashion", "flips", "rest-device")
 SIDES: tuple[Side, ...] = ("server", "device")
 KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 
@@ -36,6 +37,7 @@ def main(arguments: list[str]) -> int:
     """Runs what is asked for; 1 if some run ended otherwise than its simulation."""
     options = _parser().parse_args(arguments)
     parts = {"sweep": _sweep, "deadline": _deadline, "fashion": _fashion, "flips": _flips}
+    parts["rest-device"] = _rest_device
     with tempfile.TemporaryDirectory(prefix="edgefl-faults-", dir=options.dir) as directory:
         identical = [parts[what](Path(directory) / what, options) for what in options.what or WHAT]
     return int(not all(identical))
@@ -61,6 +63,16 @@ def _flips(place: Path, options: argparse.Namespace) -> bool:
         print(json.dumps(asdict(result)), flush=True)
         identical &= result.difference is None
     return identical
+
+
+def _rest_device(place: Path, options: argparse.Namespace) -> bool:
+    found = []
+    for row in rest_device.rows(place, options.places):
+        found.append(row)
+        if options.json or not row.is_good:
+            print(json.dumps(asdict(row)), flush=True)
+    rest_table.print_table(found)
+    return all(row.is_good for row in found)
 
 
 def _sweep(place: Path, options: argparse.Namespace) -> bool:
@@ -143,6 +155,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dir", type=Path, help="where runs lie; default: where temporary files go")
     parser.add_argument("--data-dir", help="of fashion: where the data set's files lie")
     parser.add_argument("--deadline", type=float, default=3.0, metavar="S", help="of deadline: seconds of a round")
+    parser.add_argument(
+        "--places", type=int, default=20, metavar="N", help="of rest-device: bits of a file; default: 20"
+    )
     bits = parser.add_argument_group("flips")
     bits.add_argument(
         "--flips", type=int, default=1000, metavar="N", help="bits in each way, in as many runs as it takes"

@@ -1,0 +1,72 @@
+"""What can befall a file at rest: deleted, emptied, halved, zeroed, one bit flipped, an older copy put in its place.
+
+Not whose file it is, nor what must follow from it (rest.py). The bits are drawn from the file's name, so that they are
+the same in every run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["deleted", "emptied", "halved", "zeroed", "flipped", "older"]
+KINDS: tuple[Kind, ...] = ("deleted", "emptied", "halved", "zeroed", "flipped", "older")
+FLIPS = 20  # places in a file
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What befalls a file. `place`: of a flip, which of the equal parts of the file the bit lies in."""
+
+    kind: Kind
+    place: int = 0
+
+    def __str__(self) -> str:
+        return f"flipped in part {self.place + 1} of {FLIPS}" if self.kind == "flipped" else self.kind
+
+    def of(self, file: Path, older: Path | None = None) -> bytes | None:
+        """What the file holds afterwards; None if it is gone. `older`: a copy of the same file from before."""
+        content = file.read_bytes()
+        if self.kind == "deleted":
+            return None
+        if self.kind == "older":
+            return older.read_bytes() if older is not None and older.exists() else None
+        if self.kind == "flipped":
+            return _flipped(content, self.place, file.name)
+        return {"emptied": b"", "halved": content[: len(content) // 2], "zeroed": bytes(len(content))}[self.kind]
+
+    def strike(self, file: Path, older: Path | None = None) -> None:
+        """Does it to the file."""
+        content = self.of(file, older)
+        if content is None:
+            file.unlink()
+        else:
+            file.write_bytes(content)
+
+
+def damages(file: Path, older: Path | None = None, flips: int = FLIPS) -> Iterator[Damage]:
+    """Everything that changes this file, each once; an older copy only where there is one.
+
+    flips  of the FLIPS places, how many; they are spread over the file
+    """
+    places = [place * FLIPS // flips for place in range(flips)]
+    seen = {file.read_bytes()}
+    for damage in [*(Damage(kind) for kind in KINDS if kind != "flipped"), *(Damage("flipped", at) for at in places)]:
+        if damage.kind == "older" and (older is None or not older.exists()):
+            continue
+        content = damage.of(file, older)
+        if content not in seen:
+            seen |= {content} if content is not None else set()
+            yield damage
+
+
+def _flipped(content: bytes, place: int, name: str) -> bytes:
+    """With one bit of that part of it flipped; as it is, if it is too short to have such a part."""
+    first, end = (8 * len(content) * number // FLIPS for number in (place, place + 1))
+    if first == end:
+        return content
+    at = random.Random(f"{name} {place}").randrange(first, end)
+    return content[: at // 8] + bytes([content[at // 8] ^ 1 << at % 8]) + content[at // 8 + 1 :]

@@ -1,0 +1,83 @@
+"""One small run brought to rest at each point at which a server may be found, for the cases of rest.py.
+
+enrolled  killed when the first device had enrolled, before round 1
+killed    killed when the replies of round 2 were there, before its arrays were written
+closing   killed when they were written, before the commit that closes the round
+paused    ended by SIGTERM
+over      ended by itself after the last round
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from bench.faults.cluster import Cluster, await_
+from bench.faults.rest import Stage
+from bench.faults.steps import Fault, Steps
+from edgefl.commands import processes as demo
+from edgefl.server import history
+
+EXPERIMENT = replace(
+    demo.EXPERIMENT,
+    methods=("fedspu-es",),
+    clients=2,
+    per_round=2,
+    rounds=3,
+    eval_every=2,
+    partition="iid",
+    epochs=1,
+)
+CLOSING = "open server/.000002.safetensors.tmp"
+WRITTEN = "rename server/000002.safetensors +1"
+
+
+def server_stages(directory: Path, shares: Path) -> Iterator[Stage]:
+    """The stages in order. Each is a copy of the run, which then goes on to the next. Linux, with a C compiler."""
+    directory.mkdir(parents=True)
+    steps, place, older = Steps(directory), directory / "run", None
+    todo: dict[str, Callable[[Cluster], None]] = {
+        "enrolled": _enrol,
+        "killed": lambda cluster: _kill(cluster, steps, CLOSING),
+        "closing": lambda cluster: _kill(cluster, steps, WRITTEN),
+        "paused": _pause,
+        "over": _finish,
+    }
+    for name, bring in todo.items():
+        shutil.rmtree(place / "logs", ignore_errors=True)
+        with Cluster(place, EXPERIMENT, shares) as cluster:
+            bring(cluster)
+        stage = Stage(name, directory / name, older)
+        shutil.copytree(place, stage.place)
+        older = stage.place
+        yield stage
+
+
+def _enrol(cluster: Cluster) -> None:
+    cluster.start_server()
+    cluster.start_device(0)
+    await_(lambda: history.progress(cluster.run).capacities, "a device has enrolled")
+
+
+def _kill(cluster: Cluster, steps: Steps, step: str) -> None:
+    cluster.start_server(steps.environment(cluster.run, cluster.logs / "steps", Fault("killed before", step)))
+    for client in range(EXPERIMENT.clients):
+        cluster.start_device(client)
+    if cluster.server.wait() != -signal.SIGKILL:
+        raise RuntimeError(f"the server was not killed before {step}")
+
+
+def _pause(cluster: Cluster) -> None:
+    cluster.start_server()
+    cluster.server.send(signal.SIGTERM)
+    cluster.server.wait()
+
+
+def _finish(cluster: Cluster) -> None:
+    cluster.start_server()
+    for client in range(EXPERIMENT.clients):
+        cluster.start_device(client)
+    cluster.finish()
