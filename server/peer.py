@@ -138,7 +138,8 @@ class Peer(asyncio.Protocol):
             self.drop(f"it has left {unread} bytes unread; expected at most {limit}")
 
     def _write(self, message: Message) -> None:
-        if not self._transport.is_closing():
+        """Nothing is written to a device that has refused in bytes that came with what this answers."""
+        if not self._transport.is_closing() and self.connection.state != "closed":
             self._transport.write(self.connection.send(message))
 
     def refuse(self, reason: str) -> None:
