@@ -211,7 +211,8 @@ class Peer(asyncio.Protocol):
         if secret is None:
             raise AuthError(
                 f"client {hello.client} says that it has enrolled in this run, whose log does not know of it: the run's"
-                " directory is an older copy; restore the newer one, or begin with an empty directory of the device"
+                " directory is an older copy, or had keys before; restore the newer one, or the keys, or begin with"
+                " an empty directory of the device"
             )
         return secret
 

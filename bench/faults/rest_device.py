@@ -32,6 +32,7 @@ SAYS = ("state directory", "another secret", "another device")  # words of a ref
 NO_STATE = ("identity.json", "lock")  # no two starts leave the same
 
 STAGES = {  # the step before which the device is killed, in the life that follows the stage before
+    "loading": "rename model.bin",  # it has all of the initial model, and has not checked it
     "enrolled": "open .pending.safetensors.tmp",  # it has trained, and kept nothing
     "pending": "rename pending.safetensors +2",  # the reply is kept, and not sent
     "unheard": "rename local.safetensors",  # it is judged, and the device does not know

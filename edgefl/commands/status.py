@@ -46,6 +46,7 @@ def examine(path: Path) -> dict[str, Any]:
         "open": None if reached.opened is None else {"round": reached.round + 1, "clients": list(reached.opened)},
         "answered": [judged.client for judged in reached.answers],
         "outcomes": dict(Counter("absent" if each is None else each.outcome for each in rulings.values())),
+        "losses": [{"client": k, "after": after, "kept": kept} for (k, after), kept in reached.losses.items()],
         "payload_bytes": sum(sum(line["down"].values()) + sum(line["up"].values()) for line in lines),
         "socket_bytes": traffic[-1].sent + traffic[-1].received if traffic else 0,
         "last_evaluation": evaluated[-1] if evaluated else None,
@@ -67,6 +68,11 @@ def describe(found: dict[str, Any]) -> str:
     if found["open"]:
         waiting = [client for client in found["open"]["clients"] if client not in found["answered"]]
         lines.append(f"open          round {found['open']['round']}, waiting for clients {_listed(waiting)}")
+    lines += [
+        f"lost          client {loss['client']} what it kept after round {loss['after']}; it went on from"
+        f" {'round ' + str(loss['kept']) if loss['kept'] else 'nothing'}"
+        for loss in found["losses"]
+    ]
     if found["last_evaluation"]:
         lines.append(
             f"evaluation    round {found['last_evaluation']['round']}: {progress.news(found['last_evaluation'])}"

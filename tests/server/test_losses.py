@@ -9,11 +9,15 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+from stranger import Stranger
+
 from bench.faults.cluster import Cluster, await_, deal
 from edgefl.commands import processes as demo
 from edgefl.commands.cli import main
 from edgefl.experiment.shares import share_file
 from edgefl.server import history
+from edgefl.server.host import IDENTITY
+from edgefl.wire.messages import Enrol, Refused
 
 EXPERIMENT = replace(
     demo.EXPERIMENT,
@@ -39,6 +43,14 @@ def test_an_id_stays_its_devices_and_a_lost_state_is_accepted_by_the_server_alon
         thief.start()
         assert thief.wait() == 1
         assert "client 0 has enrolled before, with another secret: this is another device, or" in thief.said()
+        with Stranger(cluster.port) as stranger:
+            answer = stranger.greet(1, run=(cluster.run / IDENTITY).read_text())
+            assert isinstance(answer, Refused)
+            assert "client 1 says that it has enrolled in this run, whose log does not know of it" in answer.reason
+        with Stranger(cluster.port) as stranger:
+            stranger.greet(1)
+            stranger.say(Enrol(b"", 1.0, b"", 0, b"", 0, b"", b""))
+            assert stranger.refusal() == "secret of 0 bytes; expected 32 in a run without keys"
         cluster.start_device(1)
         await_(lambda: history.progress(cluster.run).round >= 1, "round 1 is closed")
         assert cluster.devices[0].ended() is None  # the honest device goes on
