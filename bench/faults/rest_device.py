@@ -128,7 +128,7 @@ class DeviceCases:
             state = DeviceState(folder)
         except RunError as error:
             return _refused(str(error), folder, case.file, before)
-        state.drop_damaged_model()
+        _mend(state)
         state.close()
         left = stage.name, _state_of(folder)
         if left not in self._known:
@@ -172,6 +172,14 @@ def _state_of(folder: Path) -> object:
     identity = read_identity(folder / "identity.json")
     held = {name: data for name, data in contents(folder).items() if name not in NO_STATE}
     return identity, tuple(sorted(held.items()))
+
+
+def _mend(state: DeviceState) -> None:
+    """What a device does about its initial model when it starts."""
+    state.drop_damaged_model()
+    welcome = None if state.enrolment is None else state.enrolment.welcome
+    if welcome is not None and not state.has_model() and state.received() == welcome.model_bytes:
+        state.complete(welcome.model_digest)
 
 
 def _folder(place: Path) -> Path:
