@@ -92,7 +92,7 @@ class Coordinator:
         last = {
             client: r for (r, client), ruling in sorted(self._rulings.items()) if ruling and ruling.outcome in TRAINED
         }
-        keeps = getattr(algorithm, "keeps_state", True)
+        keeps = algorithm.keeps_state
         self._holdings = Holdings(self._outcome, last, progress.losses, progress.lives, accepting, keeps)
         self._stored = progress
         self._plans: list[Plan] | None = None  # of the next round, where they are known already

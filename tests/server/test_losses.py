@@ -78,4 +78,8 @@ def test_an_id_stays_its_devices_and_a_lost_state_is_accepted_by_the_server_alon
     )
     assert main(["simulate", "--replay", str(cluster.run), "--workers", "1"]) == 0
     assert capsys.readouterr().out.startswith("identical after round 4")
+    assert main(["status", str(cluster.run)]) == 0
+    assert (
+        f"lost          client 0 what it kept after round {after}; it went on from nothing" in capsys.readouterr().out
+    )
     assert {cluster.run.stat().st_mode & 0o777, cluster.state_of(0).stat().st_mode & 0o777} == {0o700}
