@@ -30,6 +30,7 @@ WHOLE = "(all)"
 STRUCK = 0
 SAYS = ("state directory", "another secret", "another device")  # words of a refusal that tell what happened
 NO_STATE = ("identity.json", "lock")  # no two starts leave the same
+DOWNLOAD = "model.part"  # which becomes the model when it is complete
 
 STAGES = {  # the step before which the device is killed, in the life that follows the stage before
     "loading": "rename model.bin",  # it has all of the initial model, and has not checked it
@@ -162,7 +163,8 @@ def _refused(words: str, folder: Path, file: str, before: dict[str, bytes]) -> t
     if str(folder / file) not in words and not any(said in words for said in SAYS):
         return f"does not say what happened: {words}", ""
     after = contents(folder)
-    if lost := [name for name in before if name not in after or (name not in NO_STATE and after[name] != before[name])]:
+    kept = {name: data for name, data in before.items() if name not in (*NO_STATE, DOWNLOAD)}
+    if lost := [name for name, data in kept.items() if after.get(name) != data]:
         return f"refused, but changed {lost[0]}", words
     return "refused", words.replace(str(folder), "STATE")
 
