@@ -286,7 +286,7 @@ def test_tables_of_another_version_are_an_error(tmp_path: Path) -> None:
     database.execute("PRAGMA user_version = 7")
     database.close()
     for opening in (Store, history.progress):
-        with pytest.raises(RunError, match=r"run.db has tables of version 7; expected 3"):
+        with pytest.raises(RunError, match=r"run.db has tables of version 7; expected 4"):
             opening(tmp_path)
 
 
