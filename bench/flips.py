@@ -9,13 +9,13 @@ import random
 import selectors
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 CHUNK_BYTES = 1 << 16
-SHORT, LONG = 600, 120_000  # bytes within which a flip lies: in the handshake, or anywhere in a connection
+SHORT, LONG = 600, 30_000  # bytes within which a flip lies: in the handshake, or further on
 
 Direction = Literal["up", "down"]
 
@@ -35,23 +35,27 @@ class BadLine:
     address: str
     budget: int
     chance: random.Random
+    within: Sequence[int]
     flips: list[Flip] = field(default_factory=list)
 
     def next(self) -> Flip | None:
         """What shall happen to a new connection, should it carry so many bytes."""
         if len(self.flips) >= self.budget:
             return None
-        within = self.chance.choice([SHORT, LONG])
+        within = self.chance.choice(self.within)
         direction: Direction = self.chance.choice(["up", "down"])
         return Flip(direction, self.chance.randrange(within), self.chance.randrange(8))
 
 
 @contextmanager
-def bad_line(server: str, budget: int, seed: int) -> Iterator[BadLine]:
-    """Passes on every connection made to it, with its flip, for the length of the with block."""
+def bad_line(server: str, budget: int, seed: int, within: Sequence[int] = (SHORT, LONG)) -> Iterator[BadLine]:
+    """Passes on every connection made to it, with its flip, for the length of the with block.
+
+    within  bytes of a connection's direction, one of which is drawn, and the flip's place below it
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener, selectors.DefaultSelector() as selector:
         wake, sleeper = socket.socketpair()
-        line = BadLine("{}:{}".format(*listener.getsockname()), budget, random.Random(seed))
+        line = BadLine("{}:{}".format(*listener.getsockname()), budget, random.Random(seed), within)
         selector.register(listener, selectors.EVENT_READ, lambda: _accept(listener, server, selector, line))
         selector.register(sleeper, selectors.EVENT_READ, None)
         thread = threading.Thread(target=_run, args=(selector,))

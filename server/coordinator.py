@@ -95,8 +95,7 @@ class Coordinator:
         self._judging: dict[tuple[int, int], str] = {}  # by (round, client), outcomes that are not durable yet
         self._rulings = Rulings(progress.rulings, progress.trained)
         last = {client: self._rulings.last_trained(client) for client in progress.capacities}
-        keeps = getattr(algorithm, "keeps_state", True)
-        losses, lives = progress.losses, progress.lives
+        keeps, losses, lives = algorithm.keeps_state, progress.losses, progress.lives
         self._holdings = Holdings(self._has_trained, last, losses, lives, accepting, keeps)
         self._stored = progress
         self._planner = Planner(self.task, algorithm, rules.seen_s)

@@ -141,7 +141,8 @@ class Peer(asyncio.Protocol):
             self.drop(f"it has left {unread} bytes unread; expected at most {limit}")
 
     def _write(self, message: Message) -> None:
-        if not self._transport.is_closing():
+        """Nothing is written to a device that has refused in bytes that came with what this answers."""
+        if not self._transport.is_closing() and self.connection.state != "closed":
             self._transport.write(self.connection.send(message))
 
     def refuse(self, reason: str) -> None:
@@ -217,7 +218,8 @@ class Peer(asyncio.Protocol):
         if secret is None:
             raise AuthError(
                 f"client {hello.client} says that it has enrolled in this run, whose log does not know of it: the run's"
-                " directory is an older copy; restore the newer one, or begin with an empty directory of the device"
+                " directory is an older copy, or had keys before; restore the newer one, or the keys, or begin with"
+                " an empty directory of the device"
             )
         return secret
 

@@ -99,8 +99,9 @@ class Holdings:
         if not known or known in (claim.life, claim.before) or (claim.is_new and not claim.before):
             return None
         return (
-            f"client {client} has taken part since with a copy of this state directory, which may be used in one place"
-            f" only; start it with the newest one, or accept this one by {_accepting(client)}"
+            f"client {client} has taken part since this state directory was written: it is an older copy, or a copy is"
+            " in use elsewhere, and a directory may be used in one place only; start it with the newest one, or accept"
+            f" this one by {_accepting(client)}"
         )
 
 

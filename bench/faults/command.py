@@ -4,7 +4,7 @@ sweep     either side of a small run, struck at every step that outlives the pro
 deadline  rounds with a deadline, a dead and a slow device, and their replay
 hostile   8 devices beside 2,000 TLS connections that never say who they are, against a limit of 256 files
 fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disks on both sides
-rest      each file of a run at rest deleted, emptied, halved, zeroed, one bit flipped, or an older copy: started again
+rest      each file of either side at rest deleted, emptied, halved, zeroed, a bit flipped, an older copy: started again
 malicious plans and models that no device should follow, against one with limits: its memory, time and words
 network   eight devices behind a link with 200 ms of delay, 5 % loss and a cut of 20 s, plain and with TLS; needs root
 flips     single bits flipped on the way, in plain runs, with keys, and with TLS
@@ -14,227 +14,36 @@ poison    one of ten devices lies in every round, under every fold; simulated, a
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
-import statistics
-import sys
 import tempfile
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, replace
-from itertools import groupby
+from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
+from bench.faults import reports
+from bench.faults.damage import FLIPS
+from bench.faults.flips import WAYS
+from bench.faults.poison import EXPERIMENT
+from bench.faults.rest_report import rest
+from bench.faults.sweep_report import KINDS, SIDES, sweep
 
-from bench import link, machine
-from bench.faults import deadline, fashion, flips, hostile, malicious, network, poison, rest_table
-from bench.faults.cluster import deal
-from bench.faults.damage import FLIPS, Damage
-from bench.faults.outcome import Truth
-from bench.faults.rest import SERVER, Cases, Stage
-from bench.faults.rest import Row as RestRow
-from bench.faults.rest import Side as RestSide
-from bench.faults.rest_server import EXPERIMENT as REST
-from bench.faults.rest_server import server_stages
-from bench.faults.steps import Kind
-from bench.faults.sweep import Row, Side, Sweep, faults
-
-WHAT = ("sweep", "deadline", "hostile", "fashion", "rest", "malicious", "network", "flips", "poison")
-SIDES: tuple[Side, ...] = ("server", "device")
-KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
+WHAT: dict[str, Callable[[Path, argparse.Namespace], bool]] = {
+    "sweep": sweep,
+    "deadline": reports.deadline,
+    "hostile": reports.hostile,
+    "fashion": reports.fashion,
+    "rest": rest,
+    "malicious": reports.malicious,
+    "network": reports.network,
+    "flips": reports.flips,
+    "poison": reports.poison,
+}
 
 
 def main(arguments: list[str]) -> int:
     """Runs what is asked for; 1 if some run ended otherwise than its simulation."""
     options = _parser().parse_args(arguments)
-    parts = {
-        "sweep": _sweep,
-        "deadline": _deadline,
-        "hostile": _hostile,
-        "fashion": _fashion,
-        "rest": _rest,
-        "malicious": _malicious,
-        "network": _network,
-        "flips": _flips,
-        "poison": _poison,
-    }
     with tempfile.TemporaryDirectory(prefix="edgefl-faults-", dir=options.dir) as directory:
-        identical = [parts[what](Path(directory) / what, options) for what in options.what or WHAT]
-    return int(not all(identical))
-
-
-def _deadline(place: Path, options: argparse.Namespace) -> bool:
-    result = deadline.run(place, options.deadline)
-    print(json.dumps(asdict(result)))
-    return result.identical
-
-
-def _hostile(place: Path, options: argparse.Namespace) -> bool:
-    """A line per figure, with the most that it may be."""
-    missed = False
-    for figure in hostile.run(place, options.strangers):
-        print(json.dumps({**asdict(figure), "missed": figure.is_missed}), flush=True)
-        missed |= figure.is_missed
-    return not missed
-
-
-def _fashion(place: Path, options: argparse.Namespace) -> bool:
-    identical = True
-    for result in fashion.run(place, options.data_dir):
-        print(json.dumps(asdict(result)), flush=True)
-        identical &= result.difference is None
-    return identical
-
-
-def _rest(place: Path, options: argparse.Namespace) -> bool:
-    """Prints every case that fails as it happens, then the table."""
-    deal(place / "shares", REST)
-    cases = Cases(place, REST, place / "shares", Truth.of(REST, place / "simulated"))
-    stages = [(SERVER, stage) for stage in server_stages(place / "stages", place / "shares")]
-    wanted = [
-        (side, stage, file, damage)
-        for side, stage in stages
-        if stage.name in (options.stage or [stage.name])
-        for file, damage in cases.of(side, stage, options.flips)
-        if file in (options.file or [file])
-    ][:: options.stride]
-    print(f"{len(wanted)} cases", file=sys.stderr)
-    rows = list(_cases(cases, wanted, options))
-    if not options.json:
-        rest_table.print_table(rows)
-    return all(row.is_good for row in rows)
-
-
-def _cases(
-    cases: Cases, wanted: list[tuple[RestSide, Stage, str, Damage]], options: argparse.Namespace
-) -> Iterator[RestRow]:
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for done in as_completed([pool.submit(cases.run, *each) for each in wanted]):
-            row = done.result()
-            yield row
-            line = json.dumps(asdict(row))
-            if options.json:
-                print(line, flush=True)
-            if options.out is not None:
-                with open(options.out, "a") as out:
-                    out.write(line + "\n")
-            if not row.is_good:
-                print(f"{row.side} {row.stage} {row.file} {row.damage}: {row.outcome}", file=sys.stderr, flush=True)
-
-
-def _malicious(place: Path, options: argparse.Namespace) -> bool:
-    """A line per plan: the memory and time that the device took for it, and what it said."""
-    holds = True
-    for number, each in enumerate(malicious.run(place)):
-        mark = "" if each.wrong is None else f"  WRONG: {each.wrong}"
-        took = f"{each.memory_bytes / 1e6:5.1f} MB {each.seconds:4.1f} s"
-        print(f"{number:2} {took}  {each.plan}: {each.sentence}{mark}", flush=True)
-        holds &= each.wrong is None
-    return holds
-
-
-def _network(place: Path, options: argparse.Namespace) -> bool:
-    if why := link.problem():
-        print(f"network: {why}", file=sys.stderr)
-        return False
-    whole = True
-    for result in network.run(place):
-        print(json.dumps(asdict(result)), flush=True)
-        whole &= result.difference is None and result.absent == 0
-    return whole
-
-
-def _flips(place: Path, options: argparse.Namespace) -> bool:
-    identical = True
-    for result in flips.runs(place, options.way or flips.WAYS, options.bits, options.seed):
-        print(json.dumps(asdict(result)), flush=True)
-        identical &= result.difference is None
-    return identical
-
-
-def _poison(place: Path, options: argparse.Namespace) -> bool:
-    """A JSON line for every method, fold and attack; whether the default stays near the honest run where it must."""
-    rows, base = [], replace(poison.EXPERIMENT, partition=options.partition, epochs=options.epochs)
-    for found in itertools.chain(poison.simulated(place, base, options.seeds), poison.served(place, base)):
-        rows.append(found)
-        print(json.dumps({**asdict(found), "accuracy": round(found.accuracy, 2)}), flush=True)
-    return poison.holds(rows)
-
-
-def _sweep(place: Path, options: argparse.Namespace) -> bool:
-    """The runs that are not in the file yet."""
-    place.mkdir()
-    done = _read(options.out)
-    sweep = Sweep(place)
-    steps = sweep.steps()
-    kept = {row.key for row in done}
-    wanted = [
-        (side, kind, step)
-        for side in options.side or SIDES
-        for kind, step in list(faults(steps[side], options.every_write))[:: options.stride]
-        if kind in (options.kind or KINDS) and (side, kind, step) not in kept
-    ]
-    print(f"{len(wanted)} runs, {len(done)} done before", file=sys.stderr)
-    for row in _runs(sweep, wanted, options.jobs):
-        done.append(row)
-        line = json.dumps(asdict(row))
-        if options.out is not None:
-            with open(options.out, "a") as out:
-                out.write(line + "\n")
-        if options.json:
-            print(line, flush=True)
-        if row.difference is not None:
-            print(f"{row.side} {row.kind} step {row.step}, {row.what}: {row.difference}", file=sys.stderr)
-    if not options.json:
-        print_table(done)
-    return all(row.difference is None for row in done)
-
-
-def _runs(sweep: Sweep, wanted: list[tuple[Side, Kind, int]], jobs: int) -> Iterator[Row]:
-    with ThreadPoolExecutor(jobs) as pool:
-        for done in as_completed([pool.submit(_run, sweep, *each) for each in wanted]):
-            yield done.result()
-
-
-def _run(sweep: Sweep, side: Side, kind: Kind, step: int) -> Row:
-    """A run that does not come to its end is a row too."""
-    try:
-        return sweep.run(side, kind, step)
-    except RuntimeError as error:
-        return Row(side, kind, step, "", 0, 0.0, str(error))
-
-
-def _read(file: Path | None) -> list[Row]:
-    if file is None or not file.exists():
-        return []
-    return [Row(**json.loads(line)) for line in file.read_text().splitlines()]
-
-
-def print_table(rows: list[Row]) -> None:
-    """A line per side, fault and kind of step: runs, those in which it happened, those that ended identically."""
-    facts = machine.facts()
-    table = Table(title=", ".join(f"{name} {value}" for name, value in facts.items()), title_justify="left")
-    for heading in ("side", "fault", "step", "runs", "struck", "identical", "lives", "median s"):
-        table.add_column(heading, justify="left" if heading in ("side", "fault", "step") else "right")
-
-    def of(row: Row) -> tuple[str, str, str]:
-        return row.side, row.kind, row.what.split(" ")[0] or "(not reached)"
-
-    for heading, group in groupby(sorted(rows, key=of), of):
-        found = list(group)
-        table.add_row(
-            *heading,
-            str(len(found)),
-            str(sum(bool(row.what) for row in found)),
-            str(sum(row.difference is None for row in found)),
-            str(max(row.lives for row in found)),
-            f"{statistics.median(row.seconds for row in found):.1f}",
-        )
-    console = Console()
-    console.width = max(console.width, 100)
-    console.print(table)
+        good = [WHAT[what](Path(directory) / what, options) for what in options.what or WHAT]
+    return int(not all(good))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -244,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data-dir", help="of fashion: where the data set's files lie")
     parser.add_argument("--partition", default="dirichlet:0.1", help="of poison; default: dirichlet:0.1")
     parser.add_argument("--seeds", type=int, nargs="+", default=(1,), help="of poison; default: 1")
-    parser.add_argument("--epochs", type=int, default=poison.EXPERIMENT.epochs, help="of poison; default: 5")
+    parser.add_argument("--epochs", type=int, default=EXPERIMENT.epochs, help="of poison; default: 5")
     parser.add_argument("--deadline", type=float, default=3.0, metavar="S", help="of deadline: seconds of a round")
     parser.add_argument("--strangers", type=int, default=2000, metavar="N", help="of hostile: connections")
     bits = parser.add_argument_group("flips")
@@ -252,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         "--bits", type=int, default=1000, metavar="N", help="bits in each way, in as many runs as it takes"
     )
     bits.add_argument("--seed", type=int, default=0, metavar="N", help="of the first run; the others follow")
-    bits.add_argument("--way", action="append", choices=flips.WAYS, help="default: all")
+    bits.add_argument("--way", action="append", choices=WAYS, help="default: all")
     sweep = parser.add_argument_group("sweep")
     sweep.add_argument("--side", action="append", choices=SIDES, help="default: both")
     sweep.add_argument("--kind", action="append", choices=KINDS, help="default: all")
@@ -261,8 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     sweep.add_argument("--jobs", type=int, default=2, help="runs at the same time")
     sweep.add_argument("--out", type=Path, metavar="FILE", help="JSON lines; runs in it are not repeated")
     sweep.add_argument("--json", action="store_true", help="JSON lines in place of the table")
-    rest = parser.add_argument_group("rest", "besides --stride, --jobs, --out and --json")
+    rest = parser.add_argument_group("rest", "besides --side, --jobs, --out and --json")
     rest.add_argument("--flips", type=int, default=FLIPS, metavar="N", help=f"places in a file; default: {FLIPS}")
-    rest.add_argument("--stage", action="append", help="where the run rests; default: everywhere")
-    rest.add_argument("--file", action="append", help="as the table names it; default: all")
+    rest.add_argument("--stage", action="append", help="of the server: where the run rests; default: everywhere")
+    rest.add_argument("--file", action="append", help="of the server: as the table names it; default: all")
     return parser

@@ -25,8 +25,8 @@ EXPERIMENT = replace(
     methods=("fedspu",),
     clients=4,
     per_round=3,
-    rounds=6,
-    eval_every=3,
+    rounds=12,
+    eval_every=4,
     partition="iid",
     epochs=1,
 )

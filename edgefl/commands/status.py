@@ -47,6 +47,7 @@ def examine(path: Path) -> dict[str, Any]:
         "outcomes": dict(Counter("absent" if each is None else each.outcome for each in rulings.values())),
         "excluded": sum(each["status"] == "excluded" for line in lines for each in line["clients"]),
         "clipped": sum("clipped" in each for line in lines for each in line["clients"]),
+        "losses": [{"client": k, "after": after, "kept": kept} for (k, after), kept in reached.losses.items()],
         "payload_bytes": sum(sum(line["down"].values()) + sum(line["up"].values()) for line in lines),
         "socket_bytes": traffic[-1].sent + traffic[-1].received if traffic else 0,
         "last_evaluation": evaluated[-1] if evaluated else None,
@@ -72,6 +73,11 @@ def describe(found: dict[str, Any]) -> str:
     if found["open"]:
         waiting = [client for client in found["open"]["clients"] if client not in found["answered"]]
         lines.append(f"open          round {found['open']['round']}, waiting for clients {_listed(waiting)}")
+    lines += [
+        f"lost          client {loss['client']} what it kept after round {loss['after']}; it went on from"
+        f" {'round ' + str(loss['kept']) if loss['kept'] else 'nothing'}"
+        for loss in found["losses"]
+    ]
     if found["last_evaluation"]:
         lines.append(
             f"evaluation    round {found['last_evaluation']['round']}: {progress.news(found['last_evaluation'])}"

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from bench.faults import deadline, hostile
-from bench.faults.command import print_table
 from bench.faults.steps import Kind, compiler
 from bench.faults.sweep import Row, Side, Sweep, faults
+from bench.faults.sweep_report import print_table
 
 if sys.platform != "linux" or compiler() is None:
     pytest.skip("steps are counted with LD_PRELOAD, by a library built with cc", allow_module_level=True)

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from device_server import ScriptedServer
 
-from edgefl.errors import EdgeflError
+from edgefl.errors import DamagedFrameError, EdgeflError
 
 
 class Listener:
@@ -67,6 +67,8 @@ class Listener:
                         left = None if left is None else left - len(out)
                         if left is not None and left <= 0:
                             return
+            except DamagedFrameError:
+                raise  # closes without a word
             except EdgeflError as error:
                 link.sendall(connection.refuse(str(error)))
                 raise

@@ -17,6 +17,7 @@ from device_cases import files
 from device_listener import Listener
 from device_server import ScriptedServer, converse
 
+from bench.flips import bad_line
 from edgefl import algorithms
 from edgefl.commands.cli import main
 from edgefl.device.protocol import Device, World
@@ -25,6 +26,8 @@ from edgefl.errors import RequestError, RunError
 from edgefl.experiment.shares import share_file
 from edgefl.trust import tls
 from edgefl.trust.keys import key_file, make_keys, read_key
+from edgefl.wire.messages import Refused
+from edgefl.wire.text import printable
 
 
 @pytest.fixture
@@ -86,6 +89,42 @@ def test_a_connection_that_breaks_is_made_again(length: int, server: ScriptedSer
     assert files(device) == files(undisturbed)
     assert len(pause.failures) == 2
     assert any("the server closed the connection" in line or "reset" in line for line in said)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_bits_flipped_on_the_way_change_nothing(seed: int, server: ScriptedServer, make: Any) -> None:
+    """One in each connection, in either direction, until there were 20; then the line is good."""
+    undisturbed, device, said, pause = make(1), make(), [], Pauses()
+    converse(undisturbed, server)
+    server.replies.clear()
+    with Listener(server) as listener, bad_line(listener.address, 20, seed, (300, 20_000)) as line:
+        address = ServerAddress.parse(line.address)
+        world = World(said.append, pause, lambda: pause.now, bytes)
+        assert DeviceSocket(address, device, None, bytes, world).run() == "all rounds are done"
+    assert files(device) == files(undisturbed)
+    assert len({flip.direction for flip in line.flips}) == 2
+    assert len(pause.failures) == len(line.flips) >= 5
+
+
+@pytest.mark.parametrize("text", ["\x1b[2Jgone", "two\nlines", "\x9b31m"])
+def test_what_a_server_says_cannot_steer_the_terminal(
+    text: str, server: ScriptedServer, arguments: Any, capsys: Any
+) -> None:
+    server.answers = lambda message: iter([Refused(text)])  # type: ignore[method-assign]
+    with Listener(server) as listener:
+        assert main(arguments(listener)) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"edgefl client: the server refuses: {printable(text)}"
+    assert line.isprintable()
+
+
+def test_insecure_says_what_it_means(server: ScriptedServer, arguments: Any, capsys: Any) -> None:
+    with Listener(server) as listener:
+        assert main(arguments(listener, "--insecure")) == 0
+    assert capsys.readouterr().err.splitlines()[0] == (
+        f"--insecure: whoever is between here and {listener.address} can read the model and every update, and change"
+        " them, or be the server"
+    )
 
 
 def test_only_failures_in_a_row_lengthen_the_pause(server: ScriptedServer, make: Any) -> None:

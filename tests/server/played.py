@@ -24,6 +24,7 @@ class Sum(Algorithm):
 
     name: ClassVar[str] = "sum"
     keeps_model: ClassVar[bool] = True
+    keeps_state: ClassVar[bool] = True
 
     def __init__(self, clients: int = 2) -> None:
         self.clients = clients

@@ -243,14 +243,14 @@ def test_a_copy_that_holds_the_same_is_noticed_by_its_life(tmp_path: Path) -> No
         world.save()
     world.phones[0] = copy
     world.connect(0)
-    assert "with a copy of this state directory, which may be used in one place only" in world.closes[-1]
+    assert "in use elsewhere, and a directory may be used in one place only" in world.closes[-1]
     world.accepting = {0}
     world.restart_server()
     world.connect(0)
     world.save()
     world.phones[0] = device
     world.connect(0)
-    assert "with a copy of this state directory" in world.closes[-1]
+    assert "it is an older copy, or a copy is in use elsewhere" in world.closes[-1]
     assert not history.progress(world.path).losses
 
 

@@ -1,0 +1,81 @@
+"""What the parts of `python -m bench faults` without a table print: a line per result. True: all is as it must be."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from bench import link
+from bench.faults import deadline as deadline_runs
+from bench.faults import fashion as fashion_runs
+from bench.faults import flips as flips_runs
+from bench.faults import hostile as hostile_runs
+from bench.faults import malicious as malicious_runs
+from bench.faults import network as network_runs
+from bench.faults import poison as poison_runs
+
+
+def deadline(place: Path, options: argparse.Namespace) -> bool:
+    result = deadline_runs.run(place, options.deadline)
+    print(json.dumps(asdict(result)))
+    return result.identical
+
+
+def hostile(place: Path, options: argparse.Namespace) -> bool:
+    """A line per figure, with the most that it may be."""
+    missed = False
+    for figure in hostile_runs.run(place, options.strangers):
+        print(json.dumps({**asdict(figure), "missed": figure.is_missed}), flush=True)
+        missed |= figure.is_missed
+    return not missed
+
+
+def fashion(place: Path, options: argparse.Namespace) -> bool:
+    identical = True
+    for result in fashion_runs.run(place, options.data_dir):
+        print(json.dumps(asdict(result)), flush=True)
+        identical &= result.difference is None
+    return identical
+
+
+def malicious(place: Path, options: argparse.Namespace) -> bool:
+    """A line per plan: the memory and time that the device took for it, and what it said."""
+    holds = True
+    for number, each in enumerate(malicious_runs.run(place)):
+        mark = "" if each.wrong is None else f"  WRONG: {each.wrong}"
+        took = f"{each.memory_bytes / 1e6:5.1f} MB {each.seconds:4.1f} s"
+        print(f"{number:2} {took}  {each.plan}: {each.sentence}{mark}", flush=True)
+        holds &= each.wrong is None
+    return holds
+
+
+def network(place: Path, options: argparse.Namespace) -> bool:
+    if why := link.problem():
+        print(f"network: {why}", file=sys.stderr)
+        return False
+    whole = True
+    for result in network_runs.run(place):
+        print(json.dumps(asdict(result)), flush=True)
+        whole &= result.difference is None and result.absent == 0
+    return whole
+
+
+def flips(place: Path, options: argparse.Namespace) -> bool:
+    identical = True
+    for result in flips_runs.runs(place, options.way or flips_runs.WAYS, options.bits, options.seed):
+        print(json.dumps(asdict(result)), flush=True)
+        identical &= result.difference is None
+    return identical
+
+
+def poison(place: Path, options: argparse.Namespace) -> bool:
+    """A JSON line for every method, fold and attack; whether the default stays near the honest run where it must."""
+    rows, base = [], replace(poison_runs.EXPERIMENT, partition=options.partition, epochs=options.epochs)
+    for found in itertools.chain(poison_runs.simulated(place, base, options.seeds), poison_runs.served(place, base)):
+        rows.append(found)
+        print(json.dumps({**asdict(found), "accuracy": round(found.accuracy, 2)}), flush=True)
+    return poison_runs.holds(rows)

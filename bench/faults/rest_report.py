@@ -1,0 +1,62 @@
+"""The part `rest` of `python -m bench faults`: which cases run, and what is printed. Not the cases (rest.py)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+
+from bench.faults import rest_device, rest_table
+from bench.faults.cluster import deal
+from bench.faults.outcome import Truth
+from bench.faults.rest import SERVER, Cases, Row
+from bench.faults.rest_server import EXPERIMENT, server_stages
+from bench.faults.sweep_report import SIDES
+
+
+def rest(place: Path, options: argparse.Namespace) -> bool:
+    """Prints every case that fails as it happens, then the table. True if none did."""
+    rows: list[Row] = []
+    for side in options.side or SIDES:
+        for row in (_server if side == "server" else _device)(place / side, options):
+            rows.append(row)
+            _tell(row, options)
+    if not options.json:
+        rest_table.print_table(rows)
+    return all(row.is_good for row in rows)
+
+
+def _device(place: Path, options: argparse.Namespace) -> Iterator[Row]:
+    return rest_device.rows(place, options.flips)
+
+
+def _server(place: Path, options: argparse.Namespace) -> Iterator[Row]:
+    deal(place / "shares", EXPERIMENT)
+    cases = Cases(place, EXPERIMENT, place / "shares", Truth.of(EXPERIMENT, place / "simulated"))
+    stages = [(SERVER, stage) for stage in server_stages(place / "stages", place / "shares")]
+    wanted = [
+        (side, stage, file, damage)
+        for side, stage in stages
+        if stage.name in (options.stage or [stage.name])
+        for file, damage in cases.of(side, stage, options.flips)
+        if file in (options.file or [file])
+    ][:: options.stride]
+    print(f"{len(wanted)} cases", file=sys.stderr)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for done in as_completed([pool.submit(cases.run, *each) for each in wanted]):
+            yield done.result()
+
+
+def _tell(row: Row, options: argparse.Namespace) -> None:
+    line = json.dumps(asdict(row))
+    if options.json:
+        print(line, flush=True)
+    if options.out is not None:
+        with open(options.out, "a") as out:
+            out.write(line + "\n")
+    if not row.is_good:
+        print(f"{row.side} {row.stage} {row.file} {row.damage}: {row.outcome}", file=sys.stderr, flush=True)
