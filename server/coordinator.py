@@ -247,7 +247,6 @@ class Coordinator:
             self._actions.append(Close(older.number, f"client {client} has connected again"))
         if client in self._clients.capacities:
             self._admit(link, now)
-            self._go_on_if_waiting(now)
         elif self._clients.begin_enrolment(client, event.token):
             self._save(Enrolment(client, event.capacity, event.token))
         if event.maker and self._clients.add_maker(client, event.maker):
@@ -260,9 +259,6 @@ class Coordinator:
         link = self._clients.link_of(record.client)
         if link is not None:
             self._admit(link, now)
-        self._go_on_if_waiting(now)
-
-    def _go_on_if_waiting(self, now: float) -> None:
         if self.phase == "waiting":
             self._go_on(now)
 
@@ -285,7 +281,10 @@ class Coordinator:
         link.admitted = True
         self._planner.hear(link.client, now)
         self._actions.append(Admit(link.number, link.client))
-        self._ask(link, now)
+        if self.phase == "waiting":
+            self._go_on(now)  # which asks it, too
+        else:
+            self._ask(link, now)
 
     def _ask(self, link: Link, now: float) -> None:
         """Sends what this client has to do now, if anything."""
