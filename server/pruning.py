@@ -14,14 +14,15 @@ BY_CLIENT = ("clients",)  # of a line
 
 
 def prune(database: sqlite3.Connection, round: int) -> None:
-    """Takes the details from a round's metrics and evaluation; nothing happens where there are none (any more)."""
-    row = database.execute("SELECT line, bundle FROM rounds WHERE round = ?", (round,)).fetchone()
-    if row is None or row[0] is None:
+    """Moves a closed round to those that are long past; nothing happens if it is there, or never was."""
+    row = database.execute("SELECT deadline, candidates, line, bundle FROM rounds WHERE round = ?", (round,)).fetchone()
+    if row is None:
         return
-    line, bundle = (None if text is None else json.loads(text) for text in row)
+    line, bundle = (None if text is None else json.loads(text) for text in row[2:])
     line = {name: value for name, value in line.items() if name not in BY_CLIENT}
     bundle = None if bundle is None else {kind: _totals(scores) for kind, scores in bundle.items()}
-    database.execute("UPDATE rounds SET line = ?, bundle = ? WHERE round = ?", (_json(line), _json(bundle), round))
+    database.execute("INSERT INTO past VALUES (?, ?, ?, ?, ?)", (round, *row[:2], _json(line), _json(bundle)))
+    database.execute("DELETE FROM rounds WHERE round = ?", (round,))
 
 
 def _totals(scores: dict[str, Any]) -> dict[str, Any]:
