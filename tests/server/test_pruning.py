@@ -42,7 +42,7 @@ def test_old_rounds_lose_what_is_by_client_and_nothing_else(tmp_path: Path) -> N
 
 
 def test_a_pruned_run_is_replayed_and_goes_on(tmp_path: Path) -> None:
-    world = finished(tmp_path / "run", keep_rounds=1)
+    world = finished(tmp_path / "run", keep_rounds=2)
     check_replay(world, tmp_path / "replay")
     assert len(history.progress(world.path).rulings) == RULES.rounds * METHOD.per_round
     world.store.close()
