@@ -224,7 +224,7 @@ def test_a_connection_that_is_gone_leaves_nothing_behind(place: Path) -> None:
         with connected(port, context) as link:
             link.sendall(ASK)
             link.recv(10)
-            (secured,) = [each for each in gc.get_objects() if isinstance(each, Secured) and each._session is not None]
+            (secured,) = [each for each in gc.get_objects() if type(each) is Secured and each._session is not None]
             found.append(weakref.ref(secured._session))
 
     gc.disable()
