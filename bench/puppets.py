@@ -71,7 +71,8 @@ class Puppet(asyncio.Protocol):
 
     def _answer(self, message: Message) -> Message | None:
         if isinstance(message, Challenge):
-            return Enrol(b"", 1.0, b"", 0, b"")
+            secret, life = secrets.token_bytes(32), secrets.token_bytes(16)
+            return Enrol(b"", 1.0, b"", 0, secret, 0, life, b"", [EXAMPLES, 0, EXAMPLES])
         if isinstance(message, Welcome):
             return ModelRequest(0)
         if isinstance(message, Train):

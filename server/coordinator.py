@@ -297,7 +297,6 @@ class Coordinator:
             self._begin(link, event.secret)
         elif link.client not in self._beginning:
             self._admit(link, now)
-            self._go_on_if_waiting(now)
 
     def _begin(self, link: Link, secret: bytes = b"") -> None:
         """Another process of the client's device is there: it is admitted once that is durable."""
@@ -329,9 +328,6 @@ class Coordinator:
             self._admit(link, now)
         elif link is not None:
             self._begin(link)
-        self._go_on_if_waiting(now)
-
-    def _go_on_if_waiting(self, now: float) -> None:
         if self.phase == "waiting":
             self._go_on(now)
 
@@ -342,7 +338,6 @@ class Coordinator:
         link = self._clients.link_of(record.client)
         if link is not None and not link.admitted and link.life == record.life:
             self._admit(link, now)
-            self._go_on_if_waiting(now)
 
     def _has_trained(self, round: int, client: int) -> bool:
         """Whether the client keeps what it trained in this round, by a ruling that is durable or not."""
@@ -367,7 +362,10 @@ class Coordinator:
         link.admitted = True
         self._planner.hear(link.client, now)
         self._actions.append(Admit(link.number, link.client))
-        self._ask(link, now)
+        if self.phase == "waiting":
+            self._go_on(now)  # which asks it, too
+        else:
+            self._ask(link, now)
 
     def _ask(self, link: Link, now: float) -> None:
         """Sends what this client has to do now, if anything."""

@@ -30,7 +30,7 @@ def is_served(path: Path) -> bool:
 
 def metrics(path: Path, after: int = 0) -> list[dict[str, Any]]:
     """A line per closed round after this one, as simulate writes it; its evaluation is in it once there is one."""
-    query = "SELECT line, bundle FROM rounds WHERE done IS NOT NULL AND round > ? ORDER BY round"
+    query = "SELECT line, bundle FROM logged WHERE round > ? ORDER BY round"
     with _snapshot(path) as database:
         rows = database.execute(query, (after,)).fetchall()
     return [

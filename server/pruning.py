@@ -14,13 +14,14 @@ BY_CLIENT = ("clients",)  # of a line
 
 
 def prune(database: sqlite3.Connection, round: int) -> None:
-    """Takes the details from a round's metrics and evaluation; nothing happens where there are none (any more)."""
-    row = database.execute("SELECT line, bundle FROM rounds WHERE round = ?", (round,)).fetchone()
-    if row is None or row[0] is None:
+    """Moves a closed round to those that are long past; nothing happens if it is there, or never was."""
+    row = database.execute("SELECT deadline, candidates, line, bundle FROM rounds WHERE round = ?", (round,)).fetchone()
+    if row is None:
         return
-    line = {name: value for name, value in json.loads(row[0]).items() if name not in BY_CLIENT}
-    bundle = None if row[1] is None else {kind: _totals(scores) for kind, scores in json.loads(row[1]).items()}
-    database.execute("UPDATE rounds SET line = ?, bundle = ? WHERE round = ?", (_json(line), _json(bundle), round))
+    line = {name: value for name, value in json.loads(row[2]).items() if name not in BY_CLIENT}
+    bundle = None if row[3] is None else {kind: _totals(scores) for kind, scores in json.loads(row[3]).items()}
+    database.execute("INSERT INTO past VALUES (?, ?, ?, ?, ?)", (round, *row[:2], _json(line), _json(bundle)))
+    database.execute("DELETE FROM rounds WHERE round = ?", (round,))
 
 
 def _totals(scores: dict[str, Any]) -> dict[str, Any]:

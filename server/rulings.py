@@ -7,6 +7,7 @@ lies before a client's last ruling is never asked for again, but whether it kept
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 from edgefl.rounds.participation import TRAINED
 from edgefl.server.progress import Ruling
@@ -32,11 +33,22 @@ class Rulings:
             self._rounds.setdefault(client, {})[round] = None
 
     def is_planned(self, round: int, client: int) -> bool:
-        return round in self._rounds.get(client, {})
+        return round in self._rounds.get(client, {}) or self.has_trained(round, client)
 
     def of(self, round: int, client: int) -> Ruling | None:
-        """Of a client that was planned there."""
-        return self._rounds[client][round]
+        """Of a client that was planned there. What it kept long ago is accepted again, as if it had not been late."""
+        known = self._rounds.get(client, {})
+        return known[round] if round in known else Ruling("accepted", "")
+
+    def outcome(self, round: int, client: int) -> str | None:
+        """Of a client's reply, if one has come and is remembered."""
+        ruling = self.of(round, client) if self.is_planned(round, client) else None
+        return None if ruling is None else ruling.outcome
+
+    @property
+    def clients(self) -> AbstractSet[int]:
+        """Those that have kept something that they trained."""
+        return self._trained.keys()
 
     def has_trained(self, round: int, client: int) -> bool:
         """Whether the client kept what it had trained in this round, however long ago."""

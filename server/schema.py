@@ -54,6 +54,16 @@ CREATE TABLE rounds (
     line TEXT,      -- its metrics, as JSON
     bundle TEXT     -- its evaluation, as JSON
 );
+CREATE TABLE past (  -- rounds long closed, without what is by client (pruning.py); a table of its own, so that what
+    round INTEGER PRIMARY KEY,  -- they were before leaves whole pages free for new ones
+    deadline REAL,
+    candidates BLOB,
+    line TEXT,
+    bundle TEXT
+);
+CREATE VIEW logged AS  -- of every round, what may be in either
+    SELECT round, deadline, candidates, line, bundle FROM past UNION ALL
+    SELECT round, deadline, candidates, line, bundle FROM rounds WHERE done IS NOT NULL;
 CREATE TABLE participation (
     round INTEGER,
     client INTEGER,

@@ -56,7 +56,9 @@ class Secured(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._forget_timer()
-        self._inner.connection_lost(self._error or error)
+        inner, self._inner, self._session = self._inner, asyncio.Protocol(), None  # a circle would keep all of it
+        self._incoming = self._outgoing = ssl.MemoryBIO()
+        inner.connection_lost(self._error or error)
 
     # What the Peer calls.
 

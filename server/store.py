@@ -194,7 +194,7 @@ def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> 
     round = last_closed(database)
     closed = database.execute("SELECT state, sha256, done FROM rounds WHERE round = ?", (round,)).fetchone()
     values, digest, done = closed or (None, None, 0)
-    (scored,) = database.execute("SELECT max(round) FROM rounds WHERE bundle IS NOT NULL").fetchone()
+    (scored,) = database.execute("SELECT max(round) FROM logged WHERE bundle IS NOT NULL").fetchone()
     is_open = database.execute("SELECT 1 FROM rounds WHERE round = ?", (round + 1,)).fetchone()
     rows = database.execute(f"SELECT round, client, outcome, reason FROM participation {which} ORDER BY round, client")
     rulings = {(r, client): None if outcome is None else Ruling(outcome, reason) for r, client, outcome, reason in rows}
@@ -225,7 +225,8 @@ def _last_deadline(database: sqlite3.Connection) -> float | None:
 
 
 def _candidates(database: sqlite3.Connection) -> dict[int, frozenset[int]]:
-    rows = database.execute("SELECT round, candidates FROM rounds WHERE candidates IS NOT NULL ORDER BY round")
+    every = "SELECT round, candidates FROM logged UNION ALL SELECT round, candidates FROM rounds WHERE done IS NULL"
+    rows = database.execute(f"SELECT * FROM ({every}) WHERE candidates IS NOT NULL ORDER BY round")
     return {round: candidates.unpack(data) for round, data in rows}
 
 

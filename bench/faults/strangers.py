@@ -1,6 +1,7 @@
 """python -m bench.faults.strangers PORT COUNT SECONDS: so many TLS connections to 127.0.0.1:PORT that do not enrol.
 
-Each is made again a second after it is closed. Prints one JSON line at the end, or when it is terminated.
+Each is made again a second after it is closed. Prints a line when there are many, and what it did as JSON when it is
+terminated, or at the end.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import cast
 
 AGAIN_S = 1.0
 CONNECT_S = 30.0
+CROWD = 256  # connections that were made, after which it says "there"
 
 
 class Stranger(asyncio.Protocol):
@@ -31,6 +33,8 @@ class Stranger(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._counts["connected"] += 1
+        if self._counts["connected"] == CROWD:
+            print("there", flush=True)
         self._shake()
 
     def data_received(self, data: bytes) -> None:

@@ -170,8 +170,8 @@ def _request(options: dict[str, Any]) -> _Request:
     how = argparse.Namespace(**{name: options.pop(name) for name in (*names, *extra, *TRUST)})
     if how.run_dir and how.resume:
         raise ValueError(f"--run-dir {how.run_dir} with --resume {how.resume}; expected one of them")
-    if how.keep_rounds < 1:
-        raise ValueError(f"--keep-rounds {how.keep_rounds}; expected at least 1")
+    if how.keep_rounds < 2:
+        raise ValueError(f"--keep-rounds {how.keep_rounds}; expected at least 2")
     experiment = _experiment(options, how.resume)
     for client in how.accept_loss:
         if not 0 <= client < experiment.clients:

@@ -20,7 +20,7 @@ from edgefl.server.pace import Auto
         (["--select", "seen"], "selection 'seen'; expected all, or seen:SECONDS"),
         (["--select", "seen:-1"], "selection 'seen:-1'; expected all, or seen:SECONDS"),
         (["--select", "some:60"], "selection 'some:60'; expected all, or seen:SECONDS"),
-        (["--keep-rounds", "0"], "--keep-rounds 0; expected at least 1"),
+        (["--keep-rounds", "1"], "--keep-rounds 1; expected at least 2"),
         (["--strangers", "0"], "strangers=0; expected strangers >= 1"),
         (
             ["--method", "fedumf", "--select", "seen:60"],

@@ -7,9 +7,10 @@ from pathlib import Path
 from served import METHOD, RULES, World, open_store
 from test_participation import check_replay
 
+from edgefl.algorithms.base import State
 from edgefl.commands.progress import news
 from edgefl.server import history
-from edgefl.server.events import Judged, Opened
+from edgefl.server.events import Closed, Judged, Opened
 from edgefl.server.progress import Ruling
 from edgefl.server.rulings import Rulings
 from edgefl.server.store import RECENT, Store
@@ -41,7 +42,7 @@ def test_old_rounds_lose_what_is_by_client_and_nothing_else(tmp_path: Path) -> N
 
 
 def test_a_pruned_run_is_replayed_and_goes_on(tmp_path: Path) -> None:
-    world = finished(tmp_path / "run", keep_rounds=1)
+    world = finished(tmp_path / "run", keep_rounds=2)
     check_replay(world, tmp_path / "replay")
     assert len(history.progress(world.path).rulings) == RULES.rounds * METHOD.per_round
     world.store.close()
@@ -63,4 +64,18 @@ def test_a_server_loads_what_devices_may_still_ask_for(tmp_path: Path) -> None:
     rulings = Rulings(loaded.rulings, loaded.trained)
     assert rulings.of(3, 0) == Ruling("late", "")
     assert [rulings.has_trained(round, 0) for round in (1, 2, 3, 4)] == [True, False, True, False]
+    store.close()
+
+
+def test_the_pages_of_old_rounds_are_used_again(tmp_path: Path) -> None:
+    """A line of 20 kB a round, of which five are kept: a hundred rounds take what a few do."""
+    store = Store(tmp_path, 5)
+    store._database.execute("PRAGMA synchronous = OFF")
+    clients = [{"client": client, "status": "on"} for client in range(500)]
+    for round in range(1, 101):
+        line = {"round": round, "clients": clients}
+        store.save([Opened(round, (0,)), Closed(round, State({}), line, False)])
+    (pages,) = store._database.execute("PRAGMA page_count").fetchone()
+    (size,) = store._database.execute("PRAGMA page_size").fetchone()
+    assert pages * size < 12 * len(str(clients))
     store.close()

@@ -9,7 +9,7 @@ ACCEPTED = Ruling("accepted", "")
 
 
 def rounds_of(rulings: Rulings, client: int, last: int) -> list[int]:
-    return [round for round in range(1, last + 1) if rulings.is_planned(round, client)]
+    return [round for round in range(1, last + 1) if round in rulings._rounds[client]]
 
 
 def test_the_last_rulings_of_a_client_are_kept() -> None:
@@ -35,7 +35,7 @@ def test_a_log_gives_the_same() -> None:
     logged = {(1, 0): ACCEPTED, (1, 1): None, (2, 0): None, (3, 0): ACCEPTED, (4, 0): None}
     rulings = Rulings(logged, {})
     assert (rounds_of(rulings, 0, 4), rounds_of(rulings, 1, 4)) == ([1, 3, 4], [1])
-    assert not rulings.is_planned(1, 2)
+    assert (rulings.is_planned(1, 2), rulings.outcome(1, 2), rulings.outcome(1, 1)) == (False, None, None)
 
 
 def test_whether_a_client_kept_what_it_trained_is_never_forgotten() -> None:
@@ -45,3 +45,5 @@ def test_whether_a_client_kept_what_it_trained_is_never_forgotten() -> None:
         rulings.rule(round, 0, Ruling("refused", "why") if round == 1000 else ACCEPTED)
     assert [rulings.has_trained(round, 0) for round in (1, 500, 999, 1000)] == [True, True, True, False]
     assert [rulings.last_trained(client) for client in (0, 7, 8)] == [999, 2, 0]
+    assert (rulings.is_planned(2, 0), rulings.of(2, 0), rulings.outcome(2, 0)) == (True, ACCEPTED, "accepted")
+    assert rulings.outcome(1000, 0) == "refused"

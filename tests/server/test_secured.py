@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import ssl
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -212,3 +214,22 @@ def test_an_idle_connection_costs_little(place: Path) -> None:
 def resident_kb() -> int:
     (line,) = [each for each in Path("/proc/self/status").read_text().splitlines() if each.startswith("VmRSS")]
     return int(line.split()[1])
+
+
+def test_a_connection_that_is_gone_leaves_nothing_behind(place: Path) -> None:
+    """No circle of references that waits for the collector: ten thousand sessions would be hundreds of megabytes."""
+    found: list[weakref.ref[ssl.SSLObject]] = []
+
+    def client(port: int, context: ssl.SSLContext) -> None:
+        with connected(port, context) as link:
+            link.sendall(ASK)
+            link.recv(10)
+            (secured,) = [each for each in gc.get_objects() if type(each) is Secured and each._session is not None]
+            found.append(weakref.ref(secured._session))
+
+    gc.disable()
+    try:
+        play(place, client)
+        assert found[0]() is None
+    finally:
+        gc.enable()
