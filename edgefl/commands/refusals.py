@@ -29,7 +29,7 @@ class Refusals:
     def closed(self, line: dict[str, Any]) -> None:
         """A round has closed with these metrics."""
         said = self._judged.pop(line["round"], None)
-        found = [text for each in line["clients"] for text in _words(each, said is None)]
+        found = [text for each in line.get("clients", ()) for text in _words(each, said is None)]
         before = said or 0
         for text in found[: max(MOST - before, 0)]:
             self._say(f"round {line['round']}: {text}")

@@ -77,7 +77,7 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
     server  what the method's server recorded beside its arrays
     Raises  RunError if no round has been evaluated.
     """
-    records = [record for line in lines for record in line["clients"] if record["status"] != "absent"]
+    records = [record for line in lines for record in line.get("clients", ()) if record["status"] != "absent"]
     evaluations = [line["evaluation"] for line in lines if line.get("evaluation")]
     if not evaluations:
         raise RunError(f"{method}: {len(lines)} rounds and no evaluation; expected at least one")

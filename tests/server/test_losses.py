@@ -16,7 +16,7 @@ from edgefl.commands import processes as demo
 from edgefl.commands.cli import main
 from edgefl.experiment.shares import share_file
 from edgefl.server import history
-from edgefl.server.host import IDENTITY
+from edgefl.server.at_rest import IDENTITY
 from edgefl.wire.messages import Enrol, Refused
 
 EXPERIMENT = replace(
