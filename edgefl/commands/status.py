@@ -45,12 +45,20 @@ def examine(path: Path) -> dict[str, Any]:
         "open": None if reached.opened is None else {"round": reached.round + 1, "clients": list(reached.opened)},
         "answered": [judged.client for judged in reached.answers],
         "outcomes": dict(Counter("absent" if each is None else each.outcome for each in rulings.values())),
-        "excluded": sum(each["status"] == "excluded" for line in lines for each in line.get("clients", ())),
-        "clipped": sum("clipped" in each for line in lines for each in line.get("clients", ())),
+        **not_folded(lines),
         "losses": [{"client": k, "after": after, "kept": kept} for (k, after), kept in reached.losses.items()],
         "payload_bytes": sum(sum(line["down"].values()) + sum(line["up"].values()) for line in lines),
         "socket_bytes": traffic[-1].sent + traffic[-1].received if traffic else 0,
         "last_evaluation": evaluated[-1] if evaluated else None,
+    }
+
+
+def not_folded(lines: list[dict[str, Any]]) -> dict[str, int]:
+    """Accepted replies that were left out or shortened when their rounds closed, of the rounds whose clients are kept."""
+    clients = [each for line in lines for each in line.get("clients", ())]
+    return {
+        "excluded": sum(each["status"] == "excluded" for each in clients),
+        "clipped": sum("clipped" in each for each in clients),
     }
 
 

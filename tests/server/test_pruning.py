@@ -9,6 +9,7 @@ from test_participation import check_replay
 
 from edgefl.algorithms.base import State
 from edgefl.commands.progress import news
+from edgefl.commands.status import not_folded
 from edgefl.server import history
 from edgefl.server.events import Closed, Judged, Opened
 from edgefl.server.progress import Ruling
@@ -39,6 +40,7 @@ def test_old_rounds_lose_what_is_by_client_and_nothing_else(tmp_path: Path) -> N
     assert scores["accuracy"] == whole[1]["evaluation"]["personal"]["accuracy"]
     assert [each["evaluation"] for each in pruned[3:]] == [each["evaluation"] for each in whole[3:]]
     assert news(pruned[1]).startswith("accuracy ")
+    assert not_folded(pruned) == not_folded(whole) == {"excluded": 0, "clipped": 0}
 
 
 def test_a_pruned_run_is_replayed_and_goes_on(tmp_path: Path) -> None:
