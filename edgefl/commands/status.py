@@ -54,7 +54,7 @@ def examine(path: Path) -> dict[str, Any]:
 
 
 def not_folded(lines: list[dict[str, Any]]) -> dict[str, int]:
-    """Accepted replies that were left out or shortened when their rounds closed, of the rounds whose clients are kept."""
+    """Accepted replies that were left out or shortened when their rounds closed, of rounds whose clients are kept."""
     clients = [each for line in lines for each in line.get("clients", ())]
     return {
         "excluded": sum(each["status"] == "excluded" for each in clients),
