@@ -136,13 +136,8 @@ static void correlate_group(const Correlation& c, const CorrelationPlan& plan, c
 
 // Copies planes computed apart to their rows and columns of the target.
 static void spread_group(const Correlation& c, const ChannelGroup& g, const float* apart, float* target) {
-    const int64_t height = c.planes.rows.count, width = c.planes.cols.count;
-    for (int64_t m = 0; m < g.targets; ++m) {
-        float* plane = target + id_of(c.targets, g.target + m) * c.target_plane;
-        for (int64_t r = 0; r < height; ++r)
-            for (int64_t q = 0; q < width; ++q)
-                plane[r * c.target_row + q * c.target_col] = apart[(m * height + r) * width + q];
-    }
+    for (int64_t m = 0; m < g.targets; ++m)
+        write_plane(c, apart + m * c.positions(), target + id_of(c.targets, g.target + m) * c.target_plane);
 }
 
 static void correlate_image(const Correlation& c, const CorrelationPlan& plan, int64_t image, float* planes,
