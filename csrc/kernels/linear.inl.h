@@ -37,8 +37,10 @@ static void linear_outputs(const float* x, const float* weight, const float* bia
         }
 }
 
-constexpr int64_t TILE = 4 * W;                     // columns packed at a time
-constexpr int64_t TILE_TERMS = W < 16 ? 192 : 128;  // rows packed at a time: a tile, 4 words wide, stays in L1
+constexpr int64_t TILE = 4 * W;              // columns of results kept at a time
+constexpr int64_t PAIR = 2 * W;              // columns packed at a time
+constexpr int64_t PAIR_TERMS = 6144 / PAIR;  // rows packed at a time: a pair of words of each stays in L1
+constexpr int64_t FEW_PANELS = 2;            // of rows of the result, for which packing what they multiply does not pay
 
 // Where the update of a weight matrix goes: w[rows[m], cols[n]] for the result's row m and column n.
 struct Step {
@@ -95,12 +97,22 @@ struct ColumnProduct {
     int64_t c_pitch;
     bool compact;                // column n of the result lands at n; otherwise at columns[n]
     const Step* step = nullptr;  // if given, the result is a gradient that a step of SGD takes in place of c
+
+    int64_t b_row(int64_t t) const { return b_rows_selected ? id_of(t_ids, t) : t; }
 };
 
 static void pack_rows(const ColumnProduct& p, float* packed) {
     const Parts panels(p.count, MAX_ROWS);
     for (int64_t i = 0; i < panels.count; packed += p.terms * panels.size(i), ++i) {
         const int64_t size = panels.size(i);
+        if (p.m_step == 1 && !p.m_ids.ids) {  // a word's spare lanes are overwritten by the next term
+            for (int64_t t = 0; t < p.terms; ++t)
+                for (int64_t m = 0; m < size; m += W) {
+                    const float* from = p.a + p.t_step * id_of(p.t_ids, t) + panels.first(i) + m;
+                    store(packed + t * size + m, load_n(from, int(least(W, size - m))));
+                }
+            continue;
+        }
         const float* from[MAX_ROWS];
         for (int64_t m = 0; m < size; ++m) from[m] = p.a + p.m_step * id_of(p.m_ids, panels.first(i) + m);
         if (p.t_step == 1 && !p.t_ids.ids) {
@@ -117,44 +129,50 @@ static void pack_transposed(const ColumnProduct& p, int64_t first, int64_t width
     for (int64_t n = 0; n < width; n += W) {
         const float* from[W];
         for (int64_t l = 0; l < least(W, width - n); ++l) from[l] = p.b + (first + n + l) * p.b_pitch + t0;
-        interleave(from, least(W, width - n), terms, tile + n, TILE);
+        interleave(from, least(W, width - n), terms, tile + n, PAIR);
     }
 }
 
 static void pack_columns(const ColumnProduct& p, int64_t first, int64_t width, int64_t t0, int64_t terms, float* tile) {
     if (p.b_transposed) return pack_transposed(p, first, width, t0, terms, tile);
-    for (int64_t t = 0; t < terms; ++t, tile += TILE) {
-        const float* row = p.b + (p.b_rows_selected ? id_of(p.t_ids, t0 + t) : t0 + t) * p.b_pitch;
+    for (int64_t t = 0; t < terms; ++t, tile += PAIR) {
+        const float* row = p.b + p.b_row(t0 + t) * p.b_pitch;
         if (p.columns.ids)
             for (int64_t n = 0; n < width; ++n) tile[n] = row[p.columns.ids[first + n]];
         else copy_floats(tile, row + first, width);
     }
 }
 
-// Columns [first, first + width) of the result, through a packed tile and, where columns are apart, a tile of results.
-static void column_tile(const ColumnProduct& p, const float* packed, const float* start, const int64_t* off,
+// Where the rows of b lie: packed, a pair of words each, or in place.
+struct Rows {
+    const int64_t *packed, *in_place;  // in_place: nullptr where b is packed
+};
+
+// Columns [first, first + width) of the result, and where columns are apart a tile of results.
+static void column_tile(const ColumnProduct& p, const float* packed, const float* start, const Rows& rows,
                         int64_t first, int64_t width, const int64_t* row, float* tile, float* results) {
     const bool apart = p.step || (p.columns.ids && !p.compact);
-    const Parts panels(p.count, MAX_ROWS), passes(p.terms > 0 ? p.terms : 1, TILE_TERMS);
-    Word words[TILE / W];
-    for (int64_t v = 0; v * W < width; ++v) words[v] = Word{v * W, v * W, least(W, width - v * W)};
-    for (int64_t k = 0; k < passes.count; ++k) {
-        const int64_t t0 = passes.first(k), terms = p.terms > 0 ? passes.size(k) : 0;
-        pack_columns(p, first, width, t0, terms, tile);
-        for (int64_t i = 0; i < panels.count; ++i) {
-            const Product product{
-                .a = packed + panels.first(i) * p.terms + t0 * panels.size(i),
-                .b = tile,
-                .off = off,
-                .terms = terms,
-                .start = k ? nullptr : start,
-                .c = apart ? results : p.c + first,
-                .row = row + panels.first(i),
-                .words = words,
-            };
-            outer_product(product, panels.size(i), (width + W - 1) / W);
+    const Parts panels(p.count, MAX_ROWS), passes(p.terms > 0 ? p.terms : 1, PAIR_TERMS);
+    for (int64_t k = 0; k < passes.count; ++k)
+        for (int64_t n = 0; n < width; n += PAIR) {
+            const int64_t t0 = passes.first(k), terms = p.terms > 0 ? passes.size(k) : 0, left = width - n;
+            const bool in_place = rows.in_place && left >= PAIR;
+            const Word words[2] = {{0, n, least(W, left)}, {W, n + W, least(W, left - W)}};
+            if (!in_place) pack_columns(p, first + n, least(PAIR, left), t0, terms, tile);
+            for (int64_t i = 0; i < panels.count; ++i) {
+                const Product product{
+                    .a = packed + panels.first(i) * p.terms + t0 * panels.size(i),
+                    .b = in_place ? p.b + first + n : tile,
+                    .off = in_place ? rows.in_place + t0 : rows.packed,
+                    .terms = terms,
+                    .start = k ? nullptr : start,
+                    .c = apart ? results : p.c + first,
+                    .row = row + panels.first(i),
+                    .words = words,
+                };
+                outer_product(product, panels.size(i), left > W ? 2 : 1);
+            }
         }
-    }
     if (p.bias)
         for (int64_t m = 0; m < p.count; ++m)
             for (int64_t n = 0; n < width; ++n) p.c[m * p.c_pitch + first + n] += p.bias[first + n];
@@ -171,26 +189,30 @@ static efl_status column_product(const ColumnProduct& p) {
     const Parts tiles(columns, TILE);
     const int64_t wanted = blocks_of(tiles.count, p.count * p.terms * columns);
     const Parts blocks(tiles.count, (tiles.count + wanted - 1) / wanted);
-    const int64_t tile_size = TILE_TERMS * TILE, results_size = apart ? p.count * TILE : 0;
+    const bool in_place = !p.b_transposed && !p.columns.ids && p.count <= FEW_PANELS * MAX_ROWS;
+    const int64_t tile_size = PAIR_TERMS * PAIR, results_size = apart ? p.count * TILE : 0;
     float *packed, *start, *tile, *results;
-    int64_t *row, *off;
+    int64_t *row, *off, *at;
     if (!place([&](Carve& carve) {
             packed = carve.take<float>(p.count * p.terms);
             start = carve.take<float>(MAX_ROWS);
             row = carve.take<int64_t>(p.count);
-            off = carve.take<int64_t>(TILE_TERMS);
+            off = carve.take<int64_t>(PAIR_TERMS);
+            at = carve.take<int64_t>(in_place ? p.terms : 0);
             tile = carve.take<float>(blocks.count * tile_size);
             results = carve.take<float>(blocks.count * results_size);
         }))
         return EFL_NO_MEMORY;
     zero_floats(start, MAX_ROWS);
     for (int64_t m = 0; m < p.count; ++m) row[m] = m * (apart ? TILE : p.c_pitch);
-    for (int64_t t = 0; t < TILE_TERMS; ++t) off[t] = t * TILE;
+    for (int64_t t = 0; t < PAIR_TERMS; ++t) off[t] = t * PAIR;
+    for (int64_t t = 0; in_place && t < p.terms; ++t) at[t] = p.b_row(t) * p.b_pitch;
+    const Rows rows{.packed = off, .in_place = in_place ? at : nullptr};
     pack_rows(p, packed);
     parallel(blocks.count, [&](int64_t block) {
         for (int64_t i = blocks.first(block); i < blocks.first(block) + blocks.size(block); ++i)
-            column_tile(p, packed, start, off, i * TILE, least(TILE, columns - i * TILE), row, tile + block * tile_size,
-                        results + block * results_size);
+            column_tile(p, packed, start, rows, i * TILE, least(TILE, columns - i * TILE), row,
+                        tile + block * tile_size, results + block * results_size);
     });
     return EFL_OK;
 }
