@@ -17,7 +17,8 @@ static bool has_plain_taps(const Correlation& c) {
 // 2x2 maps and images for half the lanes or more: 36 products a map would be the alternative, and these are 16.
 static bool prefers_whole(const Correlation& c) {
     const auto two = [](const Axis& axis) { return axis.source == 2 && axis.count == 2 && axis.origin == -1; };
-    return has_plain_taps(c) && two(c.planes.rows) && two(c.planes.cols) && 2 * c.batch >= W;
+    return has_plain_taps(c) && two(c.planes.rows) && two(c.planes.cols) && 2 * c.batch >= W &&
+           count_of(c.sources, c.source_channels) > 0;
 }
 
 // 3x3 taps at stride 1, and enough of the rest (measured on Zen 3: 20 to 8 channels even, 20 to 12 at .9 of the time,

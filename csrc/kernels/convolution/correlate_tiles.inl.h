@@ -7,8 +7,9 @@
 // pass by. Rounding errors are about twice those of the plain sum, and a cell that is not finite spoils all results of
 // its tiles.
 
-constexpr int64_t WHOLE_WEIGHTS = 1 << 18;  // floats: up to here all weights are transformed before the tiles pass by
-constexpr int64_t CHUNK_TILES = 1 << 16;    // floats of tiles, or of results, at a time beside whole weights
+// Floats: up to here all weights are transformed before the tiles pass by. Words of 16 floats outrun what is beyond L2.
+constexpr int64_t WHOLE_WEIGHTS = W < 16 ? 1 << 20 : 1 << 18;
+constexpr int64_t CHUNK_TILES = 1 << 16;  // floats of tiles, or of results, at a time beside whole weights
 constexpr int64_t MOST_TILES = 100;  // of few channels: more would gain up to a tenth and take as much memory again
 // The same where the weights are transformed group by group, a few sources at a time, so that they stay in L2.
 constexpr int64_t CHUNK_TILES_APART = 1 << 19;
