@@ -83,10 +83,8 @@ static inline vf in_pair_order(const float* p, const float* q) {
     return quarters(_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(q), 1));
 }
 
-static inline void store_spread(float* p, vf v, int n) {
-    float lanes[W];
-    store(lanes, v);
-    for (int i = 0; i < n; ++i) p[2 * i] = lanes[i];
+static inline void spread(float* p, const float* from, int n) {
+    for (int i = 0; i < n; ++i) p[2 * i] = from[i];
 }
 
 static inline void load_columns(const float* const* from, int64_t at, vf* to) {

@@ -72,7 +72,8 @@ static inline vf in_pair_order(const float* p, const float* q) {
     return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15), v);
 }
 
-static inline void store_spread(float* p, vf v, int n) {
+static inline void spread(float* p, const float* from, int n) {
+    const vf v = load(from);
     const unsigned places = 0x55555555u & ((1ull << 2 * n) - 1u);
     _mm512_mask_storeu_ps(p, __mmask16(places), zip_low(v, v));
     _mm512_mask_storeu_ps(p + W, __mmask16(places >> 16), zip_high(v, v));

@@ -84,9 +84,9 @@ static inline vf join_low(vf a, vf b) { return zip_low(a, b); }
 static inline vf join_high(vf a, vf b) { return zip_high(a, b); }
 static inline vf in_pair_order(const float* p, const float* q) { return vf{p[0], p[1], q[0], q[1]}; }
 
-// p[2 i] = v[i] for i < n; what lies between is not touched.
-static inline void store_spread(float* p, vf v, int n) {
-    for (int i = 0; i < n; ++i) p[2 * i] = v[i];
+// p[2 i] = from[i] for i < n; what lies between is not touched. May read W floats.
+static inline void spread(float* p, const float* from, int n) {
+    for (int i = 0; i < n; ++i) p[2 * i] = from[i];
 }
 
 // Lane m of to[k]: from[m][at + k], for k < 4 and m < W.

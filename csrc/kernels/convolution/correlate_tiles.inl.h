@@ -244,14 +244,14 @@ static void transform_weights(const Winograd& w, int64_t g, int64_t k, float* to
 static void multiply_points(const Winograd& w, int64_t g, int64_t k, int64_t words, const float* weights,
                             const float* tiles, float* results) {
     const Parts terms(w.passes.size(k), MAX_TERMS), runs(words, w.run());
-    const int64_t first = w.groups.first(g), base = w.targets_before(first);
+    const int64_t first = w.groups.first(g), base = w.targets_before(first), step = w.weights_step(g);
     for (int64_t f = 0; f < POINTS; ++f)
         for (int64_t t = 0; t < terms.count; ++t)
             for (int64_t v = 0; v < runs.count; ++v)
                 for (int64_t p = 0; p < w.groups.size(g); ++p) {
                     const int64_t rows = w.panels.size(first + p), s = terms.first(t);
                     const Product product{
-                        .a = weights + f * w.weights_step(g) + w.weights_of(g, p) + s * rows,
+                        .a = weights + f * step + w.weights_of(g, p) + s * rows,
                         .b = tiles + f * w.tiles_step() + (w.passes.first(k) + s) * w.pitch,
                         .off = w.off,
                         .terms = terms.size(t),

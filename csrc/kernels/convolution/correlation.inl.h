@@ -32,7 +32,7 @@ static void write_plane(const Correlation& c, const float* from, float* to) {
     if (c.target_col == 1 && c.target_row == width) return copy_floats(to, from, height * width);
     for (int64_t r = 0; r < height; ++r, from += width, to += c.target_row) {
         if (c.target_col == 2)
-            for (int64_t q = 0; q < width; q += W) store_spread(to + 2 * q, load(from + q), int(least(W, width - q)));
+            for (int64_t q = 0; q < width; q += W) spread(to + 2 * q, from + q, int(least(W, width - q)));
         else
             for (int64_t q = 0; q < width; ++q) to[q * c.target_col] = from[q];
     }
