@@ -85,7 +85,9 @@ def large_cases() -> Iterator[Case]:
     )
     yield Case("linear_forward", "tiles_in_passes", lambda rng: linear.linear_forward(rng, 70, 500, 150, True))
     yield Case(
-        "linear_grad_weight", "few_rows_in_passes", lambda rng: linear.linear_grad_weight(rng, 500, 70, 10, "all", "all")
+        "linear_grad_weight",
+        "few_rows_in_passes",
+        lambda rng: linear.linear_grad_weight(rng, 500, 70, 10, "all", "all"),
     )
     yield Case(
         "linear_grad_input", "few_rows", lambda rng: linear.linear_grad_input(rng, 13, 100, 30, "but_one", "all")
