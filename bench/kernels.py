@@ -2,12 +2,14 @@
 
 Native with the channels that are active at each p against PyTorch's dense product. A p below 1 is left out where the
 layer's position makes it equal to p = 1 (the forward pass, most input gradients). Bias is left out on both sides.
+Arrays start on cache lines, as a learner's do and as PyTorch's own results do.
 A layer's three products are followed by their sum, "step": its bound takes the share of each product that p leaves
 from the layer's own times at p = 1.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -23,6 +25,7 @@ from bench.step import KEEPS, SEED, Case
 from edgefl.graph import Graph
 from edgefl.graph.operations import Conv2d, Linear, Operation
 from edgefl.kernels import native
+from edgefl.learners.running.binding import aligned_bytes
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import NEURONS, stream
@@ -113,7 +116,7 @@ def layers(graph: Graph, batch: int) -> dict[str, Layer]:
             seen.add(key)
             shapes = (graph.shapes[node.inputs[0]], node.op.parameters()["weight"].shape, graph.shapes[node.name])
             x, weight, dy = (
-                values.standard_normal(shape).astype(np.float32)
+                _filled(values.standard_normal(shape))
                 for shape in ((batch, *shapes[0]), shapes[1], (batch, *shapes[2]))
             )
             found[node.name] = Layer(node.op, x, weight, dy, {keep: macs[keep][node.name] for keep in KEEPS})
@@ -135,10 +138,10 @@ def _conv_call(layer: Layer, kind: str, macs: LayerMacs) -> Callable[[], object]
     assert isinstance(op, Conv2d)
     geometry = (op.stride, op.padding, op.dilation, op.groups)
     if kind == "forward":
-        y = np.empty_like(dy)
+        y = _empty(dy.shape)
         return lambda: native.conv2d_forward(x, weight, None, y, *geometry)
     if kind == "grad_input":
-        dx = np.empty_like(x)
+        dx = _empty(x.shape)
         return lambda: native.conv2d_grad_input(dy, weight, dx, *geometry, None, macs.inputs)
     dw = _compact(weight, macs)
     return lambda: native.conv2d_grad_weight(x, dy, dw, *geometry, macs.rows, macs.cols, op.in_channels)
@@ -147,10 +150,10 @@ def _conv_call(layer: Layer, kind: str, macs: LayerMacs) -> Callable[[], object]
 def _linear_call(layer: Layer, kind: str, macs: LayerMacs) -> Callable[[], object]:
     _, x, weight, dy, _ = layer
     if kind == "forward":
-        y = np.empty_like(dy)
+        y = _empty(dy.shape)
         return lambda: native.linear_forward(x, weight, None, y)
     if kind == "grad_input":
-        dx = np.empty_like(x)
+        dx = _empty(x.shape)
         return lambda: native.linear_grad_input(dy, weight, dx, None, macs.inputs)
     dw = _compact(weight, macs)
     return lambda: native.linear_grad_weight(x, dy, dw, macs.rows, macs.cols)
@@ -159,4 +162,15 @@ def _linear_call(layer: Layer, kind: str, macs: LayerMacs) -> Callable[[], objec
 def _compact(weight: Array, macs: LayerMacs) -> Array:
     rows = weight.shape[0] if macs.rows is None else len(macs.rows)
     cols = weight.shape[1] if macs.cols is None else len(macs.cols)
-    return np.empty((rows, cols, *weight.shape[2:]), np.float32)
+    return _empty((rows, cols, *weight.shape[2:]))
+
+
+def _empty(shape: tuple[int, ...]) -> Array:
+    """A float32 array that starts on a cache line."""
+    return aligned_bytes(4 * math.prod(shape)).view(np.float32).reshape(shape)
+
+
+def _filled(values: np.ndarray[Any, Any]) -> Array:
+    array = _empty(values.shape)
+    array[...] = values
+    return array

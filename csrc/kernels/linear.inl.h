@@ -37,8 +37,11 @@ static void linear_outputs(const float* x, const float* weight, const float* bia
         }
 }
 
-constexpr int64_t TILE = 4 * W;                     // columns packed at a time
-constexpr int64_t TILE_TERMS = W < 16 ? 192 : 128;  // rows packed at a time: a tile, 4 words wide, stays in L1
+constexpr int64_t TILE = 4 * W;                             // columns of results kept at a time
+constexpr int64_t PACKED_COLUMNS = W < 16 ? 4 * W : 2 * W;  // columns packed at a time
+constexpr int64_t PACKED_TERMS = 192;                       // rows of them: both stay in a first cache of 32 kB
+constexpr int64_t KEPT_ROWS = 1 << 17;                      // floats of packed rows: fewer stay in L2
+constexpr int64_t FEW_PANELS = 2;  // of rows of the result, for which packing what they multiply does not pay
 
 // Where the update of a weight matrix goes: w[rows[m], cols[n]] for the result's row m and column n.
 struct Step {
@@ -95,12 +98,22 @@ struct ColumnProduct {
     int64_t c_pitch;
     bool compact;                // column n of the result lands at n; otherwise at columns[n]
     const Step* step = nullptr;  // if given, the result is a gradient that a step of SGD takes in place of c
+
+    int64_t b_row(int64_t t) const { return b_rows_selected ? id_of(t_ids, t) : t; }
 };
 
 static void pack_rows(const ColumnProduct& p, float* packed) {
     const Parts panels(p.count, MAX_ROWS);
     for (int64_t i = 0; i < panels.count; packed += p.terms * panels.size(i), ++i) {
         const int64_t size = panels.size(i);
+        if (p.m_step == 1 && !p.m_ids.ids) {  // a word's spare lanes are overwritten by the next term
+            for (int64_t t = 0; t < p.terms; ++t)
+                for (int64_t m = 0; m < size; m += W) {
+                    const float* from = p.a + p.t_step * id_of(p.t_ids, t) + panels.first(i) + m;
+                    store(packed + t * size + m, load_n(from, int(least(W, size - m))));
+                }
+            continue;
+        }
         const float* from[MAX_ROWS];
         for (int64_t m = 0; m < size; ++m) from[m] = p.a + p.m_step * id_of(p.m_ids, panels.first(i) + m);
         if (p.t_step == 1 && !p.t_ids.ids) {
@@ -117,80 +130,115 @@ static void pack_transposed(const ColumnProduct& p, int64_t first, int64_t width
     for (int64_t n = 0; n < width; n += W) {
         const float* from[W];
         for (int64_t l = 0; l < least(W, width - n); ++l) from[l] = p.b + (first + n + l) * p.b_pitch + t0;
-        interleave(from, least(W, width - n), terms, tile + n, TILE);
+        interleave(from, least(W, width - n), terms, tile + n, PACKED_COLUMNS);
     }
 }
 
 static void pack_columns(const ColumnProduct& p, int64_t first, int64_t width, int64_t t0, int64_t terms, float* tile) {
     if (p.b_transposed) return pack_transposed(p, first, width, t0, terms, tile);
-    for (int64_t t = 0; t < terms; ++t, tile += TILE) {
-        const float* row = p.b + (p.b_rows_selected ? id_of(p.t_ids, t0 + t) : t0 + t) * p.b_pitch;
+    for (int64_t t = 0; t < terms; ++t, tile += PACKED_COLUMNS) {
+        const float* row = p.b + p.b_row(t0 + t) * p.b_pitch;
         if (p.columns.ids)
             for (int64_t n = 0; n < width; ++n) tile[n] = row[p.columns.ids[first + n]];
         else copy_floats(tile, row + first, width);
     }
 }
 
-// Columns [first, first + width) of the result, through a packed tile and, where columns are apart, a tile of results.
-static void column_tile(const ColumnProduct& p, const float* packed, const float* start, const int64_t* off,
-                        int64_t first, int64_t width, const int64_t* row, float* tile, float* results) {
-    const bool apart = p.step || (p.columns.ids && !p.compact);
-    const Parts panels(p.count, MAX_ROWS), passes(p.terms > 0 ? p.terms : 1, TILE_TERMS);
-    Word words[TILE / W];
-    for (int64_t v = 0; v * W < width; ++v) words[v] = Word{v * W, v * W, least(W, width - v * W)};
-    for (int64_t k = 0; k < passes.count; ++k) {
-        const int64_t t0 = passes.first(k), terms = p.terms > 0 ? passes.size(k) : 0;
-        pack_columns(p, first, width, t0, terms, tile);
-        for (int64_t i = 0; i < panels.count; ++i) {
+// What the tiles of columns share: where the rows of b lie, packed or in place, and the rest.
+struct Columns {
+    bool apart;  // from their places in c: they go through a tile of results
+    Parts panels, passes;
+    const float *packed, *start;
+    const int64_t *row, *off, *in_place;  // in_place: nullptr where b is packed
+
+    explicit Columns(const ColumnProduct& p)
+        : apart(p.step || (p.columns.ids && !p.compact)), panels(p.count, MAX_ROWS),
+          passes(p.terms > 0 ? p.terms : 1, PACKED_TERMS) {}
+};
+
+// Adds pass k to columns [first, first + width) of the result.
+static void add_pass(const ColumnProduct& p, const Columns& all, int64_t k, int64_t first, int64_t width, float* tile,
+                     float* results) {
+    const int64_t t0 = all.passes.first(k), terms = p.terms > 0 ? all.passes.size(k) : 0;
+    for (int64_t n = 0; n < width; n += PACKED_COLUMNS) {
+        const int64_t columns = least(PACKED_COLUMNS, width - n);
+        const bool in_place = all.in_place && columns == PACKED_COLUMNS;
+        Word words[PACKED_COLUMNS / W];
+        for (int64_t v = 0; v * W < columns; ++v) words[v] = Word{v * W, n + v * W, least(W, columns - v * W)};
+        if (!in_place) pack_columns(p, first + n, columns, t0, terms, tile);
+        for (int64_t i = 0; i < all.panels.count; ++i) {
             const Product product{
-                .a = packed + panels.first(i) * p.terms + t0 * panels.size(i),
-                .b = tile,
-                .off = off,
+                .a = all.packed + all.panels.first(i) * p.terms + t0 * all.panels.size(i),
+                .b = in_place ? p.b + first + n : tile,
+                .off = in_place ? all.in_place + t0 : all.off,
                 .terms = terms,
-                .start = k ? nullptr : start,
-                .c = apart ? results : p.c + first,
-                .row = row + panels.first(i),
+                .start = k ? nullptr : all.start,
+                .c = all.apart ? results : p.c + first,
+                .row = all.row + all.panels.first(i),
                 .words = words,
             };
-            outer_product(product, panels.size(i), (width + W - 1) / W);
+            outer_product(product, all.panels.size(i), (columns + W - 1) / W);
         }
     }
+}
+
+// What is left to do with columns [first, first + width) after the last pass.
+static void finish_columns(const ColumnProduct& p, const Columns& all, int64_t first, int64_t width,
+                           const float* results) {
     if (p.bias)
         for (int64_t m = 0; m < p.count; ++m)
             for (int64_t n = 0; n < width; ++n) p.c[m * p.c_pitch + first + n] += p.bias[first + n];
     if (p.step) return p.step->apply(p.count, first, width, results);
-    if (!apart) return;
+    if (!all.apart) return;
     for (int64_t m = 0; m < p.count; ++m)
         for (int64_t n = 0; n < width; ++n) p.c[m * p.c_pitch + p.columns.ids[first + n]] = results[m * TILE + n];
+}
+
+// `count` tiles of columns, one after another; or, where the rows of a are too many to stay in L2 from tile to tile,
+// all tiles a pass before the next one.
+static void add_columns(const ColumnProduct& p, const Columns& all, int64_t first, int64_t count, float* tile,
+                        float* results) {
+    const int64_t columns = count_of(p.columns, p.b_columns);
+    const auto width = [columns](int64_t i) { return least(TILE, columns - i * TILE); };
+    const Parts turns(count, !all.apart && p.count * p.terms >= KEPT_ROWS ? count : 1);
+    for (int64_t j = 0; j < turns.count; ++j) {
+        const int64_t begin = first + turns.first(j), end = begin + turns.size(j);
+        for (int64_t k = 0; k < all.passes.count; ++k)
+            for (int64_t i = begin; i < end; ++i) add_pass(p, all, k, i * TILE, width(i), tile, results);
+        for (int64_t i = begin; i < end; ++i) finish_columns(p, all, i * TILE, width(i), results);
+    }
 }
 
 static efl_status column_product(const ColumnProduct& p) {
     const int64_t columns = count_of(p.columns, p.b_columns);
     if (p.count == 0 || columns == 0) return EFL_OK;
-    const bool apart = p.step || (p.columns.ids && !p.compact);
+    Columns all(p);
     const Parts tiles(columns, TILE);
     const int64_t wanted = blocks_of(tiles.count, p.count * p.terms * columns);
     const Parts blocks(tiles.count, (tiles.count + wanted - 1) / wanted);
-    const int64_t tile_size = TILE_TERMS * TILE, results_size = apart ? p.count * TILE : 0;
+    const bool in_place = !p.b_transposed && !p.columns.ids && p.count <= FEW_PANELS * MAX_ROWS;
+    const int64_t tile_size = PACKED_TERMS * PACKED_COLUMNS, results_size = all.apart ? p.count * TILE : 0;
     float *packed, *start, *tile, *results;
-    int64_t *row, *off;
+    int64_t *row, *off, *at;
     if (!place([&](Carve& carve) {
             packed = carve.take<float>(p.count * p.terms);
             start = carve.take<float>(MAX_ROWS);
             row = carve.take<int64_t>(p.count);
-            off = carve.take<int64_t>(TILE_TERMS);
+            off = carve.take<int64_t>(PACKED_TERMS);
+            at = carve.take<int64_t>(in_place ? p.terms : 0);
             tile = carve.take<float>(blocks.count * tile_size);
             results = carve.take<float>(blocks.count * results_size);
         }))
         return EFL_NO_MEMORY;
     zero_floats(start, MAX_ROWS);
-    for (int64_t m = 0; m < p.count; ++m) row[m] = m * (apart ? TILE : p.c_pitch);
-    for (int64_t t = 0; t < TILE_TERMS; ++t) off[t] = t * TILE;
+    for (int64_t m = 0; m < p.count; ++m) row[m] = m * (all.apart ? TILE : p.c_pitch);
+    for (int64_t t = 0; t < PACKED_TERMS; ++t) off[t] = t * PACKED_COLUMNS;
+    for (int64_t t = 0; in_place && t < p.terms; ++t) at[t] = p.b_row(t) * p.b_pitch;
     pack_rows(p, packed);
+    all.packed = packed, all.start = start, all.row = row, all.off = off, all.in_place = in_place ? at : nullptr;
     parallel(blocks.count, [&](int64_t block) {
-        for (int64_t i = blocks.first(block); i < blocks.first(block) + blocks.size(block); ++i)
-            column_tile(p, packed, start, off, i * TILE, least(TILE, columns - i * TILE), row, tile + block * tile_size,
-                        results + block * results_size);
+        add_columns(p, all, blocks.first(block), blocks.size(block), tile + block * tile_size,
+                    results + block * results_size);
     });
     return EFL_OK;
 }

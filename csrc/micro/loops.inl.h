@@ -2,10 +2,12 @@
 
 // A range cut into the fewest parts of at most `most`, as even as possible; larger parts come first.
 struct Parts {
-    int64_t total, count;
-    Parts(int64_t total_, int64_t most) : total(total_), count((total_ + most - 1) / most) {}
-    int64_t size(int64_t i) const { return total / count + (i < total % count); }
-    int64_t first(int64_t i) const { return i * (total / count) + least(i, total % count); }
+    int64_t total, count, least_size, larger;  // divided once: kernels ask for parts between short products
+    Parts(int64_t total_, int64_t most)
+        : total(total_), count((total_ + most - 1) / most), least_size(count ? total / count : 0),
+          larger(count ? total % count : 0) {}
+    int64_t size(int64_t i) const { return least_size + (i < larger); }
+    int64_t first(int64_t i) const { return i * least_size + least(i, larger); }
 };
 
 // body(first, last) over [0, count) in blocks of about 32k elements, `work` elements per item: less is not worth waking

@@ -83,6 +83,22 @@ static inline vf in_pair_order(const float* p, const float* q) {
     return quarters(_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(q), 1));
 }
 
+static inline void spread(float* p, const float* from, int n) {
+    for (int i = 0; i < n; ++i) p[2 * i] = from[i];
+}
+
+static inline void load_columns(const float* const* from, int64_t at, vf* to) {
+    const auto rows = [=](int m) {
+        const __m128 first = _mm_loadu_ps(from[m] + at), second = _mm_loadu_ps(from[m + 4] + at);
+        return _mm256_insertf128_ps(_mm256_castps128_ps256(first), second, 1);
+    };
+    const vf a = rows(0), b = rows(1), c = rows(2), d = rows(3);
+    const vf ab = _mm256_unpacklo_ps(a, b), cd = _mm256_unpacklo_ps(c, d);
+    const vf after_ab = _mm256_unpackhi_ps(a, b), after_cd = _mm256_unpackhi_ps(c, d);
+    to[0] = _mm256_shuffle_ps(ab, cd, 0x44), to[1] = _mm256_shuffle_ps(ab, cd, 0xee);
+    to[2] = _mm256_shuffle_ps(after_ab, after_cd, 0x44), to[3] = _mm256_shuffle_ps(after_ab, after_cd, 0xee);
+}
+
 static inline vf load_u8(const unsigned char* p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p)));
 }

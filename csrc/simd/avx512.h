@@ -72,6 +72,26 @@ static inline vf in_pair_order(const float* p, const float* q) {
     return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15), v);
 }
 
+static inline void spread(float* p, const float* from, int n) {
+    const vf v = load(from);
+    const unsigned places = 0x55555555u & ((1ull << 2 * n) - 1u);
+    _mm512_mask_storeu_ps(p, __mmask16(places), zip_low(v, v));
+    _mm512_mask_storeu_ps(p + W, __mmask16(places >> 16), zip_high(v, v));
+}
+
+static inline void load_columns(const float* const* from, int64_t at, vf* to) {
+    const auto quad = [=](int m) { return _mm_loadu_ps(from[m] + at); };
+    const auto rows = [=](int m) {
+        const vf two = _mm512_insertf32x4(_mm512_castps128_ps512(quad(m)), quad(m + 4), 1);
+        return _mm512_insertf32x4(_mm512_insertf32x4(two, quad(m + 8), 2), quad(m + 12), 3);
+    };
+    const vf a = rows(0), b = rows(1), c = rows(2), d = rows(3);
+    const vf ab = _mm512_unpacklo_ps(a, b), cd = _mm512_unpacklo_ps(c, d);
+    const vf after_ab = _mm512_unpackhi_ps(a, b), after_cd = _mm512_unpackhi_ps(c, d);
+    to[0] = _mm512_shuffle_ps(ab, cd, 0x44), to[1] = _mm512_shuffle_ps(ab, cd, 0xee);
+    to[2] = _mm512_shuffle_ps(after_ab, after_cd, 0x44), to[3] = _mm512_shuffle_ps(after_ab, after_cd, 0xee);
+}
+
 static inline vf load_u8(const unsigned char* p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)));
 }

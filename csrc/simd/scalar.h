@@ -84,6 +84,16 @@ static inline vf join_low(vf a, vf b) { return zip_low(a, b); }
 static inline vf join_high(vf a, vf b) { return zip_high(a, b); }
 static inline vf in_pair_order(const float* p, const float* q) { return vf{p[0], p[1], q[0], q[1]}; }
 
+// p[2 i] = from[i] for i < n; what lies between is not touched. May read W floats.
+static inline void spread(float* p, const float* from, int n) {
+    for (int i = 0; i < n; ++i) p[2 * i] = from[i];
+}
+
+// Lane m of to[k]: from[m][at + k], for k < 4 and m < W.
+static inline void load_columns(const float* const* from, int64_t at, vf* to) {
+    for (int64_t k = at; k < at + 4; ++k) *to++ = vf{from[0][k], from[1][k], from[2][k], from[3][k]};
+}
+
 // W bytes as floats, and floats that hold whole numbers from 0 to 255 as bytes.
 static inline vf load_u8(const unsigned char* p) { return vf{float(p[0]), float(p[1]), float(p[2]), float(p[3])}; }
 static inline void store_u8(unsigned char* p, vf v) {

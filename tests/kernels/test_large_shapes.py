@@ -31,10 +31,18 @@ PASSES = {  # operations on convolutions: the geometry that takes their way
         "small_map_in_two_passes": conv.Geometry(3, 120, 66, (4, 3), (2, 2), padding=(0, 0)),
         "rows_in_two_passes": conv.Geometry(2, 60, 20, (9, 20), stride=(1, 2)),
         "weights_in_groups_of_targets": conv.Geometry(2, 260, 259, (6, 7)),
+        "groups_of_targets_over_images": conv.Geometry(16, 140, 139, (4, 4)),
+        "tiles_over_images": conv.Geometry(31, 20, 41, (4, 4)),
+        "tiles_over_images_of_odd_size": conv.Geometry(16, 24, 40, (5, 7), padding=(0, 1)),
+        "whole_maps_with_spare_lanes": conv.Geometry(17, 20, 15, (2, 2)),
+        "images_of_small_maps_in_chunks": conv.Geometry(20, 12, 600, (3, 3), (1, 1), padding=(0, 0)),
     },
     "conv2d_grad_input": {
         "small_map_in_two_passes": conv.Geometry(3, 66, 120, (4, 3), (2, 2), padding=(1, 1)),
         "rows_in_two_passes": conv.Geometry(2, 20, 60, (9, 20), dilation=(1, 2)),
+        "tiles_over_images": conv.Geometry(31, 41, 20, (4, 4)),
+        "groups_of_targets_over_images": conv.Geometry(16, 139, 140, (4, 4)),
+        "whole_maps_in_runs_of_sources": conv.Geometry(17, 15, 40, (2, 2)),
     },
     "conv2d_grad_weight": {
         "lanes_over_channels_dilated": conv.Geometry(2, 17, 5, (9, 10), padding=(2, 3), dilation=(2, 3)),
@@ -74,6 +82,15 @@ def large_cases() -> Iterator[Case]:
     yield Case("linear_forward", "examples_in_chunks", lambda rng: linear.linear_forward(rng, 20, 3000, 9, True))
     yield Case(
         "linear_grad_weight", "two_passes", lambda rng: linear.linear_grad_weight(rng, 200, 20, 30, "all", "all")
+    )
+    yield Case("linear_forward", "tiles_in_passes", lambda rng: linear.linear_forward(rng, 70, 500, 150, True))
+    yield Case(
+        "linear_grad_weight",
+        "few_rows_in_passes",
+        lambda rng: linear.linear_grad_weight(rng, 500, 70, 10, "all", "all"),
+    )
+    yield Case(
+        "linear_grad_input", "few_rows", lambda rng: linear.linear_grad_input(rng, 13, 100, 30, "but_one", "all")
     )
     yield Case("batchnorm_forward", "abreast", lambda rng: norm.batchnorm_forward(rng, WIDE, 1.0))
     yield Case("batchnorm_backward", "abreast", lambda rng: norm.batchnorm_backward(rng, WIDE, "but_one", "but_one"))

@@ -90,23 +90,33 @@ static bool packs_runs(const Correlation& c, const CorrelationPlan& plan) {
     return whole;
 }
 
+// The weights of sources [first, first + count) of a group for `rows` targets from the one numbered `target`:
+// [source][tap][target].
+static void pack_panel(const Correlation& c, const CorrelationPlan& plan, const ChannelGroup& g, int64_t target,
+                       int64_t rows, int64_t first, int64_t count, float* to) {
+    const int64_t taps = c.taps();
+    const float* from[MAX_ROWS];
+    for (int64_t m = 0; m < rows; ++m)
+        from[m] = c.weight_of(id_of(c.sources, g.source), id_of(c.targets, g.target + target + m), g.inner);
+    if (packs_runs(c, plan)) {
+        for (int64_t m = 0; m < rows; ++m) from[m] += first * taps;
+        return interleave(from, rows, count * taps, to, rows);
+    }
+    for (int64_t s = first; s < first + count; ++s, to += taps * rows) {
+        const int64_t at = c.weight_of(id_of(c.sources, g.source + s), 0) - c.weight_of(id_of(c.sources, g.source), 0);
+        for (int64_t t = 0; t < taps; ++t)
+            for (int64_t m = 0; m < rows; ++m) to[t * rows + m] = from[m][at + plan.tap[t]];
+    }
+}
+
 // Panels of one group: [panel][term][row of the panel]. Weights are read in the order in which they lie in memory.
 static void pack_weights(const Correlation& c, const CorrelationPlan& plan, const ChannelGroup& g) {
-    const int64_t taps = c.taps(), run = packs_runs(c, plan) ? g.sources : 1, runs = run ? g.sources / run : 0;
-    const Parts panels(g.targets, MAX_ROWS);
-    for (int64_t i = 0; i < panels.count * runs; ++i) {
-        const int64_t p = c.transposed ? i % panels.count : i / runs, s = c.transposed ? i / panels.count : i % runs;
-        const int64_t size = panels.size(p);
-        float* to = plan.packed + g.weights + (panels.first(p) * g.sources + s * size) * taps;
-        const float* from[MAX_ROWS];
-        for (int64_t m = 0; m < size; ++m)
-            from[m] =
-                c.weight_of(id_of(c.sources, g.source + s), id_of(c.targets, g.target + panels.first(p) + m), g.inner);
-        if (run > 1) interleave(from, size, run * taps, to, size);
-        else
-            for (int64_t m = 0; m < size; ++m)
-                for (int64_t t = 0; t < taps; ++t) to[t * size + m] = from[m][plan.tap[t]];
-    }
+    const Parts panels(g.targets, MAX_ROWS), runs(g.sources, c.transposed || g.sources == 0 ? SOURCE_RUNS : g.sources);
+    for (int64_t r = 0; r < runs.count; ++r)
+        for (int64_t p = 0; p < panels.count; ++p)
+            pack_panel(
+                c, plan, g, panels.first(p), panels.size(p), runs.first(r), runs.size(r),
+                plan.packed + g.weights + (panels.first(p) * g.sources + runs.first(r) * panels.size(p)) * c.taps());
     for (int64_t m = 0; m < g.targets; ++m)
         plan.start[g.target + m] = c.bias ? c.bias[id_of(c.targets, g.target + m)] : 0;
 }
@@ -136,13 +146,8 @@ static void correlate_group(const Correlation& c, const CorrelationPlan& plan, c
 
 // Copies planes computed apart to their rows and columns of the target.
 static void spread_group(const Correlation& c, const ChannelGroup& g, const float* apart, float* target) {
-    const int64_t height = c.planes.rows.count, width = c.planes.cols.count;
-    for (int64_t m = 0; m < g.targets; ++m) {
-        float* plane = target + id_of(c.targets, g.target + m) * c.target_plane;
-        for (int64_t r = 0; r < height; ++r)
-            for (int64_t q = 0; q < width; ++q)
-                plane[r * c.target_row + q * c.target_col] = apart[(m * height + r) * width + q];
-    }
+    for (int64_t m = 0; m < g.targets; ++m)
+        write_plane(c, apart + m * c.positions(), target + id_of(c.targets, g.target + m) * c.target_plane);
 }
 
 static void correlate_image(const Correlation& c, const CorrelationPlan& plan, int64_t image, float* planes,

@@ -7,60 +7,76 @@
 // pass by. Rounding errors are about twice those of the plain sum, and a cell that is not finite spoils all results of
 // its tiles.
 
-constexpr int64_t WHOLE_WEIGHTS = 1 << 20;  // floats: up to here all weights are transformed before the tiles pass by
-constexpr int64_t CHUNK_TILES = 1 << 16;    // floats of tiles, or of results, at a time beside whole weights
+// Floats: up to here all weights are transformed before the tiles pass by. Words of 16 floats outrun what is beyond L2.
+constexpr int64_t WHOLE_WEIGHTS = W < 16 ? 1 << 20 : 1 << 18;
+constexpr int64_t CHUNK_TILES = 1 << 16;  // floats of tiles, or of results, at a time beside whole weights
 constexpr int64_t MOST_TILES = 100;  // of few channels: more would gain up to a tenth and take as much memory again
-constexpr int64_t CHUNK_TILES_APART = 1 << 19;  // the same where the weights are transformed group by group
-constexpr int64_t RUN_TILES = 1 << 12;          // floats of tiles of one point that stay in L1 while panels pass by
+// The same where the weights are transformed group by group, a few sources at a time, so that they stay in L2.
+constexpr int64_t CHUNK_TILES_APART = 1 << 19;
+constexpr int64_t MOST_TILES_APART = 128;
+constexpr int64_t PASS_SOURCES = 128;
+constexpr int64_t RUN_TILES = 1 << 12;  // floats of tiles of one point that stay in L1 while panels pass by
 
 struct Winograd {
     const Correlation& c;
     int64_t sources, targets;
-    bool whole;  // all weights fit, transformed, beside the tiles
-    Tiling tiling;
+    bool whole;            // all weights fit, transformed, beside the tiles
+    Parts words;           // of images
+    bool by_images;        // lanes are images, not tiles of a row
+    Tiling tiling;         // by_images: of words of images, whose tiles are side by side
     Parts panels, groups;  // targets in panels; panels in groups
+    Parts passes;          // sources whose weights are transformed at a time
     int64_t pitch;         // floats from one channel's tiles to the next: an odd number of cache lines
     int64_t *off, *row;
     Word* word;
-    float *zeros, *packed, *weights, *tiles, *results, *plane;
+    float *zeros, *weights, *tiles, *results, *plane;
 
     explicit Winograd(const Correlation& c_)
         : c(c_), sources(count_of(c.sources, c.source_channels)), targets(count_of(c.targets, c.target_channels)),
-          whole(POINTS * sources * targets <= WHOLE_WEIGHTS),
-          tiling(c.batch, c.planes.rows.count, c.planes.cols.count, fitting()), panels(targets, MAX_ROWS),
-          groups(panels.count, whole ? panels.count : GROUP_PANELS),
-          pitch(((tiling.most() + W + LINE - 1) / LINE | 1) * LINE) {}
+          whole(POINTS * sources * targets <= WHOLE_WEIGHTS), words(c.batch, W),
+          by_images(2 * c.planes.cols.count <= W && 8 * words.count * W <= 9 * c.batch),
+          tiling(by_images ? words.count : c.batch, c.planes.rows.count, c.planes.cols.count, by_images ? W : 1,
+                 fitting()),
+          panels(targets, MAX_ROWS), groups(panels.count, whole ? panels.count : GROUP_PANELS),
+          passes(sources, whole ? sources : PASS_SOURCES), pitch(((tiling.most() + W + LINE - 1) / LINE | 1) * LINE) {}
 
     int64_t fitting() const {
         return whole ? least(MOST_TILES, CHUNK_TILES / (POINTS * (sources > targets ? sources : targets)))
-                     : CHUNK_TILES_APART / (POINTS * sources);
+                     : least(MOST_TILES_APART, CHUNK_TILES_APART / (POINTS * sources));
     }
     int64_t group_targets(int64_t g) const {
         return targets_before(groups.first(g) + groups.size(g)) - targets_before(groups.first(g));
     }
     int64_t targets_before(int64_t panel) const { return panel < panels.count ? panels.first(panel) : targets; }
 
+    // Where the taps of a source are, from those of the first one.
+    int64_t weights_at(int64_t s) const { return c.weight_of(id_of(c.sources, s), 0) - c.weight; }
+
     // Floats from point to point: a line more than the data, so that the 16 points of one place lie in different cache
     // sets.
-    int64_t weights_step(int64_t g) const { return group_targets(g) * sources + LINE; }
+    int64_t weights_step(int64_t g) const { return weights_of(g, groups.size(g)) + LINE; }
+    // Where panel k of a group starts; a line apart, as a word's spare lanes are written while others are filled.
+    int64_t weights_of(int64_t g, int64_t k) const {
+        return (targets_before(groups.first(g) + k) - targets_before(groups.first(g))) * passes.size(0) + k * LINE;
+    }
     int64_t tiles_step() const { return sources * pitch + LINE; }
     int64_t results_step(int64_t g) const { return group_targets(g) * pitch + LINE; }
     // Words of tiles that stay in L1 for all their sources.
     int64_t run() const {
-        const int64_t fit = RUN_TILES / (least(sources, MAX_TERMS) * W);
+        const int64_t fit = RUN_TILES / (least(passes.size(0), MAX_TERMS) * W);
         return fit < 2 ? 2 : fit;
     }
-    int64_t packed_size() const { return 9 * sources * MAX_ROWS + W; }
     int64_t tiles_size() const { return POINTS * tiles_step(); }
     int64_t results_size() const { return POINTS * results_step(0) + 2 * W; }
-    int64_t plane_size() const { return 2 * (2 * tiling.strips.size(0) + 2) * (tiling.cols + 1) + 3 * W; }
+    int64_t plane_size() const {
+        return 2 * (2 * tiling.strips.size(0) + 2) * (tiling.cols + (by_images ? W : 1)) + 3 * W;
+    }
 
     void lay_out(Carve& carve, int64_t blocks) {
         off = carve.take<int64_t>(sources);
         row = carve.take<int64_t>(group_targets(0));
         word = carve.take<Word>((tiling.most() + W - 1) / W);
         zeros = carve.take<float>(MAX_ROWS);
-        packed = carve.take<float>((whole ? 1 : blocks) * packed_size());
         weights = carve.take<float>((whole ? 1 : blocks) * POINTS * weights_step(0));
         tiles = carve.take<float>((whole ? blocks : 1) * tiles_size());
         results = carve.take<float>(blocks * results_size());
@@ -103,7 +119,7 @@ static void transform_plane(const float* plane, int64_t pitch, int64_t rows, int
 }
 
 // The tiles of sources [first, last) in a chunk: [point][source][tile].
-static void fill_tiles(const Winograd& w, int64_t first, int64_t last, int64_t chunk, float* plane, float* tiles) {
+static void fill_row_tiles(const Winograd& w, int64_t first, int64_t last, int64_t chunk, float* plane, float* tiles) {
     const Correlation& c = w.c;
     const Axis &rows = c.planes.rows, &cols = c.planes.cols;
     const int64_t source_plane = rows.source * cols.source, width = w.tiling.cols;
@@ -123,58 +139,132 @@ static void fill_tiles(const Winograd& w, int64_t first, int64_t last, int64_t c
     });
 }
 
-// Panels of a group: [point][panel][source][row of the panel]. A word's spare lanes are overwritten by what follows.
-static void transform_weights(const Winograd& w, int64_t g, const int64_t* taps, float* packed, float* to) {
-    const Correlation& c = w.c;
-    const int64_t step = w.weights_step(g), run = c.transposed || c.sources.ids ? 1 : w.sources;
-    for (int64_t p = w.groups.first(g); p < w.groups.first(g) + w.groups.size(g); ++p) {
-        const int64_t rows = w.panels.size(p);
-        const float* from[MAX_ROWS];
-        for (int64_t s = 0; s < w.sources; s += run) {
-            for (int64_t m = 0; m < rows; ++m)
-                from[m] = c.weight_of(id_of(c.sources, s), id_of(c.targets, w.panels.first(p) + m));
-            interleave(from, rows, 9 * run, packed + 9 * s * rows, rows);
+// The cells of a source under a strip, images last, in a frame of zeros: [row][column][image].
+static void fill_cells(const Winograd& w, const Strip& strip, int64_t source, float* cells) {
+    const Axis &rows = w.c.planes.rows, &cols = w.c.planes.cols;
+    const int64_t first = w.words.first(strip.image), width = w.tiling.cols / W * 2 + 2,
+                  top = rows.origin + 2 * strip.first, right = least(width, cols.source - cols.origin);
+    const float* image[W];
+    for (int64_t l = 0; l < W; ++l)
+        image[l] = w.c.source + ((first + least(l, w.words.size(strip.image) - 1)) * w.c.source_channels + source) *
+                                    rows.source * cols.source;
+    for (int64_t r = 0; r < 2 * strip.rows + 2; ++r, cells += width * W) {
+        if (top + r < 0 || top + r >= rows.source) {
+            zero_floats(cells, width * W);
+            continue;
         }
-        for (int64_t s = 0; s < w.sources; ++s, to += rows)
-            for (int64_t m = 0; m < rows; m += W) {
-                vf taken[9], turned[12], points[POINTS];
-                EFL_UNROLL
-                for (int t = 0; t < 9; ++t) taken[t] = load(packed + (9 * s + taps[t]) * rows + m);
-                EFL_UNROLL
-                for (int q = 0; q < 3; ++q) weight_points(taken + q, 3, turned + q, 3);
-                EFL_UNROLL
-                for (int r = 0; r < 4; ++r) weight_points(turned + 3 * r, 1, points + 4 * r, 1);
-                EFL_UNROLL
-                for (int f = 0; f < POINTS; ++f) store(to + f * step + m, points[f]);
-            }
+        const float* from[W];
+        for (int64_t l = 0; l < W; ++l) from[l] = image[l] + (top + r) * cols.source;
+        interleave(from, W, right + cols.origin, cells - cols.origin * W, W);
     }
 }
 
-// The products of a group's targets with a chunk's tiles: results [point][target of the group][tile].
-static void multiply_points(const Winograd& w, int64_t g, int64_t words, const float* weights, const float* tiles,
-                            float* results) {
-    const Parts passes(w.sources, MAX_TERMS), runs(words, w.run());
-    const int64_t base = w.targets_before(w.groups.first(g));
+// The tiles of sources [first, last) in a chunk, a word of images for each place: [point][source][tile].
+static void fill_image_tiles(const Winograd& w, int64_t first, int64_t last, int64_t chunk, float* cells,
+                             float* tiles) {
+    const int64_t step = w.tiles_step(), places = w.tiling.cols / W, width = 2 * places + 2;
+    zero_floats(cells, w.plane_size());
+    w.tiling.each_strip(chunk, [&](const Strip& strip) {
+        for (int64_t s = first; s < last; ++s) {
+            fill_cells(w, strip, id_of(w.c.sources, s), cells);
+            float* to = tiles + s * w.pitch;
+            for (int64_t i = 0; i < strip.rows * places; ++i, to += W) {
+                const float* from = cells + (i / places * width + i % places) * 2 * W;
+                vf d[POINTS];
+                EFL_UNROLL
+                for (int f = 0; f < POINTS; ++f) d[f] = load(from + (f / 4 * width + f % 4) * W);
+                EFL_UNROLL
+                for (int k = 0; k < 4; ++k) input_points(d + 4 * k, 1);
+                EFL_UNROLL
+                for (int k = 0; k < 4; ++k) input_points(d + k, 4);
+                EFL_UNROLL
+                for (int f = 0; f < POINTS; ++f) store(to + f * step, d[f]);
+            }
+        }
+        tiles += strip.rows * w.tiling.cols;
+    });
+}
+
+static void fill_tiles(const Winograd& w, int64_t first, int64_t last, int64_t chunk, float* plane, float* tiles) {
+    return w.by_images ? fill_image_tiles(w, first, last, chunk, plane, tiles)
+                       : fill_row_tiles(w, first, last, chunk, plane, tiles);
+}
+
+// Where point f of weights goes. Turned taps have the same points in another order: the outer ones change places.
+static int64_t point_place(int64_t f, bool turned) {
+    const auto place = [turned](int64_t i) { return turned && i % 3 == 0 ? 3 - i : i; };
+    return 4 * place(f / 4) + place(f % 4);
+}
+
+// The points of the weights of sources [first, first + count) for panel p, `step` floats apart: [source][row of the
+// panel]. A word's spare lanes are overwritten by what follows: the first word of a row comes last.
+static void transform_panel(const Winograd& w, int64_t p, int64_t first, int64_t count, float* to, int64_t step) {
+    const Correlation& c = w.c;
+    const int64_t rows = w.panels.size(p);
+    float* point[POINTS];
+    for (int64_t f = 0; f < POINTS; ++f) point[f] = to + point_place(f, c.transposed) * step;
+    for (int64_t m = (rows - 1) / W * W; m >= 0; m -= W) {
+        const float* from[W];
+        for (int64_t l = 0; l < W; ++l)
+            from[l] = c.weight_of(0, id_of(c.targets, w.panels.first(p) + least(m + l, rows - 1)));
+        for (int64_t s = 0; s < count; ++s) {
+            const int64_t at = w.weights_at(first + s);
+            if (c.transposed) {
+                const float* next = from[0] + w.weights_at(least(first + s + SOURCE_RUNS, w.sources - 1));
+                for (int64_t l = 0; l < 9 * rows; l += LINE) __builtin_prefetch(next + l);
+            }
+            vf taps[12], turned[12], points[POINTS];
+            load_columns(from, at, taps);
+            load_columns(from, at + 4, taps + 4);
+            load_columns(from, at + 5, taps + 8);
+            taps[8] = taps[11];
+            EFL_UNROLL
+            for (int q = 0; q < 3; ++q) weight_points(taps + q, 3, turned + q, 3);
+            EFL_UNROLL
+            for (int r = 0; r < 4; ++r) weight_points(turned + 3 * r, 1, points + 4 * r, 1);
+            EFL_UNROLL
+            for (int f = 0; f < POINTS; ++f) store(point[f] + s * rows + m, points[f]);
+        }
+    }
+}
+
+// Panels of a group for pass k: [point][panel][source][row of the panel]. Weights are read in the order in which they
+// lie in memory.
+static void transform_weights(const Winograd& w, int64_t g, int64_t k, float* to) {
+    const Parts runs(w.passes.size(k), w.c.transposed ? SOURCE_RUNS : w.passes.size(k));
+    for (int64_t r = 0; r < runs.count; ++r)
+        for (int64_t p = 0; p < w.groups.size(g); ++p)
+            transform_panel(w, w.groups.first(g) + p, w.passes.first(k) + runs.first(r), runs.size(r),
+                            to + w.weights_of(g, p) + runs.first(r) * w.panels.size(w.groups.first(g) + p),
+                            w.weights_step(g));
+}
+
+// Adds the products of a group's targets with a chunk's tiles over the sources of pass k: results [point][target of the
+// group][tile].
+static void multiply_points(const Winograd& w, int64_t g, int64_t k, int64_t words, const float* weights,
+                            const float* tiles, float* results) {
+    const Parts terms(w.passes.size(k), MAX_TERMS), runs(words, w.run());
+    const int64_t first = w.groups.first(g), base = w.targets_before(first), step = w.weights_step(g);
     for (int64_t f = 0; f < POINTS; ++f)
-        for (int64_t k = 0; k < passes.count; ++k)
+        for (int64_t t = 0; t < terms.count; ++t)
             for (int64_t v = 0; v < runs.count; ++v)
-                for (int64_t p = w.groups.first(g); p < w.groups.first(g) + w.groups.size(g); ++p) {
-                    const int64_t rows = w.panels.size(p), m = w.panels.first(p) - base, s = passes.first(k);
+                for (int64_t p = 0; p < w.groups.size(g); ++p) {
+                    const int64_t rows = w.panels.size(first + p), s = terms.first(t);
                     const Product product{
-                        .a = weights + f * w.weights_step(g) + m * w.sources + s * rows,
-                        .b = tiles + f * w.tiles_step() + s * w.pitch,
+                        .a = weights + f * step + w.weights_of(g, p) + s * rows,
+                        .b = tiles + f * w.tiles_step() + (w.passes.first(k) + s) * w.pitch,
                         .off = w.off,
-                        .terms = passes.size(k),
-                        .start = k ? nullptr : w.zeros,
+                        .terms = terms.size(t),
+                        .start = k || t ? nullptr : w.zeros,
                         .c = results + f * w.results_step(g),
-                        .row = w.row + m,
+                        .row = w.row + w.panels.first(first + p) - base,
                         .words = w.word + runs.first(v),
                     };
                     outer_product(product, rows, runs.size(v));
                 }
 }
 
-static void write_results(const Winograd& w, int64_t g, int64_t chunk, const float* results) {
+static void write_row_results(const Winograd& w, int64_t g, int64_t chunk, const float* results) {
     const Correlation& c = w.c;
     const int64_t step = w.results_step(g), first = w.targets_before(w.groups.first(g)), width = w.tiling.cols;
     for (int64_t m = 0; m < w.group_targets(g); ++m) {
@@ -196,30 +286,66 @@ static void write_results(const Winograd& w, int64_t g, int64_t chunk, const flo
     }
 }
 
-// Where the taps of a 3x3 kernel lie, in the order of the cells they meet.
-static void order_taps(const Planes& planes, int64_t* taps) {
-    for (int64_t h = 0; h < 3; ++h)
-        for (int64_t q = 0; q < 3; ++q)
-            taps[(planes.rows.shift(h) - planes.rows.origin) * 3 + planes.cols.shift(q) - planes.cols.origin] =
-                h * 3 + q;
+// `count` cells of each image of a word, images last, to `to` + image * step.
+static void part_images(const float* cells, int64_t count, int64_t images, float* to, int64_t step) {
+    for (int64_t i = 0; i < count; i += W) {
+        const float* from[W];
+        for (int64_t m = 0; m < W; ++m) from[m] = cells + least(i + m, count - 1) * W;
+        for (int64_t l = 0; l < images; l += 4) {
+            vf planes[4];
+            load_columns(from, l, planes);
+            for (int64_t k = 0; k < least(4, images - l); ++k)
+                store_n(to + (l + k) * step + i, planes[k], int(least(W, count - i)));
+        }
+    }
+}
+
+// Results of tiles whose lanes are images. Rows of the target follow one another, as nothing spreads them.
+static void write_image_results(const Winograd& w, int64_t g, int64_t chunk, const float* results, float* cells) {
+    const Correlation& c = w.c;
+    const int64_t step = w.results_step(g), first = w.targets_before(w.groups.first(g)), places = w.tiling.cols / W,
+                  height = c.planes.rows.count, width = c.planes.cols.count;
+    for (int64_t m = 0; m < w.group_targets(g); ++m) {
+        const int64_t id = id_of(c.targets, first + m);
+        const vf bias = set1(c.bias ? c.bias[id] : 0);
+        const float* from = results + m * w.pitch;
+        w.tiling.each_strip(chunk, [&](const Strip& strip) {
+            const int64_t top = 2 * strip.first, rows = least(2 * strip.rows, height - top);
+            for (int64_t i = 0; i < strip.rows * places; ++i, from += W) {
+                vf y[4];
+                result_points(from, step, bias, y);
+                for (int64_t k = 0; k < 4; ++k) {
+                    const int64_t r = i / places * 2 + k / 2, q = i % places * 2 + k % 2;
+                    if (r < rows && q < width) store(cells + (r * width + q) * W, y[k]);
+                }
+            }
+            part_images(cells, rows * width, w.words.size(strip.image),
+                        c.target + (w.words.first(strip.image) * c.target_channels + id) * c.target_plane + top * width,
+                        c.target_channels * c.target_plane);
+        });
+    }
+}
+
+static void write_results(const Winograd& w, int64_t g, int64_t chunk, const float* results, float* plane) {
+    return w.by_images ? write_image_results(w, g, chunk, results, plane) : write_row_results(w, g, chunk, results);
 }
 
 // Chunks of tiles pass by all weights.
-static void pass_tiles(const Winograd& w, const int64_t* taps, int64_t blocks, int64_t macs) {
+static void pass_tiles(const Winograd& w, int64_t blocks, int64_t macs) {
     const Parts parts(w.tiling.chunks.count, (w.tiling.chunks.count + blocks - 1) / blocks);
-    transform_weights(w, 0, taps, w.packed, w.weights);
+    transform_weights(w, 0, 0, w.weights);
     each_block(parts.count, macs, [&](int64_t b) {
         float *tiles = w.tiles + b * w.tiles_size(), *results = w.results + b * w.results_size();
         for (int64_t i = parts.first(b); i < parts.first(b) + parts.size(b); ++i) {
             fill_tiles(w, 0, w.sources, i, w.plane + b * w.plane_size(), tiles);
-            multiply_points(w, 0, (w.tiling.tiles(i) + W - 1) / W, w.weights, tiles, results);
-            write_results(w, 0, i, results);
+            multiply_points(w, 0, 0, (w.tiling.tiles(i) + W - 1) / W, w.weights, tiles, results);
+            write_results(w, 0, i, results, w.plane + b * w.plane_size());
         }
     });
 }
 
 // Groups of targets pass by a chunk of tiles, chunk after chunk.
-static void pass_weights(const Winograd& w, const int64_t* taps, int64_t blocks, int64_t macs) {
+static void pass_weights(const Winograd& w, int64_t blocks, int64_t macs) {
     const Parts parts(w.groups.count, (w.groups.count + blocks - 1) / blocks),
         fills(w.sources, (w.sources + blocks - 1) / blocks);
     for (int64_t i = 0; i < w.tiling.chunks.count; ++i) {
@@ -229,9 +355,11 @@ static void pass_weights(const Winograd& w, const int64_t* taps, int64_t blocks,
         each_block(parts.count, macs, [&](int64_t b) {
             float *weights = w.weights + b * POINTS * w.weights_step(0), *results = w.results + b * w.results_size();
             for (int64_t g = parts.first(b); g < parts.first(b) + parts.size(b); ++g) {
-                transform_weights(w, g, taps, w.packed + b * w.packed_size(), weights);
-                multiply_points(w, g, (w.tiling.tiles(i) + W - 1) / W, weights, w.tiles, results);
-                write_results(w, g, i, results);
+                for (int64_t k = 0; k < w.passes.count; ++k) {
+                    transform_weights(w, g, k, weights);
+                    multiply_points(w, g, k, (w.tiling.tiles(i) + W - 1) / W, weights, w.tiles, results);
+                }
+                write_results(w, g, i, results, w.plane + b * w.plane_size());
             }
         });
     }
@@ -242,13 +370,11 @@ static efl_status correlate_tiles(const Correlation& c) {
     const int64_t macs = POINTS * w.sources * w.targets * w.tiling.rows * w.tiling.cols * c.batch;
     const int64_t blocks = blocks_of(w.whole ? w.tiling.chunks.count : w.groups.count, macs);
     if (!place([&](Carve& carve) { w.lay_out(carve, blocks); })) return EFL_NO_MEMORY;
-    int64_t taps[9];
-    order_taps(c.planes, taps);
     for (int64_t s = 0; s < w.sources; ++s) w.off[s] = s * w.pitch;
     for (int64_t m = 0; m < w.group_targets(0); ++m) w.row[m] = m * w.pitch;
     for (int64_t v = 0; v * W < w.tiling.most(); ++v) w.word[v] = Word{v * W, v * W, W};
     zero_floats(w.zeros, MAX_ROWS);
-    if (w.whole) pass_tiles(w, taps, blocks, macs);
-    else pass_weights(w, taps, blocks, macs);
+    if (w.whole) pass_tiles(w, blocks, macs);
+    else pass_weights(w, blocks, macs);
     return EFL_OK;
 }

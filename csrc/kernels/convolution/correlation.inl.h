@@ -26,6 +26,18 @@ struct Correlation {
     }
 };
 
+// A plane of results, side by side, to its rows and columns of the target.
+static void write_plane(const Correlation& c, const float* from, float* to) {
+    const int64_t height = c.planes.rows.count, width = c.planes.cols.count;
+    if (c.target_col == 1 && c.target_row == width) return copy_floats(to, from, height * width);
+    for (int64_t r = 0; r < height; ++r, from += width, to += c.target_row) {
+        if (c.target_col == 2)
+            for (int64_t q = 0; q < width; q += W) spread(to + 2 * q, from + q, int(least(W, width - q)));
+        else
+            for (int64_t q = 0; q < width; ++q) to[q * c.target_col] = from[q];
+    }
+}
+
 // The sources and targets of one group: ranges of the two indices, where its packed weights start, and its first
 // channel on the weight's second axis.
 struct ChannelGroup {
@@ -53,3 +65,7 @@ static void each_group(const Correlation& c, Visit&& visit) {
         g.inner += c.weight_inner;
     }
 }
+
+// Sources at a time where weights are transposed: each is a run of weights of its own, and a processor follows so many
+// runs ahead of time.
+constexpr int64_t SOURCE_RUNS = 16;

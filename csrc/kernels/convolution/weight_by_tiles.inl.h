@@ -21,7 +21,7 @@ struct GradientPlan {
 
     explicit GradientPlan(const WeightGradient& w_)
         : w(w_), outs(count_of(w.outs, w.conv.out_channels)), ins(w.ins_per_group()),
-          tiling(w.conv.batch, w.geometry.out_h, w.geometry.out_w, GRADIENT_TILES / (POINTS * (outs + ins))),
+          tiling(w.conv.batch, w.geometry.out_h, w.geometry.out_w, 1, GRADIENT_TILES / (POINTS * (outs + ins))),
           panels(outs, MAX_ROWS), groups(panels.count, GROUP_PANELS), most(tiling.most()) {}
 
     int64_t input_panels() const { return (ins + INPUT_PANEL - 1) / INPUT_PANEL; }
