@@ -5,6 +5,7 @@ of samples is made at enrolment already.
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from bench.faults.liars import ATTACKS, MOST, lying
 from edgefl.algorithms import METHODS
@@ -14,7 +15,7 @@ from edgefl.device.model import Data
 
 def lie(attack: str) -> None:
     """From now on the devices of this process lie."""
-    METHODS.update({name: lying(method, ATTACKS[attack]) for name, method in METHODS.items()})
+    METHODS.update({name: partial(lying, make(), ATTACKS[attack]) for name, make in METHODS.items()})
     if attack == "claim":
         Data.counts = property(lambda data: [MOST, 0, 0])  # type: ignore[method-assign, assignment]
 

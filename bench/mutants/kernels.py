@@ -204,8 +204,8 @@ MUTANTS = (
     Mutant(
         "winograd-groups-of-targets",
         f"{K}convolution/correlate_tiles.inl.h",
-        "write_results(w, g, i, results);",
-        "write_results(w, 0, i, results);",
+        "write_results(w, g, i, results, ",
+        "write_results(w, 0, i, results, ",
         "where weights pass by the tiles every group of targets is written over the first",
         LARGE,
     ),
@@ -245,8 +245,8 @@ MUTANTS = (
     Mutant(
         "linear-passes",
         f"{K}linear.inl.h",
-        "k ? nullptr : start",
-        "start",
+        "k ? nullptr : all.start",
+        "all.start",
         "of long sums only the last pass over the terms counts",
         LARGE,
     ),

@@ -128,9 +128,9 @@ MUTANTS = (
     Mutant(
         "checksum-type",
         "edgefl/wire/frames.py",
-        "CHECKED = slice(3, 12)",
-        "CHECKED = slice(4, 12)",
-        "the checksum leaves out the type of the message",
+        "CHECKED = slice(0, 16)",
+        "CHECKED = slice(0, 3)",
+        "the header's checksum leaves out all that follows the version",
         FRAMES,
     ),
     Mutant(

@@ -10,14 +10,15 @@ import pytest
 from bench.faults import malicious
 from bench.faults.hostile_plans import PLANS
 
-SAMPLE = ("an honest round", "10^6 epochs", "no payload", "padding and stride of 2^30 under 64 channels")
+TERABYTES = "padding and stride of 2^30 under 64 channels, whose packing is terabytes"
+SAMPLE = ("an honest round", "10^6 epochs", "no payload", TERABYTES)
 
 if sys.platform != "linux":
     pytest.skip("resident memory is read from Linux's /proc", allow_module_level=True)
 
 
 def test_a_device_refuses_within_its_bounds(tmp_path: Path) -> None:
-    plans = [plan for plan in PLANS if plan.name.startswith(SAMPLE)]
+    plans = [plan for plan in PLANS if plan.name in SAMPLE]
     found = list(malicious.run(tmp_path / "place", plans, seconds=20.0))
     assert [outcome.wrong for outcome in found] == [None] * len(SAMPLE)
     assert [outcome.exit_code for outcome in found] == [0, 1, 1, 1]

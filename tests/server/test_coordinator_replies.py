@@ -17,7 +17,7 @@ NOBODY = replace(RULES, rounds=9, eval_every=9, max_empty_rounds=2, deadline_s=1
 def test_what_a_device_declares_is_stored_and_its_first_word_counts() -> None:
     under_test = coordinator()
     under_test.start(0.0)
-    assert saved(play(under_test, Joined(10, 0, 1.0, 0, examples=5))) == [Enrolment(0, 1.0, b"", 5)]
+    assert saved(play(under_test, Joined(10, 0, 1.0, 0, examples=5))) == [Enrolment(0, 1.0, examples=5)]
     assert saved(play(under_test, Joined(11, 0, 1.0, 0, examples=500))) == []
 
 
@@ -62,4 +62,4 @@ def test_the_sentence_has_the_last_refusal() -> None:
 def test_a_run_that_ended_so_goes_on_when_it_is_resumed() -> None:
     progress = Progress({0: 1.0, 1: 1.0}, round=2, state=begun().state, opened=None)
     under_test = coordinator(NOBODY, progress=progress)
-    assert [record for record in saved(under_test.start(0.0)) if isinstance(record, Opened)] == [Opened(3, (0, 1))]
+    assert [record for record in saved(under_test.start(0.0)) if isinstance(record, Opened)] == [Opened(3, (0, 1), 1.0)]

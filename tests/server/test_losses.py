@@ -49,7 +49,7 @@ def test_an_id_stays_its_devices_and_a_lost_state_is_accepted_by_the_server_alon
             assert "client 1 says that it has enrolled in this run, whose log does not know of it" in answer.reason
         with Stranger(cluster.port) as stranger:
             stranger.greet(1)
-            stranger.say(Enrol(b"", 1.0, b"", 0, b"", 0, b"", b""))
+            stranger.say(Enrol(b"", 1.0, b"", 0, b"", 0, b"", b"", [10]))
             assert stranger.refusal() == "secret of 0 bytes; expected 32 in a run without keys"
         cluster.start_device(1)
         await_(lambda: history.progress(cluster.run).round >= 1, "round 1 is closed")

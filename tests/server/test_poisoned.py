@@ -106,6 +106,6 @@ def test_a_claim_other_than_the_declared_is_refused_by_name(tmp_path: Path) -> N
 
 def test_a_declaration_is_stored(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.save([Enrolment(3, 1.0, b"", 2**53 - 1), Enrolment(4, 1.0)])
+    store.save([Enrolment(3, 1.0, examples=2**53 - 1), Enrolment(4, 1.0)])
     assert store.load().declared == {3: 2**53 - 1}
     store.close()
