@@ -117,6 +117,7 @@ class Entrance:
 
     def _let_in(self, link: socket.socket, host: str, port: int) -> None:
         link.setblocking(False)
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does so for its own listeners only
         name = f"{host}:{port}"
         peer = self._owner.arrived(name)
         goes = self._admission.arrive(peer.link, host)

@@ -92,6 +92,18 @@ def test_a_stranger_goes_for_the_next_one_and_is_not_heard_again() -> None:
     play(story)
 
 
+def test_small_messages_leave_at_once() -> None:
+    """Nagle's algorithm would hold a verdict until the one before it is acknowledged: 25 ms a round."""
+
+    async def story() -> None:
+        with entrance(Caps()) as owner, socket.create_connection(owner.entrance.name):
+            await until(lambda: owner.there == 1)
+            (link,) = owner.entrance._strangers.values()
+            assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+
+    play(story)
+
+
 @pytest.mark.usefixtures("hurried")
 def test_a_device_stays_and_strangers_do_not_count_it() -> None:
     async def story() -> None:
