@@ -65,6 +65,7 @@ def experiment(request: Request) -> Experiment:
         methods=("fedavg",),
         clients=request.clients,
         per_round=request.per_round,
+        epochs=1,  # of which the puppets claim the one step
         rounds=request.rounds,
         eval_every=request.rounds,
     )
