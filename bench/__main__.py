@@ -87,12 +87,20 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="append the rows of step to a history",
     )
-    parser.add_argument("--plot", type=Path, default=history.PICTURE, metavar="FILE", help="of history: its picture")
+    parser.add_argument(
+        "--plot", type=_picture, default=history.PICTURE, metavar="FILE", help="of history: its picture"
+    )
     served = parser.add_argument_group("rounds")
     served.add_argument("--parts", type=_parts, help=f"of {', '.join(rounds.PARTS)}, separated by commas; default: all")
     served.add_argument("--dir", type=Path, metavar="DIR", help="where runs and devices keep their files meanwhile")
     served.add_argument("--flower", type=Path, metavar="PYTHON", help=f"Flower beside us; to make one: {flower.HOW}")
     return parser
+
+
+def _picture(text: str) -> Path:
+    if Path(text).suffix not in history.FORMATS:
+        raise argparse.ArgumentTypeError(f"picture {text!r}; expected a name ending in {', '.join(history.FORMATS)}")
+    return Path(text)
 
 
 def _parts(text: str) -> tuple[str, ...]:
