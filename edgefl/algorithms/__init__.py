@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from edgefl.algorithms.feddyn import FedDyn
     from edgefl.algorithms.fedper import FedPer
     from edgefl.algorithms.fedrecon import FedRecon
+    from edgefl.algorithms.fedspa import FedSpa
     from edgefl.algorithms.fedspu import FedSPU
     from edgefl.algorithms.fedumf import FedUmf
     from edgefl.algorithms.fedumf_feddc import FedUmfDC
@@ -33,6 +34,7 @@ FILES = {
     "FedPer": "fedper",
     "FedRecon": "fedrecon",
     "FedSPU": "fedspu",
+    "FedSpa": "fedspa",
     "FedUmf": "fedumf",
     "FedUmfDC": "fedumf_feddc",
     "LocalOnly": "local",
@@ -63,6 +65,8 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "feddc": _made("FedDC"),
     "fedumf-feddc": _made("FedUmfDC"),
     "pflego": _made("PFLEGO"),
+    "fedspa": _made("FedSpa"),
+    "fedspa-rsm": _made("FedSpa", search="rsm"),
     "fedper": _made("FedPer"),
     "fedrecon": _made("FedRecon"),
 }
@@ -131,6 +135,7 @@ __all__ = [
     "FedPer",
     "FedRecon",
     "FedSPU",
+    "FedSpa",
     "FedUmf",
     "FedUmfDC",
     "LocalOnly",

@@ -156,6 +156,27 @@ def flat_index(mask: Mask, name: str) -> Flat | None:
     return Flat(mask.ids[name], mask.bits[name].size) if name in mask.bits else None
 
 
+def mask_of(update: Update) -> Mask:
+    """The mask that an update's values are at: the coordinates of its flat blocks."""
+    found = {}
+    for name, block in update.blocks.items():
+        if isinstance(block.index, Flat) and block.index.ids.size < block.index.size:
+            bits = np.zeros(block.shape, np.bool_)
+            bits.reshape(-1)[block.index.ids] = True
+            found[name] = bits
+    return Mask(found)
+
+
+def changed_by(before: Update, after: Update) -> Update:
+    """before - after, of updates at the same coordinates."""
+    return Update(
+        {
+            name: Block(block.shape, block.index, block.values - after.blocks[name].values)
+            for name, block in before.blocks.items()
+        }
+    )
+
+
 def values(update: Update) -> dict[str, Array]:
     """The values of an update of whole parameters, by parameter; of others their blocks."""
     return {name: block.values for name, block in update.blocks.items()}

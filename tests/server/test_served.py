@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from served import CLIENTS, METHOD, RULES, World, simulated
 
-from edgefl.algorithms import FedAvg, FedAvgFT, FedDC, FedDyn, FedUmf, FedUmfDC, LocalOnly
+from edgefl.algorithms import FedAvg, FedAvgFT, FedDC, FedDyn, FedSpa, FedUmf, FedUmfDC, LocalOnly
 from edgefl.algorithms.base import Algorithm, State
 from edgefl.rounds import state_file
 from edgefl.server import history
@@ -32,6 +32,9 @@ METHODS = {
     "feddyn": FedDyn(**OPTIONS),
     "feddc": FedDC(**OPTIONS),
     "fedumf-feddc": FedUmfDC(**OPTIONS),
+    "fedspa": FedSpa(**OPTIONS, density=0.4),
+    "fedspa-rsm": FedSpa(**OPTIONS, density=0.4, search="rsm"),
+    "fedspa at random": FedSpa(**OPTIONS, density=0.4, masks="different", growth="random", distribution="uniform"),
 }
 
 
