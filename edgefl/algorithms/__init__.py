@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 from edgefl.algorithms.base import Algorithm
 
 if TYPE_CHECKING:
+    from edgefl.algorithms.ditto import Ditto
     from edgefl.algorithms.fedavg import FedAvg
     from edgefl.algorithms.fedavg_ft import FedAvgFT
     from edgefl.algorithms.feddc import FedDC
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from edgefl.algorithms.fedumf_feddc import FedUmfDC
     from edgefl.algorithms.local import LocalOnly
     from edgefl.algorithms.pflego import PFLEGO
+    from edgefl.algorithms.subfedavg import SubFedAvg
 
 FILES = {
+    "Ditto": "ditto",
     "FedAvg": "fedavg",
     "FedAvgFT": "fedavg_ft",
     "FedDC": "feddc",
@@ -39,6 +42,7 @@ FILES = {
     "FedUmfDC": "fedumf_feddc",
     "LocalOnly": "local",
     "PFLEGO": "pflego",
+    "SubFedAvg": "subfedavg",
 }
 
 
@@ -69,6 +73,8 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "fedspa-rsm": _made("FedSpa", search="rsm"),
     "fedper": _made("FedPer"),
     "fedrecon": _made("FedRecon"),
+    "ditto": _made("Ditto"),
+    "subfedavg": _made("SubFedAvg"),
 }
 
 
@@ -128,6 +134,7 @@ __all__ = [
     "METHODS",
     "PFLEGO",
     "Algorithm",
+    "Ditto",
     "FedAvg",
     "FedAvgFT",
     "FedDC",
@@ -139,6 +146,7 @@ __all__ = [
     "FedUmf",
     "FedUmfDC",
     "LocalOnly",
+    "SubFedAvg",
     "build",
     "parse",
     "settings_of",

@@ -310,11 +310,13 @@ def passes(examples: int, epochs: int, batch: int) -> tuple[int, int]:
     return epochs * -(-examples // batch), epochs * examples
 
 
-def minibatches(local: Local, round: int, epochs: int, batch: int) -> Minibatches:
-    """The client's training indices for `epochs` shuffled passes. The last, smaller batch of a pass is kept."""
+def minibatches(local: Local, round: int, epochs: int, batch: int, first: int = 0) -> Minibatches:
+    """The client's training indices for `epochs` shuffled passes from pass number `first` of the round on. The last,
+    smaller batch of a pass is kept.
+    """
 
     def order(epoch: int) -> NDArray[np.int64]:
-        stream = rng.stream(local.seed, rng.DATA, client=local.client, round=round, extra=epoch)
+        stream = rng.stream(local.seed, rng.DATA, client=local.client, round=round, extra=first + epoch)
         return stream.permutation(len(local.train))
 
     return Minibatches(local.train, order, epochs, batch)

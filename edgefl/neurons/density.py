@@ -44,7 +44,7 @@ def uniform(shapes: Mapping[str, Shape], density: float) -> dict[str, float]:
 def erk(shapes: Mapping[str, Shape], density: float) -> dict[str, float]:
     """Densities in proportion to (sum of extents) / (product of extents), as far as none exceeds 1.
 
-    The factor eps is solved for exactly: weights that it would take beyond 1 are whole, and it is solved for the others.
+    The factor eps is solved for exactly: weights that it would take beyond 1 are whole, and then it is the others'.
     """
     _check(shapes, density)
     raw = {name: sum(shape) / math.prod(shape) for name, shape in shapes.items()}

@@ -1,6 +1,6 @@
 """The k smallest or largest of many numbers, exactly k: among equal ones those that come first.
 
-Found by a partition, not by sorting. Source: ALGORITHMS 8, where a comparison with the k-th value takes every equal one.
+Found by a partition, not by sorting. Source: ALGORITHMS 8; comparing with the k-th value would take every equal one.
 """
 
 from __future__ import annotations

@@ -167,6 +167,20 @@ def mask_of(update: Update) -> Mask:
     return Mask(found)
 
 
+def at_mask(update: Update, mask: Mask) -> Update:
+    """Of an update of whole parameters, or at another mask, the values at those coordinates that this mask has, too."""
+    return Update({name: _at(block, mask.bits.get(name)) for name, block in update.blocks.items()})
+
+
+def _at(block: Block, bits: Array | None) -> Block:
+    if bits is None:
+        return block
+    flat = bits.reshape(-1)
+    ids = block.index.ids if isinstance(block.index, Flat) else np.arange(flat.size, dtype=np.uint32)
+    left = flat[ids]
+    return Block(block.shape, Flat(ids[left], flat.size), block.values.reshape(-1)[left])
+
+
 def changed_by(before: Update, after: Update) -> Update:
     """before - after, of updates at the same coordinates."""
     return Update(

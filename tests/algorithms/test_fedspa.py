@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from masked_rounds import CLIENTS, ROUNDS, Run, dense, inside
 from small_models import GRAPHS, copied, device, plain, same_bits
 
 from edgefl import algorithms, rng
-from edgefl.algorithms import masks
-from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, refuse
+from edgefl.algorithms.base import MODEL, Reply, State, Task
 from edgefl.algorithms.fedavg import FedAvg
 from edgefl.algorithms.fedspa import FedSpa
 from edgefl.algorithms.masks import BEFORE, MASK
@@ -21,72 +20,13 @@ from edgefl.neurons.density import counts, weights
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.pruning import annealed, prune_count
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Block, Update, mask_of
+from edgefl.neurons.update import Update, mask_of
 from edgefl.rounds.exchange import plan_of, read_answer, train_message, trained_message
 
-ROUNDS, CLIENTS = 5, 4
 OPTIONS: dict[str, Any] = {"per_round": 3, "epochs": 2, "batch": 5, "lr": 0.1}
 DST = FedSpa(**OPTIONS, density=0.4)
 RSM = replace(DST, search="rsm")
 graphs = pytest.mark.parametrize("graph", [make() for make in GRAPHS.values()], ids=list(GRAPHS))
-
-
-class Run:
-    """Rounds of a method with its clients, through the messages of the protocol."""
-
-    def __init__(self, method: FedSpa | FedAvg, graph: Graph, rounds: int = ROUNDS) -> None:
-        self.method, self.task = method, Task(ModelSpec.of(graph), CLIENTS, seed=1, rounds=rounds)
-        self.state = method.start(self.task, graph.init(rng.stream(1, rng.INIT)))
-        self.clients = [device(graph, client) for client in range(CLIENTS)]
-        self.spec, self.round = self.task.spec, 0
-
-    @property
-    def model(self) -> Params:
-        return self.state.arrays[MODEL]
-
-    def mask(self, client: int) -> Mask:
-        """As the server knows it."""
-        assert isinstance(self.method, FedSpa)
-        return masks.known(self.state, self.spec, client) or self.method.first_mask(self.spec, 1, client)
-
-    def plans(self) -> list[Plan]:
-        self.round += 1
-        return self.method.plan(self.task, self.state, self.round)
-
-    def answer(self, plan: Plan) -> Reply:
-        local = self.clients[plan.client]
-        received = plan_of(train_message(plan, self.spec, "float32"), plan.client, self.spec, self.method.held(local))
-        message = trained_message(self.method.train(local, received), received, self.spec, "float32", 1.0)
-        found = read_answer(message, plan, self.spec)
-        assert found.refusal is None and found.reply is not None
-        return found.reply
-
-    def close(self, plans: Sequence[Plan], replies: Sequence[Reply]) -> None:
-        tally = Tally(self.spec)
-        for plan, reply in zip(plans, replies, strict=True):
-            assert refuse(plan, reply) is None
-            self.method.fold(tally, plan, reply)
-        self.state = self.method.finish(self.task, self.state, tally, self.round)
-
-    def play(self) -> list[tuple[Plan, Reply]]:
-        plans = self.plans()
-        replies = [self.answer(plan) for plan in plans]
-        self.close(plans, replies)
-        return list(zip(plans, replies, strict=True))
-
-
-def inside(mask: Mask, spec: ModelSpec) -> dict[str, np.ndarray]:
-    """A boolean array per parameter: True where the coordinate exists."""
-    return {name: mask.bits.get(name, np.ones(param.shape, np.bool_)) for name, param in spec.params.items()}
-
-
-def dense(update: Update) -> Params:
-    """The values of an update, 0 where it has none."""
-    found = {}
-    for name, block in update.blocks.items():
-        found[name] = np.zeros(block.shape, block.values.dtype)
-        found[name].reshape(-1)[slice(None) if block.index is None else block.index.ids] = block.values.reshape(-1)
-    return found
 
 
 # Masks.
@@ -439,7 +379,11 @@ def test_bytes_are_those_of_the_paper_s_formula() -> None:
     run = Run(DST, plain())
     for plan in run.plans():
         ones = sum(int(bits.sum()) for bits in run.mask(plan.client).bits.values())
-        rest = sum(int(np.prod(param.shape)) for name, param in run.spec.params.items() if name not in run.mask(plan.client).bits)
+        rest = sum(
+            int(np.prod(param.shape))
+            for name, param in run.spec.params.items()
+            if name not in run.mask(plan.client).bits
+        )
         assert plan.payload[MODEL].count == run.answer(plan).payload[MODEL].count == ones + rest
 
 
