@@ -19,6 +19,7 @@ class Arrivals:
     method             its name, for what is said
     do                 takes an action of the server
     admit              takes a connection that may be sent messages from now on, and the time
+    plan_again         takes a client whose plans have changed, as it has lost what it kept
     """
 
     def __init__(
@@ -28,9 +29,10 @@ class Arrivals:
         method: str,
         do: Callable[[Action], None],
         admit: Callable[[Link, float], None],
+        plan_again: Callable[[int], None],
     ) -> None:
         self._clients, self._holdings, self._method = clients, holdings, method
-        self._do, self._admit = do, admit
+        self._do, self._admit, self._plan_again = do, admit, plan_again
         self._beginning: dict[int, bytes] = {}  # by client, lives that are not durable yet
 
     def join(self, event: Joined, now: float) -> None:
@@ -110,6 +112,7 @@ class Arrivals:
         loss = self._holdings.lost(client, claim)
         if loss is not None:
             self._do(Save(loss))
+            self._plan_again(client)
             what = f"goes on from what it kept after round {loss.kept}" if loss.kept else "begins again with nothing"
             self._do(Say(f"client {client} has lost what it kept after round {due}, and {what}: accepted"))
         elif has_changed:

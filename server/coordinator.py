@@ -83,7 +83,6 @@ class Coordinator:
         `accepting`: clients whose next loss of what they kept, or of their secret, is accepted, once.
         """
         self._clients = Clients(task.clients, progress.capacities, progress.secrets, progress.makers, progress.declared)
-        self.task = replace(task, limits=self._clients.capacities)  # as they are at any time
         self.algorithm, self.rules, self._common = algorithm, rules, common
         self.round, self.done, self._scored = progress.round, progress.done, progress.scored
         self.state = algorithm.start(task, initial) if progress.state is None else progress.state
@@ -93,6 +92,8 @@ class Coordinator:
         last = {client: self._rulings.last_trained(client) for client in progress.capacities}
         keeps, losses, lives = algorithm.keeps_state, progress.losses, progress.lives
         self._holdings = Holdings(self._has_trained, last, losses, lives, accepting, keeps)
+        limits, lost = self._clients.capacities, self._holdings.behind
+        self.task = replace(task, limits=limits, lost=lost)  # as they are at any time
         self._stored = progress
         self._planner = Planner(self.task, algorithm, rules.seen_s)
         self._pace = Pace(rules.deadline_s, progress.deadline_s)
@@ -104,7 +105,9 @@ class Coordinator:
         self._empty = 0  # rounds in a row, up to the last closed one, that accepted nobody
         self._line: dict[str, Any] = {}  # metrics of the last closed round
         self._actions: list[Action] = []
-        self._arrivals = Arrivals(self._clients, self._holdings, algorithm.name, self._do, self._admit)
+        self._arrivals = Arrivals(
+            self._clients, self._holdings, algorithm.name, self._do, self._admit, self._plan_again
+        )
 
     def start(self, now: float) -> list[Action]:
         """Goes on from what is durable."""
@@ -257,7 +260,7 @@ class Coordinator:
     def _enrolled(self, record: Enrolment, now: float) -> None:
         self._clients.end_enrolment(record.client, record.capacity, record.examples)
         if record.capacity < 1:
-            self._limit(record.client)
+            self._plan_again(record.client)
         self._arrivals.enrolled(record, now)
         if self.phase == "waiting":
             self._go_on(now)
@@ -266,11 +269,11 @@ class Coordinator:
         """Whether the client keeps what it trained in this round, by a ruling that is durable or not."""
         return self._rulings.has_trained(round, client) or self._judging.get((round, client)) in TRAINED
 
-    def _limit(self, client: int) -> None:
-        """The client's capacity changes the plans for it, of which it has been sent none."""
+    def _plan_again(self, client: int) -> None:
+        """The client's capacity, or what it has lost, changes the plans for it that it has not answered."""
         self._planner.forget()
-        if self._open is not None and client in self._open.clients:
-            self._open.limit(client)
+        if self._open is not None and client in self._open.clients and client not in self._open.answers:
+            self._open.plan_again(client)
 
     def _leave(self, number: int, now: float) -> None:
         link = self._clients.link(number)

@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgefl.codec import format as codec_format
-from edgefl.codec.format import ENTRY, FLAGS_AT, KNOWN_MASK
+from edgefl.codec.format import ENTRY, FLAGS_AT, HASH_BYTES, KNOWN_MASK
 from edgefl.codec.ids import decode_ids, encode_ids, size_of
 from edgefl.codec.sets import Entry, Reader, read_table
 from edgefl.errors import CodecError
 from edgefl.neurons.mask import Bits, Mask
-from edgefl.neurons.update import Flat, Update
 
 if TYPE_CHECKING:
     from edgefl.neurons.spec import ModelSpec
@@ -89,15 +88,9 @@ def header_bytes(data: bytes) -> int:
     return HEADER.size + ENTRY.size * HEADER.unpack_from(data)[3]
 
 
-def mask_of(update: Update) -> Mask:
-    """The mask that an update's values are at: the coordinates of its flat blocks."""
-    found = {}
-    for name, block in update.blocks.items():
-        if isinstance(block.index, Flat) and block.index.ids.size < block.index.size:
-            bits = np.zeros(block.shape, np.bool_)
-            bits.reshape(-1)[block.index.ids] = True
-            found[name] = bits
-    return Mask(found)
+def known_hash(data: bytes) -> bytes:
+    """Of values at a mask that their receiver knows, the hash of that mask; too short if the bytes are cut off."""
+    return data[codec_format.HEADER.size :][:HASH_BYTES]
 
 
 def _read_bits(reader: Reader, entry: Entry, spec: ModelSpec) -> Bits:

@@ -45,8 +45,8 @@ def _add_what(what: argparse._ArgumentGroup) -> None:
     what.add_argument(
         "--preset",
         choices=PRESETS,
-        help="take the settings of the FedSPU paper, of its released code, of the FedUmf paper, or of the PFLEGO paper "
-        "by degree of personalisation",
+        help="take the settings of the FedSPU paper, of its released code, of the FedUmf paper, of the PFLEGO paper by "
+        "degree of personalisation, or of the FedSpa paper",
     )
 
 

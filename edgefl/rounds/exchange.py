@@ -6,7 +6,7 @@ Not the bytes of a message (wire/messages.py) nor of a payload (codec/), and not
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +15,14 @@ from edgefl import codec
 from edgefl.algorithms.base import BODY, MODEL, Algorithm, Plan, Reply, State, refuse
 from edgefl.algorithms.expected import Expected
 from edgefl.codec import Sizes
-from edgefl.codec.masks import decode_mask, encode_mask, is_at_mask, is_mask, mask_of
+from edgefl.codec.masks import decode_mask, encode_mask, is_at_mask, is_mask, known_hash
 from edgefl.codec.neurons import decode_neurons, encode_neurons, neurons_of
 from edgefl.errors import CodecError, PlanError
 from edgefl.neurons.gather import take
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Axes, Flat, Update, active_axes, flat_index
+from edgefl.neurons.update import Axes, Flat, Update, active_axes, flat_index, mask_of
 from edgefl.wire.messages import Asked, Evaluate, Plain, Train, Trained
 
 PLANNED, NOTHING = Expected("planned"), Update({})
@@ -46,16 +46,16 @@ def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, b
     return Train(plan.round, selection, content, dict(plan.settings), plan.deadline_s, _asked(plan, spec))
 
 
-def plan_of(message: Train, client: int, spec: ModelSpec, held: Mask | None = None) -> Plan:
+def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] = ()) -> Plan:
     """The plan that this client was sent.
 
-    held    the mask that the client keeps
+    held    the masks that the client keeps, of which values that come without ids name theirs
     Raises  CodecError if anything in it is not of this model, or at another mask; PlanError for a setting that is not
             finite, and later for a payload or setting that is asked of the plan and not in it.
     """
     masks = {name: decode_mask(data, spec) for name, data in message.payload.items() if is_mask(data)}
     payload = {
-        name: _decode(data, spec, held if is_at_mask(data) else None)
+        name: _decode(data, spec, _named(data, held) if is_at_mask(data) else None)
         for name, data in message.payload.items()
         if name not in masks
     }
@@ -198,6 +198,9 @@ def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
     for name, mask in reply.masks.items():
         if wrong := sorted(mask.bits.keys() - set(_names(plan, name, spec))):
             return f"{who} has a mask {name} of {', '.join(wrong[:3])}; expected it to leave those whole"
+        for parameter, count in (plan.due[name].counts or {}).items():
+            if (found := int(np.count_nonzero(mask.bits.get(parameter, 0)))) != count:
+                return f"{who} has a mask {name} with {found} coordinates of {parameter}; expected {count}"
     return None
 
 
@@ -255,6 +258,12 @@ def _together(payload: Mapping[str, bytes], masks: Mapping[str, Mask], spec: Mod
 def _decode(data: bytes, spec: ModelSpec, known: NeuronSet | Mask | None) -> Update:
     """The limit is the frame's: a message that arrived is not larger than what the connection allows."""
     return codec.decode(data, spec, limit=len(data), known=known)
+
+
+def _named(data: bytes, held: Sequence[Mask]) -> Mask | None:
+    """Of the masks that a client keeps the one that values without ids are at; the first where it is none of them."""
+    found = known_hash(data)
+    return next((mask for mask in held if mask.hash() == found), held[0] if held else None)
 
 
 def _known(plan: Plan, name: str, spec: ModelSpec) -> NeuronSet | Mask | None:

@@ -240,9 +240,9 @@ def test_values_at_a_mask_that_the_client_keeps_go_down_without_ids() -> None:
     asked = plan(None, payload={MODEL: take(PARAMS, SPEC, MASK)}, held=MASK)
     message = over_the_wire(train_message(asked, SPEC, "float32"))
     assert sizes(message.payload).index == 0
-    assert plan_of(message, 0, SPEC, MASK) == asked
+    assert plan_of(message, 0, SPEC, [MASK]) == plan_of(message, 0, SPEC, [OTHER, MASK]) == asked
     with pytest.raises(CodecError, match=f"mask {MASK.hash().hex()}; expected {OTHER.hash().hex()}"):
-        plan_of(message, 0, SPEC, OTHER)
+        plan_of(message, 0, SPEC, [OTHER, OTHER])
     with pytest.raises(CodecError, match="payload without ids; expected one that carries its neuron ids"):
         plan_of(message, 0, SPEC)
     with_ids = over_the_wire(train_message(replace(asked, held=None), SPEC, "float32"))

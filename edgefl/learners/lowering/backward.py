@@ -31,7 +31,7 @@ from edgefl.learners.lowering.forward import average_window, planes_view, rectif
 from edgefl.learners.lowering.fusion import NormReLU
 from edgefl.learners.lowering.needs import own_rows
 from edgefl.learners.lowering.recorder import Recorder
-from edgefl.learners.lowering.schedule import Index, Tensor, TrainedBlock
+from edgefl.learners.lowering.schedule import Coordinates, Index, Tensor, TrainedBlock
 
 
 class Product(NamedTuple):
@@ -99,7 +99,20 @@ def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> It
         dy = signals.take(node.name)
         if dy is not None:
             recorder.node = node.name
-            yield _TABLE[type(node.op)](recorder, signals, node, dy)
+            yield _at_masks(recorder, _TABLE[type(node.op)](recorder, signals, node, dy))
+
+
+def _at_masks(recorder: Recorder, gradients: Gradients) -> Gradients:
+    """The same gradients, of masked parameters at the coordinates of their masks only."""
+    masked = recorder.scope.active.masked
+    return {name: _at(recorder, block, masked[name]) if name in masked else block for name, block in gradients.items()}
+
+
+def _at(recorder: Recorder, block: TrainedBlock | Product, ids: Coordinates) -> TrainedBlock:
+    assert isinstance(block, TrainedBlock)
+    values = recorder.new((ids.size,))
+    recorder.call("take_flat", block.values, ids, values)
+    return TrainedBlock(None, None, values, ids)
 
 
 def _conv(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
@@ -139,9 +152,9 @@ def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gra
 
 
 def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> TrainedBlock | Product:
-    x, ids = recorder.inputs[node.name]
-    if recorder.scope.in_place:
-        return Product(*recorder.scope.active.blocks[f"{node.name}.weight"], x, ids, dy)
+    (x, ids), weight, active = recorder.inputs[node.name], f"{node.name}.weight", recorder.scope.active
+    if recorder.scope.in_place and weight not in active.masked:
+        return Product(*active.blocks[weight], x, ids, dy)
     dw = _block(recorder, node, "weight")
     recorder.call("linear_grad_weight", x, dy, dw.values, dw.rows, ids)
     return dw

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from edgefl.graph.operations import Shape
 from edgefl.kernels.arrays import Index
 
+Coordinates = NDArray[np.uint32]  # sorted positions in a flattened parameter
 BufferKind = Literal["float", "int32", "byte"]
 CompanionKind = Literal["velocity", "centre", "linear"]
 LOSS = "loss"  # Call.node of the loss and all that belongs to it
@@ -51,7 +52,7 @@ class Param(NamedTuple):
 
 
 class Companion(NamedTuple):
-    """An array beside a parameter block, laid out like its compact gradient [rows, cols, inner]."""
+    """An array beside a parameter block, laid out like its compact gradient: [rows, cols, inner], or [|ids|, 1, 1]."""
 
     kind: CompanionKind
     param: str
@@ -71,11 +72,12 @@ class Call(NamedTuple):
 
 
 class TrainedBlock(NamedTuple):
-    """The part of a parameter that is trained: rows of axis 0, columns of axis 1; None is all of them."""
+    """The part of a parameter that is trained: rows of axis 0, columns of axis 1 (None is all of them); or `ids`."""
 
     rows: Index
     cols: Index
-    values: Tensor  # its gradient, [|rows|, |cols|, ...]
+    values: Tensor  # its gradient, [|rows|, |cols|, ...], or [|ids|]
+    ids: Coordinates | None = None  # of the flattened parameter; rows and cols are None then
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Schedule:
     def state_bytes(self, float_bytes: int) -> int:
         return sum(math.prod(state.shape) for state in self.states) * float_bytes
 
-    def id_lists(self) -> list[NDArray[np.int32]]:
+    def id_lists(self) -> list[NDArray[np.int32] | Coordinates]:
         """The id lists of all calls, each once."""
         return list({id(arg): arg for call in self.calls for arg in call.args if isinstance(arg, np.ndarray)}.values())
 

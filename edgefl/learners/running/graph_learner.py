@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from edgefl import kernels
-from edgefl.errors import BackendError, DataError, TrainingError
+from edgefl.errors import BackendError, DataError, SelectionError, TrainingError
 from edgefl.graph import Graph, Model, Params
 from edgefl.graph.operations import Kind
 from edgefl.learners.base import (
@@ -37,8 +37,10 @@ from edgefl.learners.lowering.channels import NONE
 from edgefl.learners.lowering.lower import Mode
 from edgefl.learners.lowering.schedule import Index
 from edgefl.learners.lowering.updates import Terms
+from edgefl.learners.running.growth import check_counts, largest
 from edgefl.learners.running.inference import Inference
 from edgefl.learners.running.relatives import Relatives
+from edgefl.learners.running.restriction import Restriction
 from edgefl.learners.running.workspace import Session, Workspace
 from edgefl.neurons.gather import parameter, put, take
 from edgefl.neurons.mask import Mask
@@ -80,6 +82,7 @@ class GraphLearner:
 
     def _begin(self) -> None:
         self._params = self._workspace.params
+        self._restriction = Restriction(self.spec)
         self._readable = {name: read_only(value) for name, value in self._params.items()}
         self._inference = Inference(self.graph, self.spec, self._workspace)
         self._relatives: Relatives[GraphLearner] = Relatives(self.graph, self.spec, self._params)
@@ -105,19 +108,44 @@ class GraphLearner:
         """A copy of the blocks under these neurons, or in this mask (None: everything); see gather.take."""
         return take(self._params, self.spec, selection, kinds=kinds, names=names, ops=self._backend)
 
+    def restrict(self, mask: Mask | None) -> None:
+        """From now on only the coordinates of this mask exist (None: all of them): the others are 0.0, whatever is
+        written or trained. Those that come back are 0.0 until they are written.
+
+        Raises  SelectionError if the mask does not fit the model, or lists a running statistic.
+        """
+        self._keep_to(Restriction(self.spec, mask))
+        for relative in self._relatives.heads():
+            relative._keep_to(self._part_for(relative))
+
+    def _part_for(self, relative: GraphLearner) -> Restriction:
+        """What of the mask is of parameters that it shares."""
+        shared = [name for name, value in relative._params.items() if value is self._params.get(name)]
+        return Restriction(relative.spec, self._restriction.mask.only(shared))
+
+    def _keep_to(self, restriction: Restriction) -> None:
+        self._restriction = restriction
+        self._workspace.restrict(restriction.mask.ids)
+        restriction.clear(self._params)
+
     def write(self, new: Update | Mapping[str, Array]) -> None:
         """Sets an update's coordinates, or whole parameters, cast to the learner's type; the rest keeps its bits.
 
-        Raises  ValueError as gather.put does, or naming the parameter whose shape differs; nothing is written then.
+        Of whole parameters what the mask leaves out stays 0.0; an update's coordinates have to be in it.
+        Raises  ValueError as gather.put does, or naming the parameter whose shape differs; SelectionError for an
+                update's coordinates outside the mask. Nothing is written then.
         """
         if isinstance(new, Update):
+            self._restriction.check(new)
             put(self._params, new, ops=self._backend)
+            self._restriction.clear(self._params, [name for name, block in new.blocks.items() if block.index is None])
             return
         for name, value in new.items():
             if value.shape != parameter(self._params, name).shape:
                 raise ValueError(f"{name!r} of shape {value.shape}; expected {self._params[name].shape}")
         for name, value in new.items():
             self._params[name][...] = value
+        self._restriction.clear(self._params, new)
 
     def fit(
         self,
@@ -133,13 +161,14 @@ class GraphLearner:
         """One SGD step per batch, in order, on the blocks that `trainable` selects (None: all).
 
         samples    rows that the batches' int32 indices name
-        trainable  neurons, or layers by name. Everything outside its blocks keeps its bits, except running statistics
-                   of frozen channels, which follow the batches ("track") unless bn_frozen="freeze" restores them
+        trainable  neurons (not with a mask), or layers by name. Everything outside its blocks keeps its bits, except
+                   running statistics of frozen channels, which follow the batches ("track") unless bn_frozen="freeze"
+                   restores them
         pull       (mu, centre): adds mu/2 |w - centre|^2 to the loss; centre holds the model's parameters
         linear     adds the inner product of w with these parameters to the loss
         Velocities start at zero in every call. A non-finite loss does not stop the call: it is in the result.
         Raises     DataError if an index, a label or a shape does not fit; TrainingError without batches; SelectionError
-                   if `trainable` are neurons of another model.
+                   if `trainable` are neurons of another model, or the learner is restricted to a mask.
         """
         sizes = self._check_batches(samples, batches)
         terms = Terms(sgd.momentum > 0, sgd.clip, pull is not None, linear is not None)
@@ -182,11 +211,38 @@ class GraphLearner:
 
         chunk   examples per pass; the passes' gradients are summed in order in the learner's type, so the result
                 depends on it in the last bits only. None: one pass. Batch statistics are those of a pass
-        Running statistics are left alone. Raises DataError and SelectionError like `fit`.
+        Of a masked parameter the block is [|ids|], the gradient at the coordinates that exist. Running statistics are
+        left alone. Raises DataError and SelectionError like `fit`.
         """
         self._check(samples)
         _check_index(index, len(samples))
-        session = self._workspace.session("gradient", samples, trainable, delta)
+        return self._gradient(self._workspace.session("gradient", samples, trainable, delta), index, chunk)
+
+    def strongest(
+        self, samples: Samples, index: NDArray[np.int32], outside: Mask, counts: Mapping[str, int]
+    ) -> Mapping[str, NDArray[np.uint32]]:
+        """Of each named parameter the `counts[name]` coordinates outside a mask with the largest |gradient| of the mean
+        loss over `index`: positions in the flattened parameter, sorted. Of equal gradients the lower position is taken;
+        NaN counts as infinite.
+
+        The model is as it is, with batch statistics; running statistics are left alone.
+        Raises  SelectionError if the mask does not fit the model, a name is no learned parameter, or a count exceeds
+                the coordinates outside; DataError like `fit`.
+        """
+        self._check(samples)
+        _check_index(index, len(samples))
+        outside = Mask.of(self.spec, outside.bits)
+        check_counts(self.spec, outside, counts)
+        wanted = {name: count for name, count in counts.items() if count}
+        found = {name: np.zeros(0, np.uint32) for name in counts}
+        if wanted:
+            layers = frozenset(layer_of(name) for name in wanted)
+            session = self._workspace.session("gradient", samples, layers, at_masks=False)
+            dense = self._gradient(session, index)
+            found |= {name: largest(dense[name], ~outside.bits[name], count) for name, count in wanted.items()}
+        return found
+
+    def _gradient(self, session: Session, index: NDArray[np.int32], chunk: int | None = None) -> Gradient:
         chunks = [index[start : start + (chunk or len(index))] for start in range(0, len(index), chunk or len(index))]
         self._workspace.prepare(session, {len(part) for part in chunks})
         self._workspace.loss[0] = 0.0
@@ -259,8 +315,12 @@ class GraphLearner:
         """A learner of the smaller graph that has only these neurons, with a copy of their blocks; within the same
         limit. Those of the last few graphs are kept, so that rounds with as many neurons reuse schedules and programs.
 
-        Raises  GraphError if a GroupNorm or grouped convolution would break, SelectionError for other models' neurons.
+        Raises  GraphError if a GroupNorm or grouped convolution would break, SelectionError for other models' neurons,
+                or where the model is restricted to a mask.
         """
+        if self._restriction:
+            names = ", ".join(self._restriction.mask.bits)
+            raise SelectionError(f"sub of a model with masks of {names}; expected whole parameters: restrict(None)")
         return self._relatives.sub(self.graph.sub(neurons), values(self.take(neurons)), self._relative)
 
     def absorb(self, smaller: Learner, neurons: NeuronSet) -> None:
@@ -277,15 +337,17 @@ class GraphLearner:
         ours = self._workspace
         other._workspace = Workspace(graph, other.spec, params, self._backend, self._dtype, ours.limit, relative=ours)
         other._begin()
+        other._keep_to(self._part_for(other))
         return other
 
     def clone(self) -> GraphLearner:
-        """An independent learner with equal parameters; it shares no memory with this one."""
+        """An independent learner with equal parameters and mask; it shares no memory with this one."""
         twin = object.__new__(GraphLearner)
         twin.__dict__ |= self.__dict__
         limit = self._workspace.limit
         twin._workspace = Workspace(self.graph, self.spec, self._params, self._backend, self._dtype, limit)
         twin._begin()
+        twin._keep_to(self._restriction)
         return twin
 
     def release(self) -> None:

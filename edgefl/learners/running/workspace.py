@@ -24,7 +24,7 @@ from edgefl.learners.base import Array, Delta, Samples, Trainable
 from edgefl.learners.lowering.active import Active
 from edgefl.learners.lowering.arena import aligned
 from edgefl.learners.lowering.lower import TRAINING, Mode, lower_active
-from edgefl.learners.lowering.schedule import Companion, Schedule, Slot, Tensor
+from edgefl.learners.lowering.schedule import Companion, Coordinates, Schedule, Slot, Tensor
 from edgefl.learners.lowering.updates import Terms, rows_cols_inner
 from edgefl.learners.running.binding import Memory, aligned_bytes, bind
 from edgefl.learners.running.scratch import scratch_bytes
@@ -100,6 +100,7 @@ class Workspace:
         self._scratch = 0  # of the passes so far; kept by the kernels, so it is counted only where there is a limit
         self._graph, self._spec, self._backend, self._dtype = graph, spec, backend, dtype
         self._sessions: OrderedDict[tuple[object, ...], Session] = OrderedDict()
+        self._masks: dict[str, Coordinates] = {}
 
     def session(
         self,
@@ -108,16 +109,19 @@ class Workspace:
         trainable: Trainable = None,
         delta: Delta = "exact",
         terms: Terms | None = None,
+        at_masks: bool = True,
     ) -> Session:
         """The session with these properties, from the kept ones if it is there.
 
-        Raises  SelectionError if `trainable` are neurons of another model.
+        at_masks  whether masked parameters have gradients at their masks only
+        Raises    SelectionError if `trainable` are neurons of another model, or there are masks beside them.
         """
         if isinstance(trainable, NeuronSet):
             trainable.check(self._spec)
         chosen = None if isinstance(trainable, NeuronSet) and trainable.is_full else trainable
         terms = terms or Terms()
-        active = Active.of(self._graph, self._spec, chosen, delta) if mode in TRAINING else Active()
+        masks = self._masks if at_masks else {}
+        active = Active.of(self._graph, self._spec, chosen, delta, masks) if mode in TRAINING else Active()
         key = (mode, active.signature, delta, terms, samples.x.dtype)
         session = self._sessions.pop(key, None) or Session(mode, terms, active, samples)
         session.active.adopt(active)
@@ -126,6 +130,18 @@ class Workspace:
         while len(self._sessions) > SESSIONS_KEPT:
             self._sessions.popitem(last=False)
         return session
+
+    def restrict(self, masks: Mapping[str, Coordinates]) -> None:
+        """From now on train these coordinates only of the parameters listed, of others all.
+
+        Where as many coordinates of the same parameters were trained before, schedules and programs are kept.
+        """
+        counts = [{name: ids.size for name, ids in found.items()} for found in (self._masks, masks)]
+        if counts[0] != counts[1]:
+            self._sessions.clear()
+            self._masks = {name: ids.copy() for name, ids in masks.items()}
+        for name, ids in masks.items():
+            self._masks[name][:] = ids
 
     def drop_latest(self) -> None:
         """Forget the session asked for last, and with it its data."""
@@ -175,9 +191,14 @@ class Workspace:
                 values[:] = 0
             else:
                 source = np.ascontiguousarray(given[state.kind][state.param], self._dtype)
-                self._backend.take_axes(
-                    source.reshape(rows_cols_inner(source.shape)), *session.active.blocks[state.param], values
-                )
+                self._fill(session.active, state.param, source, values)
+
+    def _fill(self, active: Active, name: str, source: Array, values: Array) -> None:
+        """values = what of a whole parameter is trained."""
+        if name in active.masked:
+            self._backend.take_flat(source, active.masked[name], values)
+        else:
+            self._backend.take_axes(source.reshape(rows_cols_inner(source.shape)), *active.blocks[name], values)
 
     def release(self) -> None:
         """Give back everything but the parameters."""
