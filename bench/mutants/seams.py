@@ -107,8 +107,8 @@ MUTANTS = (
     Mutant(
         "mask-held",
         "edgefl/rounds/exchange.py",
-        "held if is_at_mask(data) else None",
-        "held",
+        "_named(data, held) if is_at_mask(data) else None",
+        "_named(data, held)",
         "a client that keeps a mask reads no payload with ids",
         EXPECTED,
     ),
