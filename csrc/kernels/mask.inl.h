@@ -1,9 +1,9 @@
 // Masks as bytes: static rANS over the bytes of a mask's bits, whose shares follow from how many of the bits are ones.
 //
-// Eight bits are a symbol. Of SLOTS slots a byte with c ones has share.of[c], about SLOTS p^c (1 - p)^(8 - c); bytes that
-// come to less than half a slot follow an escape as they are. Byte i belongs to state i % 4, so that the states' chains
-// of multiplications overlap. What a code looks like is told in edgefl/codec/coded.py.
-// Source: J. Duda, "Asymmetric numeral systems" (2013); F. Giesen, "Interleaved entropy coders" (2014).
+// Eight bits are a symbol. Of SLOTS slots a byte with c ones has share.of[c], about SLOTS p^c (1 - p)^(8 - c); bytes
+// that come to less than half a slot follow an escape as they are. Byte i belongs to state i % 4, so that the states'
+// chains of multiplications overlap. What a code looks like is told in edgefl/codec/coded.py. Source: J. Duda,
+// "Asymmetric numeral systems" (2013); F. Giesen, "Interleaved entropy coders" (2014).
 
 namespace rans {
 
@@ -56,7 +56,8 @@ static void lay_out(const Shares& shares, Symbol&& symbol) {
 struct Encoding {
     static constexpr int SHIFT = 32 + SLOT_BITS;
     struct Symbol {
-        uint64_t inverse;  // 2^SHIFT / share, rounded up: x * inverse >> SHIFT is x / share for the states that come to it
+        uint64_t
+            inverse;  // 2^SHIFT / share, rounded up: x * inverse >> SHIFT is x / share for the states that come to it
         uint32_t share, start;
     };
     Symbol symbols[257];

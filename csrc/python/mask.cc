@@ -16,7 +16,8 @@ Call encode_mask(Args& a) {
                size = a.typed<efl_int64>("size", Access::out, "int64");
     a.expect_dims(code, 1, 1);
     a.expect_shape(size, {1});
-    if (code.size() < room) a.refuse("code", "shape " + text(code.shape), "at least " + std::to_string(room) + " bytes");
+    if (code.size() < room)
+        a.refuse("code", "shape " + text(code.shape), "at least " + std::to_string(room) + " bytes");
     return [=] {
         return efl_encode_mask(bits.as<efl_uint8>(), bits.size(), ones, code.as<efl_uint8>(), code.size(),
                                size.as<efl_int64>());

@@ -43,8 +43,8 @@ def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, b
     if plan.selection is not None and plan.selection != _selection_in(plan.payload, spec):
         selection = encode_neurons(plan.selection, spec)
     masks = {name: encode_mask(mask, spec, known=plan.held) for name, mask in plan.masks.items()}
-    content, settings = _together(payload, masks), dict(plan.settings)
-    return Train(plan.round, selection, content, settings, plan.deadline_s, _asked(plan, spec))
+    content = _together(payload, masks)
+    return Train(plan.round, selection, content, dict(plan.settings), plan.deadline_s, _asked(plan, spec))
 
 
 def plan_of(message: Train, client: int, spec: ModelSpec, held: Mask | None = None) -> Plan:

@@ -229,7 +229,8 @@ def wav(data: bytes) -> None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (payload, neurons, code, frame, message, conversation, model, graph, state, npz, wav)
+    each.__name__: each
+    for each in (payload, neurons, code, frame, message, conversation, model, graph, state, npz, wav)
 }
 
 

@@ -1,8 +1,8 @@
 """Kernels for machines without a C++ compiler: each family's module prepares calls to what numba compiles.
 
-Compiled, without fast-math: convolution and pooling, normalisation, ReLU, bias gradients, SGD and masks as bytes. Linear layers are
-BLAS products through numpy. An operation that no module here has is the reference's: gathers and scatters, the loss,
-sums over little data. A Program checks the arguments of what is here once, when it records.
+Compiled, without fast-math: convolution and pooling, normalisation, ReLU, bias gradients, SGD and masks as bytes.
+Linear layers are BLAS products through numpy. An operation that no module here has is the reference's: gathers and
+scatters, the loss, sums over little data. A Program checks the arguments of what is here once, when it records.
 """
 
 from .. import reference
