@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .sparse_layout import Layer, Layout
 from .window import Window
 
 Values = dict[str, Any]
@@ -38,6 +39,27 @@ def window(values: Values, extents: Extents) -> None:
         room = tuple(n + 2 * p for n, p in zip(source, found.padding, strict=True))
         raise wrong("kernel", kernel, f"a window that fits the padded input {room}")
     extents["P"], extents["Q"] = found.result
+
+
+def structures(values: Values, extents: Extents) -> None:
+    """words, words_t: of the structures of a masked convolution of N weights, whose window fits as for `window`."""
+    if "size" in values:
+        extents["H"], extents["W"] = values["size"]
+    window(values, extents)
+    source, kernel = (extents["H"], extents["W"]), values.get("kernel", (extents.get("Y"), extents.get("X")))
+    settings = (tuple(pair) for pair in (kernel, values["stride"], values["padding"], values["dilation"]))
+    layer = Layer(extents["I"], extents["O"], source, *settings)
+    for name, is_transposed in (("words", False), ("words_t", True)):
+        layout = Layout(layer, extents["N"], is_transposed)
+        if not layout.fits:
+            raise wrong("dilation", values["dilation"], f"windows of 16-bit offsets over an input of {source}")
+        extents[name] = layout.words
+
+
+def slots(values: Values, extents: Extents) -> None:
+    order, count = values["order_t"], extents["N"]
+    if count and order.max() >= count:
+        raise wrong("order_t", int(order.max()), f"slots below {count}")
 
 
 def planes(values: Values, extents: Extents) -> None:
@@ -141,6 +163,6 @@ RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
-        not_negative, some_of_the_bits, room,
+        not_negative, some_of_the_bits, room, structures, slots,
     )
 }  # fmt: skip
