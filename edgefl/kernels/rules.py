@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from . import weight_structure as linear_structure
 from .sparse_layout import Layer, Layout
 from .window import Window
 
@@ -133,6 +134,24 @@ def plain(values: Values, extents: Extents) -> None:
         raise wrong("hyper", values["hyper"], "momentum and pull 0")
 
 
+def kept_weights(values: Values, extents: Extents) -> None:
+    """words, words_t: of the structures of a matrix of which a mask keeps N places."""
+    mask, batch, count = values["mask"], values["batch"], extents["N"]
+    if batch < 0:
+        raise wrong("batch", batch, "a number >= 0")
+    if np.count_nonzero(mask) != count:
+        raise wrong("order", (count,), f"a slot for each of the {np.count_nonzero(mask)} weights of the mask")
+    if (values["structure_t"] is None) != (values["order_t"] is None):
+        raise wrong("order_t", values["order_t"], "None if and only if structure_t is")
+    extents["words"] = linear_structure.plan(*mask.shape, count, batch).words
+    extents["words_t"] = linear_structure.plan(*mask.shape[::-1], count, batch).words
+
+
+def weight_structure(values: Values, extents: Extents) -> None:
+    """The structure is one of N weights between I inputs and O outputs; transposed only for an input's gradient."""
+    linear_structure.decode(values["structure"], extents["O"], extents["I"], extents["N"], "dx" in values)
+
+
 def needed(values: Values, extents: Extents) -> None:
     """SGD reads an array only where its coefficient is not 0, and then it has to be there."""
     _, momentum, _, pull = values["hyper"]
@@ -163,6 +182,6 @@ RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
-        not_negative, some_of_the_bits, room, structures, slots,
+        not_negative, some_of_the_bits, room, structures, slots, kept_weights, weight_structure,
     )
 }  # fmt: skip

@@ -7,10 +7,34 @@ tested against.
 
 from ..functions import functions
 from ..program import Program as RecordedCalls
-from . import batch, convolution, elementwise, linear, loss, mask, norm, parameters, pool, sparse_convolution, update
+from . import (
+    batch,
+    convolution,
+    elementwise,
+    linear,
+    loss,
+    mask,
+    norm,
+    parameters,
+    pool,
+    sparse_convolution,
+    sparse_linear,
+    update,
+)
 
 FUNCTIONS = functions(
-    batch, convolution, sparse_convolution, linear, norm, pool, elementwise, loss, update, parameters, mask
+    batch,
+    convolution,
+    sparse_convolution,
+    linear,
+    sparse_linear,
+    norm,
+    pool,
+    elementwise,
+    loss,
+    update,
+    parameters,
+    mask,
 )
 globals().update({name: function.call for name, function in FUNCTIONS.items()})
 
