@@ -254,6 +254,18 @@ efl_status efl_put_axes_32(void* w, efl_int64 n_rows, efl_int64 n_cols, efl_int6
 efl_status efl_take_flat_32(const void* w, efl_int64 size, const efl_uint32* ids, efl_int64 count, void* values);
 efl_status efl_put_flat_32(void* w, efl_int64 size, const efl_uint32* ids, efl_int64 count, const void* values);
 
+/* ---- mask: booleans as bytes, near their entropy (the format: edgefl/codec/coded.py) -------------------------- */
+
+/* The code of bits [n], each 0 or 1, of which `ones` are 1: the last *size bytes of code [room]; those before them are
+ * left alone. `ones` is not checked: with another number the code is that of no bits. EFL_BAD_SHAPE if n is over 2^40,
+ * EFL_BAD_ARGUMENT if ones is not in [0, n] or room below 16 + 4 ceil(n / 8). O(n). */
+efl_status efl_encode_mask(const efl_uint8* bits, efl_int64 n, efl_int64 ones, efl_uint8* code, efl_int64 room,
+                           efl_int64* size);
+/* The bits [n] whose code begins at code [room], which may be anything: *size is the bytes that it takes, or -1 if no
+ * bits with so many ones have such a code; bits are then unspecified. Statuses as above. O(n). */
+efl_status efl_decode_mask(const efl_uint8* code, efl_int64 room, efl_int64 ones, efl_uint8* bits, efl_int64 n,
+                           efl_int64* size);
+
 #ifdef __cplusplus
 }
 #endif

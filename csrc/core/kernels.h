@@ -55,3 +55,7 @@ EFL_KERNEL(take_axes_32)
 EFL_KERNEL(put_axes_32)
 EFL_KERNEL(take_flat_32)
 EFL_KERNEL(put_flat_32)
+
+// mask
+EFL_KERNEL(encode_mask)
+EFL_KERNEL(decode_mask)

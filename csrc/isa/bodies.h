@@ -15,6 +15,7 @@
 #include "../kernels/batch.inl.h"
 #include "../kernels/elementwise.inl.h"
 #include "../kernels/loss.inl.h"
+#include "../kernels/mask.inl.h"
 #include "../kernels/parameters.inl.h"
 #include "../kernels/update.inl.h"
 #include "../kernels/linear.inl.h"

@@ -71,8 +71,9 @@ class Plan:
     """The server's message to one client for one round.
 
     masks       by names that no payload has
-    held        a mask that the client keeps (Algorithm.held): the payload's values at it go without ids. It is the
-                server's alone, and not sent
+    held        a mask that the client keeps (Algorithm.held): the payload's values at it go without ids, and masks as
+                what differs from it, both ways. It is not sent; at the client it is set where the server has shown that
+                it knows it
     authorised  its answer carries what it trained; a client that is not trains as well, keeps what came of it in its
                 private state, and answers without a payload
     expects     what the answer carries, by name; {} is nothing. None: values by the names of `payload`, where they were

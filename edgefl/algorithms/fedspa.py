@@ -109,7 +109,7 @@ class FedSpa(LocalTraining):
         expects = {MODEL: Expected("masked", None, mask)}
         if settings.get("alpha") and mask.bits:
             ones = {name: int(np.count_nonzero(bits)) for name, bits in mask.bits.items()}
-            expects[MASK] = Expected("mask", tuple(mask.bits), mask, ones)
+            expects[MASK] = Expected("mask", tuple(mask.bits), counts=ones)
         held = None if client in task.lost else mask
         return Plan("train", round, client, None, payload, settings, expects=expects, held=held)
 

@@ -101,7 +101,7 @@ class SubFedAvg(LocalTraining):
         payload = {MODEL: take(state.arrays[MODEL], task.spec, mask)}
         expects = {MODEL: Expected("masked", None, mask)}
         if self.prune_rate and _share(mask, task.spec) > self.density:
-            expects[MASK] = Expected("mask", tuple(weights(task.spec)), mask)
+            expects[MASK] = Expected("mask", tuple(weights(task.spec)))
         held = None if client in task.lost or not mask.bits else mask
         return Plan("train", round, client, None, payload, expects=expects, held=held)
 

@@ -25,6 +25,7 @@ Groups and parameters are numbered in the order of ModelSpec.groups and ModelSpe
                   1  axes: rows and columns of the active neurons of the parameter's groups (ParamSpec.rows, .cols)
               2 + c  flat: coordinates of the flattened parameter, in id coding c = 0, 1 or 2
                   6  masked: the coordinates that the receiver's mask lists; with flag 4 only, and in place of flat
+                  7  flat, in id coding 4
 
 An id set lists the active neurons of a group: at least one, and not all of them. A group without a set is whole. Each
 set is read by some block, and an axes block reads at least one. With flag 2 the sets are the receiver's own.
@@ -33,8 +34,10 @@ set is read by some block, and an axes block reads at least one. With flag 2 the
                   1  list of 2-byte ids, if n <= 65535
                   2  list of 4-byte ids, if n > 65535
                   3  seed: 8 bytes, the key whose rng.sample_ids(key, n, k) are the ids; not in flat blocks
+                  4  code, near the entropy of so many ids: coded.py; in flat blocks and masks only
 
-Of bitmap and list the smaller is written, the bitmap if equal; a seed only where it is smaller than both.
+Of bitmap and list the smaller is written, the bitmap if equal; a seed, or a code by what coded.expected_bytes says of
+its size, only where it is smaller than both.
 """
 
 from edgefl.codec.decoding import decode

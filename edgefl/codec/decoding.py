@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from edgefl.codec.coordinates import read_flat
 from edgefl.codec.format import (
     AXES,
     DENSE,
     FLAT,
+    FLAT_CODED,
     FLOAT16,
     HASH_BYTES,
     HEADER,
@@ -28,7 +30,7 @@ from edgefl.codec.format import (
     WIDTHS,
     Sets,
 )
-from edgefl.codec.ids import Coding, decode_ids, size_of
+from edgefl.codec.ids import Coding
 from edgefl.codec.sets import Entry, Reader, read_sets, read_table
 from edgefl.errors import CodecError
 from edgefl.neurons.mask import Mask
@@ -121,14 +123,14 @@ def _read_index(reader: Reader, entry: Entry, spec: ModelSpec, sets: Sets, mask:
         index = sets.axes(param, spec)
         if index is None:
             raise CodecError(f"{where} in coding axes; expected dense, its groups are whole")
-    elif FLAT <= entry.coding < FLAT + Coding.SEED:
+    elif FLAT <= entry.coding < FLAT + Coding.SEED or entry.coding == FLAT_CODED:
         return _read_flat(reader, where, entry, math.prod(param.shape), mask)
     elif entry.coding == MASKED and mask is not None:
         index = flat_index(mask, entry.name)
         if index is None:
             raise CodecError(f"{where} in coding masked; expected dense, the mask leaves it whole")
     elif entry.coding != DENSE:
-        also = "" if mask is None else f" or {MASKED}"
+        also = f" or {FLAT_CODED}" if mask is None else f", {MASKED} or {FLAT_CODED}"
         raise CodecError(f"{where} in coding {entry.coding}; expected 0 to {FLAT + Coding.SEED - 1}{also}")
     expected = math.prod(block_shape(param.shape, index))
     if entry.count != expected:
@@ -139,9 +141,8 @@ def _read_index(reader: Reader, entry: Entry, spec: ModelSpec, sets: Sets, mask:
 def _read_flat(reader: Reader, where: str, entry: Entry, n: int, mask: Mask | None) -> Flat:
     if entry.count > n:
         raise CodecError(f"{where} of {entry.count} values; expected at most {n}")
-    coding = entry.coding - FLAT
-    data = reader.take(f"coordinates of {where}", size_of(where, coding, n, entry.count, seed_allowed=False))
-    found = Flat(decode_ids(where, coding, data, n, entry.count)[0], n)
+    coding = Coding.CODED if entry.coding == FLAT_CODED else entry.coding - FLAT
+    found = Flat(read_flat(reader, where, coding, n, entry.count), n)
     if mask is not None and found == flat_index(mask, entry.name):
         raise CodecError(f"{where} in coding {entry.coding}; expected {MASKED}, its coordinates are the mask's")
     return found

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from edgefl.codec.coordinates import encode_flat
 from edgefl.codec.format import (
     ALIGNMENT,
     AXES,
     DENSE,
     ENTRY,
     FLAT,
+    FLAT_CODED,
     FLOAT16,
     HASH_BYTES,
     HEADER,
@@ -26,7 +28,7 @@ from edgefl.codec.format import (
     WIDTHS,
     Sets,
 )
-from edgefl.codec.ids import encode_ids
+from edgefl.codec.ids import Coding
 from edgefl.codec.masks import header_bytes, is_mask
 from edgefl.codec.sets import write_sets
 from edgefl.errors import CodecError, SelectionError
@@ -159,8 +161,8 @@ def _write_blocks(blocks: Mapping[str, Block], spec: ModelSpec, mask: Mask | Non
         if mask is not None and name in mask.bits and block.index == flat_index(mask, name):
             coding = MASKED
         elif isinstance(block.index, Flat):
-            id_coding, data = encode_ids(f"block {name!r}", block.index.ids, block.index.size)
-            coding = FLAT + id_coding
+            id_coding, data = encode_flat(f"block {name!r}", block.index.ids, block.index.size)
+            coding = FLAT_CODED if id_coding is Coding.CODED else FLAT + id_coding
             payload.append(data)
         table.append(ENTRY.pack(number[name], coding, block.values.size))
     return b"".join(table), b"".join(payload)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAGIC, VERSION = b"EFLU", 1
 FLOAT16, KNOWN, KNOWN_MASK = 1, 2, 4  # flags
-DENSE, AXES, FLAT, MASKED = 0, 1, 2, 6  # block codings; flat blocks have FLAT + id coding
+DENSE, AXES, FLAT, MASKED, FLAT_CODED = 0, 1, 2, 6, 7  # block codings; flat blocks have FLAT + id coding
 
 HEADER = struct.Struct("<4sBBH16sI")
 FLAGS_AT = 5  # the byte of the header with the flags

@@ -125,10 +125,22 @@ def not_negative(values: Values, extents: Extents) -> None:
         raise wrong("max_norm", max_norm, "a norm that is not negative")
 
 
+def some_of_the_bits(values: Values, extents: Extents) -> None:
+    if not 0 <= values["ones"] <= extents["N"]:
+        raise wrong("ones", values["ones"], f"0 to {extents['N']}")
+
+
+def room(values: Values, extents: Extents) -> None:
+    """A byte of bits takes two words of 16 at most, and the states 16 bytes."""
+    least = 16 + (extents["N"] + 7) // 8 * 4
+    if extents["S"] < least:
+        raise wrong("code", values["code"].shape, f"at least {least} bytes")
+
+
 RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
-        not_negative,
+        not_negative, some_of_the_bits, room,
     )
 }  # fmt: skip

@@ -214,6 +214,20 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         Signature("take_flat", "w:word{N} ids:uint32<N values:word{ids}!", "values = w.flat[ids]"),
         Signature("put_flat", "w:word{N}+ ids:uint32<N values:word{ids}", "w.flat[ids] = values"),
     ),
+    "mask": (
+        Signature(
+            "encode_mask",
+            "bits:uint8{N} ones:int code:uint8[S]! size:int64[1]!",
+            "the last size bytes of code are the code of bits, each 0 or 1, of which `ones` are 1",
+            rules=("some_of_the_bits", "room"),
+        ),
+        Signature(
+            "decode_mask",
+            "code:uint8[S] ones:int bits:uint8{N}! size:int64[1]!",
+            "the bits whose code the first size bytes of code are; size is -1 if they are of none with so many ones",
+            rules=("some_of_the_bits",),
+        ),
+    ),
 }
 
 TABLE: dict[str, Signature] = {row.name: row for rows in FAMILIES.values() for row in rows}

@@ -42,20 +42,22 @@ def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, b
     selection = b""
     if plan.selection is not None and plan.selection != _selection_in(plan.payload, spec):
         selection = encode_neurons(plan.selection, spec)
-    content = _together(payload, plan.masks, spec)
+    masks = {name: encode_mask(mask, spec, known=plan.held) for name, mask in plan.masks.items()}
+    content = _together(payload, masks)
     return Train(plan.round, selection, content, dict(plan.settings), plan.deadline_s, _asked(plan, spec))
 
 
 def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] = ()) -> Plan:
     """The plan that this client was sent.
 
-    held    the masks that the client keeps, of which values that come without ids name theirs
+    held    the masks that the client keeps. The plan has the one that its message names, which the server knows, too
     Raises  CodecError if anything in it is not of this model, or at another mask; PlanError for a setting that is not
             finite, and later for a payload or setting that is asked of the plan and not in it.
     """
-    masks = {name: decode_mask(data, spec) for name, data in message.payload.items() if is_mask(data)}
+    named = {name: _named(data, held) for name, data in message.payload.items()}
+    masks = {name: decode_mask(data, spec, known=named[name]) for name, data in message.payload.items() if is_mask(data)}
     payload = {
-        name: _decode(data, spec, _named(data, held) if is_at_mask(data) else None)
+        name: _decode(data, spec, named[name] if is_at_mask(data) else None)
         for name, data in message.payload.items()
         if name not in masks
     }
@@ -75,6 +77,7 @@ def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] =
         message.deadline_s,
         masks,
         expects,
+        next((mask for mask in named.values() if mask is not None), None),
     )
 
 
@@ -101,9 +104,10 @@ def trained_message(reply: Reply, plan: Plan, spec: ModelSpec, values: str, seco
         name: codec.encode(update, spec, values=values, known=_known_to_server(plan, name, update))
         for name, update in reply.payload.items()
     }
+    masks = {name: encode_mask(mask, spec, known=_mask_before(plan, name)) for name, mask in reply.masks.items()}
     return Trained(
         reply.round,
-        _together(payload, reply.masks, spec),
+        _together(payload, masks),
         reply.selection_hash,
         reply.examples,
         reply.steps,
@@ -120,7 +124,7 @@ def reply_of(message: Trained, plan: Plan, spec: ModelSpec) -> Reply:
     payload, masks = {}, {}
     for name, data in message.payload.items():
         if plan.due.get(name, PLANNED).kind == "mask":
-            masks[name] = decode_mask(data, spec)
+            masks[name] = decode_mask(data, spec, known=_mask_before(plan, name))
         else:
             payload[name] = _decode(data, spec, _known(plan, name, spec))
     return Reply(
@@ -248,11 +252,18 @@ def total(parts: Iterable[Sizes]) -> Sizes:
     return Sizes(sum(s.values for s in parts), sum(s.index for s in parts), sum(s.header for s in parts))
 
 
-def _together(payload: Mapping[str, bytes], masks: Mapping[str, Mask], spec: ModelSpec) -> dict[str, bytes]:
+def _together(payload: Mapping[str, bytes], masks: Mapping[str, bytes]) -> dict[str, bytes]:
     """Values and masks as the one payload of a message."""
     if both := sorted(payload.keys() & masks.keys()):
         raise CodecError(f"{both[0]} is the name of values and of a mask; expected names that differ")
-    return {**payload, **{name: encode_mask(mask, spec) for name, mask in masks.items()}}
+    return {**payload, **masks}
+
+
+def _mask_before(plan: Plan, name: str) -> Mask | None:
+    """The mask that both sides know, from which that of a reply by a name may differ: the one that the plan sent by
+    that name, or else the one that the client keeps.
+    """
+    return plan.masks.get(name, plan.held)
 
 
 def _decode(data: bytes, spec: ModelSpec, known: NeuronSet | Mask | None) -> Update:
@@ -261,9 +272,13 @@ def _decode(data: bytes, spec: ModelSpec, known: NeuronSet | Mask | None) -> Upd
 
 
 def _named(data: bytes, held: Sequence[Mask]) -> Mask | None:
-    """Of the masks that a client keeps the one that values without ids are at; the first where it is none of them."""
+    """Of the masks that a client keeps the one that some bytes count on; None if they count on none. The first where it
+    is none of them, so that reading says which was expected.
+    """
     found = known_hash(data)
-    return next((mask for mask in held if mask.hash() == found), held[0] if held else None)
+    if found is None or not held:
+        return None
+    return next((mask for mask in held if mask.hash() == found), held[0])
 
 
 def _known(plan: Plan, name: str, spec: ModelSpec) -> NeuronSet | Mask | None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-PROTOCOL = 2
+PROTOCOL = 3
 CHUNK_BYTES = 1 << 15  # of the initial model in one message
 LONGEST_TEXT = 1000  # characters of a reason
 
