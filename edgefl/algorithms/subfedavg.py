@@ -38,7 +38,7 @@ from edgefl.algorithms.expected import Expected
 from edgefl.algorithms.masks import MASK, restricted
 from edgefl.algorithms.training import LocalTraining
 from edgefl.errors import TrainingError
-from edgefl.graph import Params
+from edgefl.graph import Graph, Params
 from edgefl.learners.base import Evaluation, FitResult
 from edgefl.neurons.density import weights
 from edgefl.neurons.gather import take
@@ -119,6 +119,9 @@ class SubFedAvg(LocalTraining):
 
     def held(self, local: Local) -> list[Mask]:
         return [*masks.kept(local), WHOLE]
+
+    def flops(self, graph: Graph, examples: int) -> None:
+        """Not said: every client's mask is another one."""
 
     def train(self, local: Local, plan: Plan) -> Reply:
         mask = new = mask_of(plan.payload[MODEL])

@@ -15,7 +15,7 @@ from edgefl import codec
 from edgefl.algorithms.base import BODY, MODEL, Algorithm, Plan, Reply, State, refuse
 from edgefl.algorithms.expected import Expected
 from edgefl.codec import Sizes
-from edgefl.codec.masks import decode_mask, encode_mask, is_at_mask, is_mask, known_hash
+from edgefl.codec.masks import decode_mask, encode_mask, is_mask, known_hash
 from edgefl.codec.neurons import decode_neurons, encode_neurons, neurons_of
 from edgefl.errors import CodecError, PlanError
 from edgefl.neurons.gather import take
@@ -55,12 +55,9 @@ def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] =
             finite, and later for a payload or setting that is asked of the plan and not in it.
     """
     named = {name: _named(data, held) for name, data in message.payload.items()}
-    masks = {name: decode_mask(data, spec, known=named[name]) for name, data in message.payload.items() if is_mask(data)}
-    payload = {
-        name: _decode(data, spec, named[name] if is_at_mask(data) else None)
-        for name, data in message.payload.items()
-        if name not in masks
-    }
+    content = message.payload.items()
+    masks = {name: decode_mask(data, spec, known=named[name]) for name, data in content if is_mask(data)}
+    payload = {name: _decode(data, spec, named[name]) for name, data in content if name not in masks}
     selection = decode_neurons(message.selection, spec) if message.selection else _selection_in(payload, spec)
     settings = {name: _finite(name, value) for name, value in message.settings.items() if value is not None}
     expects = None

@@ -16,7 +16,7 @@ from edgefl.algorithms.fedavg import FedAvg
 from edgefl.algorithms.fedspa import FedSpa
 from edgefl.algorithms.masks import BEFORE, MASK
 from edgefl.graph import Graph, Params
-from edgefl.memory.cost import mask_values
+from edgefl.neurons.cost import mask_values
 from edgefl.neurons.density import counts, weights
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.pruning import annealed, prune_count

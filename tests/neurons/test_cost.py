@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgefl.graph.models import EXAMPLES, build
-from edgefl.memory.cost import densities, fedspa_round, flops, mask_values, nominal_bytes
+from edgefl.neurons.cost import densities, flops, mask_values, nominal_bytes, sparse_round
 from edgefl.neurons.density import weights
 from edgefl.neurons.spec import ModelSpec
 
@@ -21,7 +21,7 @@ def gigabytes(model: str, down: float, up: float) -> float:
 
 def run_flops(model: str, density: float, distribution: str = "erk") -> float:
     seen = EPOCHS * EXAMPLES_EACH[model]
-    return ROUNDS[model] * CLIENTS * fedspa_round(GRAPHS[model], density, distribution, seen, BATCH)
+    return ROUNDS[model] * CLIENTS * sparse_round(GRAPHS[model], density, distribution, seen, BATCH)
 
 
 def dense_flops(model: str) -> float:

@@ -33,10 +33,10 @@ def flops(graph: Graph, shares: Mapping[str, float], examples: int) -> float:
     return 2.0 * PASSES * examples * sum(shares.get(f"{node}.weight", 1.0) * count for node, count in macs.items())
 
 
-def fedspa_round(graph: Graph, density: float, distribution: Distribution, seen: int, batch: int) -> float:
+def sparse_round(graph: Graph, density: float, distribution: Distribution, seen: int, searched: int) -> float:
     """Floating point operations of a client's round: `seen` examples at its mask, and a dense batch to grow it by."""
     shares = densities(weights(ModelSpec.of(graph)), density, distribution)
-    return flops(graph, shares, seen) + flops(graph, {}, batch)
+    return flops(graph, shares, seen) + flops(graph, {}, searched)
 
 
 def nominal_bytes(graph: Graph, down: float, up: float) -> float:
