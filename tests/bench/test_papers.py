@@ -224,7 +224,7 @@ def test_fedspa_s_whole_runs_have_the_paper_s_settings() -> None:
             assert (experiment.model, experiment.batch, experiment.lr) == ("lenet5", 128, 0.1)
             assert (method.lr_decay, method.weight_decay, method.momentum) == (0.998, 5e-4, 0)
             assert experiment.epochs + getattr(method, "personal_epochs", 0) == 5
-            assert experiment.rounds == (30 if table.name == "fedspa-brief" else 100)
+            assert experiment.rounds == (fedspa.BRIEF if table.name == "fedspa-brief" else 100)
             assert (experiment.clients, experiment.per_round, name in run.name) == (100, 10, True)
     names = [{run.name for run in table.runs()} for table in fedspa.tables(quick=False)]
     assert [len(each) for each in names] == [3, 21, 7, 7]
