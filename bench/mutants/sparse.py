@@ -79,8 +79,8 @@ MUTANTS = (
     Mutant(
         "fedspa-size",
         f"{A}fedspa.py",
-        "tuple(mask.bits), mask, ones)",
-        "tuple(mask.bits), mask)",
+        "tuple(mask.bits), counts=ones)",
+        "tuple(mask.bits))",
         "a client's mask may grow denser",
         FEDSPA,
     ),

@@ -19,7 +19,7 @@ from edgefl import rng
 from edgefl.algorithms.expected import Expected
 from edgefl.algorithms.fold import MEAN, Fold
 from edgefl.algorithms.mean import Mean
-from edgefl.graph import Params
+from edgefl.graph import Graph, Params
 from edgefl.learners.base import Evaluation, Learner, Samples
 from edgefl.learners.batches import Minibatches
 from edgefl.neurons.mask import Mask
@@ -71,9 +71,9 @@ class Plan:
     """The server's message to one client for one round.
 
     masks       by names that no payload has
-    held        a mask that the client keeps (Algorithm.held): the payload's values at it go without ids, and masks
-                as what differs from it, both ways. It is not sent; at the client it is set where the server has shown
-                that it knows it
+    held        a mask that the client keeps (Algorithm.held): the payload's values at it go without ids, and masks as
+                what differs from it, both ways. It is not sent; at the client it is set where the server has shown that
+                it knows it
     authorised  its answer carries what it trained; a client that is not trains as well, keeps what came of it in its
                 private state, and answers without a payload
     expects     what the answer carries, by name; {} is nothing. None: values by the names of `payload`, where they were
@@ -229,6 +229,12 @@ class Algorithm(ABC):
 
     def steps(self, examples: int) -> int | None:
         """How many gradient steps a client with so many training samples takes in a round; None: that is not said."""
+        return None
+
+    def flops(self, graph: Graph, examples: int) -> float | None:
+        """Client: floating point operations of a round over so many training samples, as papers count them
+        (neurons/cost.py), not as they are executed; None: that is not said.
+        """
         return None
 
     def untrained(self, state: State, initial: Params) -> Params:

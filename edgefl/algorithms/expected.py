@@ -18,7 +18,7 @@ class Expected:
     kind   'planned'  values at the coordinates of the plan: those that it sent by that name, or its selection gives
            'chosen'   values at coordinates or neurons that the client chose; their ids come with them
            'masked'   values at `mask`, without ids: the client has it. Parameters that it does not list are whole
-           'mask'     a mask that the client chose, without values; `mask` is the one that it keeps
+           'mask'     a mask that the client chose, without values
     names  the parameters; None: those that the plan sends by that name, or all of the model if it sends none
     mask   is the server's alone, and not sent, as counts are
     counts of 'mask': how many coordinates it must have of these parameters; None: any number of each

@@ -34,8 +34,9 @@ from edgefl.algorithms.base import (
 from edgefl.algorithms.expected import Expected
 from edgefl.algorithms.masks import MASK, restricted
 from edgefl.algorithms.training import LocalTraining
-from edgefl.graph import Params
+from edgefl.graph import Graph, Params
 from edgefl.learners.base import Evaluation
+from edgefl.neurons.cost import sparse_round
 from edgefl.neurons.density import Distribution
 from edgefl.neurons.gather import take
 from edgefl.neurons.mask import Mask
@@ -109,7 +110,7 @@ class FedSpa(LocalTraining):
         expects = {MODEL: Expected("masked", None, mask)}
         if settings.get("alpha") and mask.bits:
             ones = {name: int(np.count_nonzero(bits)) for name, bits in mask.bits.items()}
-            expects[MASK] = Expected("mask", tuple(mask.bits), mask, ones)
+            expects[MASK] = Expected("mask", tuple(mask.bits), counts=ones)
         held = None if client in task.lost else mask
         return Plan("train", round, client, None, payload, settings, expects=expects, held=held)
 
@@ -128,7 +129,16 @@ class FedSpa(LocalTraining):
 
     def effort(self, examples: int) -> tuple[int, int]:
         steps, seen = super().effort(examples)
-        return steps, seen + min(self.batch, examples)  # and the batch that grows the mask
+        return steps, seen + self._searched(examples)
+
+    def _searched(self, examples: int) -> int:
+        """Of so many training samples those that grow the mask."""
+        return min(self.batch, examples) if self.search == "dst" and self.growth == "gradient" else 0
+
+    def flops(self, graph: Graph, examples: int) -> float:
+        searched = self._searched(examples)
+        seen = self.effort(examples)[1] - searched
+        return sparse_round(graph, self.density, self.distribution, seen, searched)
 
     def held(self, local: Local) -> list[Mask]:
         return masks.kept(local) or [self.first_mask(local.spec, local.seed, local.client)]

@@ -38,7 +38,7 @@ from edgefl.algorithms.expected import Expected
 from edgefl.algorithms.masks import MASK, restricted
 from edgefl.algorithms.training import LocalTraining
 from edgefl.errors import TrainingError
-from edgefl.graph import Params
+from edgefl.graph import Graph, Params
 from edgefl.learners.base import Evaluation, FitResult
 from edgefl.neurons.density import weights
 from edgefl.neurons.gather import take
@@ -101,7 +101,7 @@ class SubFedAvg(LocalTraining):
         payload = {MODEL: take(state.arrays[MODEL], task.spec, mask)}
         expects = {MODEL: Expected("masked", None, mask)}
         if self.prune_rate and _share(mask, task.spec) > self.density:
-            expects[MASK] = Expected("mask", tuple(weights(task.spec)), mask)
+            expects[MASK] = Expected("mask", tuple(weights(task.spec)))
         held = None if client in task.lost or not mask.bits else mask
         return Plan("train", round, client, None, payload, expects=expects, held=held)
 
@@ -119,6 +119,9 @@ class SubFedAvg(LocalTraining):
 
     def held(self, local: Local) -> list[Mask]:
         return [*masks.kept(local), WHOLE]
+
+    def flops(self, graph: Graph, examples: int) -> None:
+        """Not said: every client's mask is another one."""
 
     def train(self, local: Local, plan: Plan) -> Reply:
         mask = new = mask_of(plan.payload[MODEL])

@@ -186,9 +186,10 @@ def header_bytes(data: bytes) -> int:
     return HEADER.size + HASH_BYTES * is_difference(data) + ENTRY.size * HEADER.unpack_from(data)[3]
 
 
-def known_hash(data: bytes) -> bytes:
-    """Of values at a mask that their receiver knows, or of what differs from one, the hash of that mask; too short if
-    the bytes are cut off.
+def known_hash(data: bytes) -> bytes | None:
+    """Of bytes that may be anything the hash of the mask that they count on: of values at one, or of a difference to
+    one. None if they count on none; too short if they are cut off.
     """
-    header = HEADER if is_mask(data) else codec_format.HEADER
-    return data[header.size :][:HASH_BYTES]
+    if is_at_mask(data):
+        return data[codec_format.HEADER.size :][:HASH_BYTES]
+    return data[HEADER.size :][:HASH_BYTES] if is_difference(data) else None

@@ -15,7 +15,7 @@ from edgefl import codec
 from edgefl.algorithms.base import BODY, MODEL, Algorithm, Plan, Reply, State, refuse
 from edgefl.algorithms.expected import Expected
 from edgefl.codec import Sizes
-from edgefl.codec.masks import decode_mask, encode_mask, is_at_mask, is_difference, is_mask, known_hash
+from edgefl.codec.masks import decode_mask, encode_mask, is_mask, known_hash
 from edgefl.codec.neurons import decode_neurons, encode_neurons, neurons_of
 from edgefl.errors import CodecError, PlanError
 from edgefl.neurons.gather import take
@@ -50,19 +50,14 @@ def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, b
 def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] = ()) -> Plan:
     """The plan that this client was sent.
 
-    held    the masks that the client keeps, of which values without ids, and differences, name theirs. The plan has
-            it, as the server knows it then
+    held    the masks that the client keeps. The plan has the one that its message names, which the server knows, too
     Raises  CodecError if anything in it is not of this model, or at another mask; PlanError for a setting that is not
             finite, and later for a payload or setting that is asked of the plan and not in it.
     """
-    masks = {
-        name: decode_mask(data, spec, known=_named(data, held))
-        for name, data in message.payload.items()
-        if is_mask(data)
-    }
-    payload = {
-        name: _decode(data, spec, _named(data, held)) for name, data in message.payload.items() if name not in masks
-    }
+    named = {name: _named(data, held) for name, data in message.payload.items()}
+    content = message.payload.items()
+    masks = {name: decode_mask(data, spec, known=named[name]) for name, data in content if is_mask(data)}
+    payload = {name: _decode(data, spec, named[name]) for name, data in content if name not in masks}
     selection = decode_neurons(message.selection, spec) if message.selection else _selection_in(payload, spec)
     settings = {name: _finite(name, value) for name, value in message.settings.items() if value is not None}
     expects = None
@@ -79,7 +74,7 @@ def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] =
         message.deadline_s,
         masks,
         expects,
-        next((mask for data in message.payload.values() if (mask := _named(data, held)) is not None), None),
+        next((mask for mask in named.values() if mask is not None), None),
     )
 
 
@@ -274,13 +269,13 @@ def _decode(data: bytes, spec: ModelSpec, known: NeuronSet | Mask | None) -> Upd
 
 
 def _named(data: bytes, held: Sequence[Mask]) -> Mask | None:
-    """Of the masks that a client keeps the one that values without ids are at, or that a mask differs from: the first
-    where it is none of them; None for bytes that need none.
+    """Of the masks that a client keeps the one that some bytes count on; None if they count on none. The first where it
+    is none of them, so that reading says which was expected.
     """
-    if not is_at_mask(data) and not is_difference(data):
-        return None
     found = known_hash(data)
-    return next((mask for mask in held if mask.hash() == found), held[0] if held else None)
+    if found is None or not held:
+        return None
+    return next((mask for mask in held if mask.hash() == found), held[0])
 
 
 def _known(plan: Plan, name: str, spec: ModelSpec) -> NeuronSet | Mask | None:

@@ -16,6 +16,7 @@ from edgefl.algorithms.fedavg import FedAvg
 from edgefl.algorithms.fedspa import FedSpa
 from edgefl.algorithms.masks import BEFORE, MASK
 from edgefl.graph import Graph, Params
+from edgefl.neurons.cost import mask_values
 from edgefl.neurons.density import counts, weights
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.pruning import annealed, prune_count
@@ -65,8 +66,8 @@ def test_the_next_mask_is_what_a_sort_of_everything_gives(graph: Graph) -> None:
     for plan, reply in run.play():
         local = run.clients[plan.client]
         trained = copied(local.learner.read())  # w~_N: nothing has been written since
-        batch = DST._one_batch(local, plan.round)
-        assert len(set(batch.tolist())) == 5 and set(batch) <= set(local.train)
+        batch = local.train[rng.stream(1, rng.MASK_BATCH, plan.client, plan.round).sample(12, 5)]
+        assert set(batch) != set(DST.batches(local, plan.round)[0])  # a draw of its own
         gradient = local.learner.gradient(local.data, batch)
         for name, bits in mask_of(plan.payload[MODEL]).bits.items():
             w, g, present = trained[name].reshape(-1), np.abs(gradient[name].reshape(-1)), bits.reshape(-1)
@@ -375,16 +376,12 @@ def test_a_mask_of_another_size_is_refused_by_name() -> None:
 
 
 def test_bytes_are_those_of_the_paper_s_formula() -> None:
-    """t_fedspa_bytes_table on a small model: values of the mask and of all one-dimensional parameters, both ways."""
-    run = Run(DST, plain())
-    for plan in run.plans():
-        ones = sum(int(bits.sum()) for bits in run.mask(plan.client).bits.values())
-        rest = sum(
-            int(np.prod(param.shape))
-            for name, param in run.spec.params.items()
-            if name not in run.mask(plan.client).bits
-        )
-        assert plan.payload[MODEL].count == run.answer(plan).payload[MODEL].count == ones + rest
+    """t_fedspa_bytes_table on small models: values of the mask and of all one-dimensional parameters, both ways."""
+    for make in GRAPHS.values():
+        run = Run(DST, make())
+        for plan in run.plans():
+            reply = run.answer(plan)
+            assert plan.payload[MODEL].count == reply.payload[MODEL].count == mask_values(run.spec, 0.4, "erk")
 
 
 def test_the_schedule_needs_its_length_and_settings_their_range() -> None:
