@@ -14,6 +14,7 @@ from . import (
     linear,
     loss,
     mask,
+    narrow,
     norm,
     parameters,
     pool,
@@ -35,6 +36,7 @@ FUNCTIONS = functions(
     update,
     parameters,
     mask,
+    narrow,
 )
 globals().update({name: function.call for name, function in FUNCTIONS.items()})
 
