@@ -17,6 +17,7 @@
 #include "../kernels/loss.inl.h"
 #include "../kernels/parameters.inl.h"
 #include "../kernels/update.inl.h"
+#include "../kernels/growth.inl.h"
 #include "../kernels/linear.inl.h"
 #include "../kernels/norm/statistics.inl.h"
 #include "../kernels/norm/plain.inl.h"

@@ -208,6 +208,20 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             rules=("needed",),
         ),
     ),
+    "growth": (
+        Signature(
+            "keep_largest",
+            "grad[*] first:int exists:uint8[E] count:int magnitudes[M]+ places:int32[M]+ filled:int32[1]+ smallest[1]+",
+            "appends |grad| and the places from `first` on that do not exist; where there is no room the largest stay",
+            rules=("within", "roomy"),
+        ),
+        Signature(
+            "largest_places",
+            "magnitudes[M] places:int32[M] filled:int32[1] found:int32[K]!",
+            "found = the places of the K largest of the first `filled` magnitudes, in order; of equals the first",
+            rules=("enough",),
+        ),
+    ),
     "parameters": (
         Signature("take_axes", "w:word[R,C,K] rows<R cols<C values:word{rows,cols,K}!", "values = w[rows, cols, :]"),
         Signature("put_axes", "w:word[R,C,K]+ rows<R cols<C values:word{rows,cols,K}", "w[rows, cols, :] = values"),

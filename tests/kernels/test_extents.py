@@ -24,7 +24,7 @@ WITHOUT = {"conv2d_forward", "conv2d_grad_input", "maxpool_forward", "avgpool_fo
 # Operations that take a geometry and no extent beside it, or one number, or are not in the C ABI.
 
 # Extents of arrays apart, which are not multiplied with each other.
-APART = {"efl_gather_labels", "efl_take_flat_32", "efl_put_flat_32"}
+APART = {"efl_gather_labels", "efl_keep_largest_f32", "efl_largest_places_f32", "efl_take_flat_32", "efl_put_flat_32"}
 AXIS = ("kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w")
 WINDOWS = [
     *({field: 2**62} for field in ("height", "width", *AXIS)),

@@ -29,6 +29,7 @@ from edgefl.graph.operations import (
 from edgefl.learners.lowering.channels import NONE, count, is_empty
 from edgefl.learners.lowering.forward import average_window, planes_view, rectifier
 from edgefl.learners.lowering.fusion import NormReLU
+from edgefl.learners.lowering.growth import CONVOLUTION_ROWS, LINEAR_ROWS, rank, rank_tiles
 from edgefl.learners.lowering.needs import own_rows
 from edgefl.learners.lowering.recorder import Recorder
 from edgefl.learners.lowering.schedule import Coordinates, Index, Tensor, TrainedBlock
@@ -99,7 +100,17 @@ def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> It
         dy = signals.take(node.name)
         if dy is not None:
             recorder.node = node.name
-            yield _at_masks(recorder, _TABLE[type(node.op)](recorder, signals, node, dy))
+            gradients = _TABLE[type(node.op)](recorder, signals, node, dy)
+            _rank(recorder, gradients)
+            yield _at_masks(recorder, gradients)
+
+
+def _rank(recorder: Recorder, gradients: Gradients) -> None:
+    """Search through those gradients that are there whole, of biases and norms."""
+    for name, block in gradients.items():
+        if name in recorder.scope.active.grown:
+            assert isinstance(block, TrainedBlock)
+            rank(recorder, name, block.values)
 
 
 def _at_masks(recorder: Recorder, gradients: Gradients) -> Gradients:
@@ -122,10 +133,12 @@ def _conv(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradi
     settings = (op.stride, op.padding, op.dilation, op.groups)
     if node.name in recorder.inputs:
         x, ids = recorder.inputs[node.name]
-        dw = _block(recorder, node, "weight")
         ids = ids if op.groups == 1 else None
-        recorder.call("conv2d_grad_weight", x, dy, dw.values, *settings, dw.rows, ids, op.in_channels)
-        gradients[f"{node.name}.weight"] = dw
+
+        def grad_weight(dw: Tensor, outs: Index) -> None:
+            recorder.call("conv2d_grad_weight", x, dy, dw, *settings, outs, ids, op.in_channels)
+
+        gradients |= _weight(recorder, node, grad_weight, CONVOLUTION_ROWS)
     gradients |= _bias(recorder, node, dy, op.bias)
     if recorder.needed(below):
         dx = recorder.new(recorder.values[below].shape)
@@ -140,7 +153,7 @@ def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gra
     assert isinstance(op, Linear)
     gradients: Gradients = {}
     if node.name in recorder.inputs:
-        gradients[f"{node.name}.weight"] = _linear_weight(recorder, node, dy)
+        gradients |= _linear_weight(recorder, node, dy)
     gradients |= _bias(recorder, node, dy, op.bias)
     if recorder.needed(below):
         dx = recorder.new(recorder.values[below].shape)
@@ -151,13 +164,26 @@ def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gra
     return gradients
 
 
-def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> TrainedBlock | Product:
+def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> Gradients:
     (x, ids), weight, active = recorder.inputs[node.name], f"{node.name}.weight", recorder.scope.active
     if recorder.scope.in_place and weight not in active.masked:
-        return Product(*active.blocks[weight], x, ids, dy)
+        return {weight: Product(*active.blocks[weight], x, ids, dy)}
+
+    def grad_weight(dw: Tensor, outs: Index) -> None:
+        recorder.call("linear_grad_weight", x, dy, dw, outs, ids)
+
+    return _weight(recorder, node, grad_weight, LINEAR_ROWS)
+
+
+def _weight(recorder: Recorder, node: Node, grad_weight: Callable[[Tensor, Index], None], tile_rows: int) -> Gradients:
+    """The gradient of a layer's weight; nothing where it is only sought through, by tiles."""
+    name = f"{node.name}.weight"
+    if name in recorder.scope.active.grown:
+        rank_tiles(recorder, name, tile_rows, grad_weight)
+        return {}
     dw = _block(recorder, node, "weight")
-    recorder.call("linear_grad_weight", x, dy, dw.values, dw.rows, ids)
-    return dw
+    grad_weight(dw.values, dw.rows)
+    return {name: dw}
 
 
 def _bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradients:

@@ -2,6 +2,7 @@
 
 Modes:  train     forward with batch statistics, exact (or cut) backward, SGD in place
         gradient  the same without updates; the gradients stay in the arena
+        grow      the same, but of each gradient sought only the coordinates of the largest are kept
         evaluate  forward with running statistics, loss and hits
         predict   forward with running statistics; the logits stay in the arena
         features  the same up to the input of the last Linear layer
@@ -12,6 +13,7 @@ built-in models took .98 of the time of each one's fastest way (bench/README.md)
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Literal
 
 from edgefl.errors import GraphError
@@ -28,8 +30,8 @@ from edgefl.learners.lowering.schedule import LOSS, Companion, Schedule, Slot, T
 from edgefl.learners.lowering.updates import Terms, update
 from edgefl.neurons.spec import ModelSpec
 
-Mode = Literal["train", "gradient", "evaluate", "predict", "features"]
-TRAINING: tuple[Mode, ...] = ("train", "gradient")
+Mode = Literal["train", "gradient", "grow", "evaluate", "predict", "features"]
+TRAINING: tuple[Mode, ...] = ("train", "gradient", "grow")
 
 
 def lower(
@@ -93,6 +95,9 @@ def _loss(
     passes = backward(recorder, nodes, dlogits.view(*recorder.values[nodes[-1].name].shape))
     if mode == "train":
         return update(recorder, passes, terms), {}
+    if mode == "grow":
+        deque(passes, 0)  # a search leaves nothing but what it found
+        return (), {}
     gradients = {name: block for part in passes for name, block in part.items() if isinstance(block, TrainedBlock)}
     for block in gradients.values():
         recorder.keep(block.values)
@@ -127,4 +132,4 @@ def _schedule(
     buffers = recorder.buffers()
     offsets, size = place(buffers, float_bytes)
     calls = tuple(recorder.calls)
-    return Schedule(recorder.scope.batch, calls, buffers, offsets, size, output, gradients, states)
+    return Schedule(recorder.scope.batch, calls, buffers, offsets, size, output, gradients, states, recorder.found)

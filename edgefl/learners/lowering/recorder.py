@@ -46,6 +46,7 @@ class Recorder:
     values  result -> the tensor that holds it
     inputs  layer -> its saved input
     extras  (node, what) -> other saved tensors: ReLU bits, pooling codes, normalised values
+    found   parameter -> the coordinates of its largest gradients
     """
 
     scope: Scope
@@ -54,6 +55,7 @@ class Recorder:
     values: dict[str, Tensor] = field(default_factory=dict)
     inputs: dict[str, SavedInput] = field(default_factory=dict)
     extras: dict[tuple[str, str], Tensor] = field(default_factory=dict)
+    found: dict[str, Tensor] = field(default_factory=dict)
     _buffers: list[tuple[BufferKind, int]] = field(default_factory=list)
     _first: dict[int, int] = field(default_factory=dict)
     _last: dict[int, int] = field(default_factory=dict)

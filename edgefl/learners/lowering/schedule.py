@@ -8,7 +8,7 @@ as a fit) and Slot (an input, output or setting that the learner owns).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -88,6 +88,7 @@ class Schedule:
     output       logits or features, valid after the last call; None in training
     gradients    parameter -> its trained block; the values are valid after the last call in mode "gradient" only
     states       the Companion arrays the calls refer to; they depend on the neuron set, not on the batch
+    found        parameter -> the coordinates of its largest gradients, valid after the last call in mode "grow"
     """
 
     batch: int
@@ -98,6 +99,7 @@ class Schedule:
     output: Tensor | None
     gradients: dict[str, TrainedBlock]
     states: tuple[Companion, ...]
+    found: dict[str, Tensor] = field(default_factory=dict)
 
     def state_bytes(self, float_bytes: int) -> int:
         return sum(math.prod(state.shape) for state in self.states) * float_bytes

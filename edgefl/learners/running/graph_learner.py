@@ -7,7 +7,8 @@ workspace.py, learners of other heads and smaller graphs by relatives.py; loweri
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import groupby
 
 import numpy as np
@@ -32,12 +33,12 @@ from edgefl.learners.base import (
     Trainable,
 )
 from edgefl.learners.batches import occurring, pieces
-from edgefl.learners.lowering.active import layer_of
+from edgefl.learners.lowering.active import Growth, layer_of
 from edgefl.learners.lowering.channels import NONE
 from edgefl.learners.lowering.lower import Mode
 from edgefl.learners.lowering.schedule import Index
 from edgefl.learners.lowering.updates import Terms
-from edgefl.learners.running.growth import check_counts, largest
+from edgefl.learners.running.growth import check_counts, growth_of
 from edgefl.learners.running.inference import Inference
 from edgefl.learners.running.relatives import Relatives
 from edgefl.learners.running.restriction import Restriction
@@ -233,28 +234,42 @@ class GraphLearner:
         _check_index(index, len(samples))
         outside = Mask.of(self.spec, outside.bits)
         check_counts(self.spec, outside, counts)
-        wanted = {name: count for name, count in counts.items() if count}
-        found = {name: np.zeros(0, np.uint32) for name in counts}
-        if wanted:
-            layers = frozenset(layer_of(name) for name in wanted)
-            session = self._workspace.session("gradient", samples, layers, at_masks=False)
-            dense = self._gradient(session, index)
-            found |= {name: largest(dense[name], ~outside.bits[name], count) for name, count in wanted.items()}
-        return found
+        grown = {name: growth_of(outside.bits[name], count) for name, count in counts.items() if count}
+        return {name: np.zeros(0, np.uint32) for name in counts} | (self._grown(samples, index, grown) if grown else {})
+
+    def _grown(
+        self, samples: Samples, index: NDArray[np.int32], grown: Mapping[str, Growth]
+    ) -> dict[str, NDArray[np.uint32]]:
+        work, size = self._workspace, len(index)
+        session = work.session("grow", samples, grown=grown)
+        work.prepare(session, {size})
+        with self._stats_kept():
+            session.programs[size].index[:] = index
+            session.programs[size].program.run()
+        found = session.schedules[size].found
+        places = {name: work.view(session, size, tensor).astype(np.uint32) for name, tensor in found.items()}
+        work.drop_latest()  # the next search is for other counts
+        return places
 
     def _gradient(self, session: Session, index: NDArray[np.int32], chunk: int | None = None) -> Gradient:
         chunks = [index[start : start + (chunk or len(index))] for start in range(0, len(index), chunk or len(index))]
         self._workspace.prepare(session, {len(part) for part in chunks})
         self._workspace.loss[0] = 0.0
-        stats = {name: self._params[name].copy() for name, p in self.spec.params.items() if p.kind == "stat"}
-        total = self._gradient_of(session, chunks[0], len(index))
-        for part in chunks[1:]:
-            for name, value in self._gradient_of(session, part, len(index)).items():
-                total[name] += value
-        for name, value in stats.items():
-            self._params[name][:] = value
+        with self._stats_kept():
+            total = self._gradient_of(session, chunks[0], len(index))
+            for part in chunks[1:]:
+                for name, value in self._gradient_of(session, part, len(index)).items():
+                    total[name] += value
         total.loss_sum = float(self._workspace.loss[0])
         return total
+
+    @contextmanager
+    def _stats_kept(self) -> Iterator[None]:
+        """Running statistics are afterwards as they were before."""
+        stats = {name: self._params[name].copy() for name, p in self.spec.params.items() if p.kind == "stat"}
+        yield
+        for name, value in stats.items():
+            self._params[name][:] = value
 
     def _gradient_of(self, session: Session, part: NDArray[np.int32], examples: int) -> Gradient:
         """What one pass adds to the gradient of the mean loss over so many examples."""

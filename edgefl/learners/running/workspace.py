@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph
 from edgefl.learners.base import Array, Delta, Samples, Trainable
-from edgefl.learners.lowering.active import Active
+from edgefl.learners.lowering.active import Active, Growth
 from edgefl.learners.lowering.arena import aligned
 from edgefl.learners.lowering.lower import TRAINING, Mode, lower_active
 from edgefl.learners.lowering.schedule import Companion, Coordinates, Schedule, Slot, Tensor
@@ -109,27 +109,33 @@ class Workspace:
         trainable: Trainable = None,
         delta: Delta = "exact",
         terms: Terms | None = None,
-        at_masks: bool = True,
+        grown: Mapping[str, Growth] | None = None,
     ) -> Session:
         """The session with these properties, from the kept ones if it is there.
 
-        at_masks  whether masked parameters have gradients at their masks only
-        Raises    SelectionError if `trainable` are neurons of another model, or there are masks beside them.
+        grown   in mode "grow", what is sought
+        Raises  SelectionError if `trainable` are neurons of another model, or there are masks beside them.
         """
         if isinstance(trainable, NeuronSet):
             trainable.check(self._spec)
         chosen = None if isinstance(trainable, NeuronSet) and trainable.is_full else trainable
         terms = terms or Terms()
-        masks = self._masks if at_masks else {}
-        active = Active.of(self._graph, self._spec, chosen, delta, masks) if mode in TRAINING else Active()
+        active = self._active(mode, chosen, delta, grown or {})
         key = (mode, active.signature, delta, terms, samples.x.dtype)
-        session = self._sessions.pop(key, None) or Session(mode, terms, active, samples)
+        session = self._sessions.pop(key, None)
+        if session is None or grown:
+            session = Session(mode, terms, active, samples)
         session.active.adopt(active)
         session.samples = samples
         self._sessions[key] = session
         while len(self._sessions) > SESSIONS_KEPT:
             self._sessions.popitem(last=False)
         return session
+
+    def _active(self, mode: Mode, trainable: Trainable, delta: Delta, grown: Mapping[str, Growth]) -> Active:
+        if mode == "grow":
+            return Active.growing(self._graph, self._spec, grown)
+        return Active.of(self._graph, self._spec, trainable, delta, self._masks) if mode in TRAINING else Active()
 
     def restrict(self, masks: Mapping[str, Coordinates]) -> None:
         """From now on train these coordinates only of the parameters listed, of others all.
