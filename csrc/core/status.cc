@@ -10,6 +10,7 @@ const char* efl_status_text(efl_status status) {
         case EFL_BAD_ARGUMENT: return "an argument is outside its domain (see csrc/edgefl.h)";
         case EFL_NO_MEMORY: return "scratch memory could not be allocated";
         case EFL_BAD_ISA: return "this CPU or this build lacks the instruction set asked for";
+        case EFL_BAD_STRUCTURE: return "structure is corrupt, or was made for another layer or another mask";
     }
     return "unknown status";
 }

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from . import weight_structure as structures
 from .window import Window
 
 Values = dict[str, Any]
@@ -112,6 +113,30 @@ def plain(values: Values, extents: Extents) -> None:
         raise wrong("hyper", values["hyper"], "momentum and pull 0")
 
 
+def kept_weights(values: Values, extents: Extents) -> None:
+    """words, words_t: of the structures of a matrix of which a mask keeps N places."""
+    mask, batch, count = values["mask"], values["batch"], extents["N"]
+    if batch < 0:
+        raise wrong("batch", batch, "a number >= 0")
+    if np.count_nonzero(mask) != count:
+        raise wrong("order", (count,), f"a slot for each of the {np.count_nonzero(mask)} weights of the mask")
+    if (values["structure_t"] is None) != (values["order_t"] is None):
+        raise wrong("order_t", values["order_t"], "None if and only if structure_t is")
+    extents["words"] = structures.plan(*mask.shape, count, batch).words
+    extents["words_t"] = structures.plan(*mask.shape[::-1], count, batch).words
+
+
+def weight_structure(values: Values, extents: Extents) -> None:
+    """The structure is one of N weights between I inputs and O outputs; transposed only for an input's gradient."""
+    structures.decode(values["structure"], extents["O"], extents["I"], extents["N"], "dx" in values)
+
+
+def slots(values: Values, extents: Extents) -> None:
+    order, count = values["order_t"], extents["N"]
+    if count and order.max() >= count:
+        raise wrong("order_t", int(order.max()), f"slots below {count}")
+
+
 def needed(values: Values, extents: Extents) -> None:
     """SGD reads an array only where its coefficient is not 0, and then it has to be there."""
     _, momentum, _, pull = values["hyper"]
@@ -152,6 +177,6 @@ RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
-        not_negative, within, roomy, enough,
+        not_negative, within, roomy, enough, kept_weights, weight_structure, slots,
     )
 }  # fmt: skip
