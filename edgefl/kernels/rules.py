@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from . import weight_structure as structures
+from . import weight_structure as matrix_layout
+from .sparse_layout import Layer, Layout
 from .window import Window
 
 Values = dict[str, Any]
@@ -40,6 +41,21 @@ def window(values: Values, extents: Extents) -> None:
         room = tuple(n + 2 * p for n, p in zip(source, found.padding, strict=True))
         raise wrong("kernel", kernel, f"a window that fits the padded input {room}")
     extents["P"], extents["Q"] = found.result
+
+
+def structures(values: Values, extents: Extents) -> None:
+    """words, words_t: of the structures of a masked convolution of N weights, whose window fits as for `window`."""
+    if "size" in values:
+        extents["H"], extents["W"] = values["size"]
+    window(values, extents)
+    source, kernel = (extents["H"], extents["W"]), values.get("kernel", (extents.get("Y"), extents.get("X")))
+    settings = (tuple(pair) for pair in (kernel, values["stride"], values["padding"], values["dilation"]))
+    layer = Layer(extents["I"], extents["O"], source, *settings)
+    for name, is_transposed in (("words", False), ("words_t", True)):
+        layout = Layout(layer, extents["N"], is_transposed)
+        if not layout.fits:
+            raise wrong("dilation", values["dilation"], f"windows of 16-bit offsets over an input of {source}")
+        extents[name] = layout.words
 
 
 def planes(values: Values, extents: Extents) -> None:
@@ -122,13 +138,13 @@ def kept_weights(values: Values, extents: Extents) -> None:
         raise wrong("order", (count,), f"a slot for each of the {np.count_nonzero(mask)} weights of the mask")
     if (values["structure_t"] is None) != (values["order_t"] is None):
         raise wrong("order_t", values["order_t"], "None if and only if structure_t is")
-    extents["words"] = structures.plan(*mask.shape, count, batch).words
-    extents["words_t"] = structures.plan(*mask.shape[::-1], count, batch).words
+    extents["words"] = matrix_layout.plan(*mask.shape, count, batch).words
+    extents["words_t"] = matrix_layout.plan(*mask.shape[::-1], count, batch).words
 
 
 def weight_structure(values: Values, extents: Extents) -> None:
     """The structure is one of N weights between I inputs and O outputs; transposed only for an input's gradient."""
-    structures.decode(values["structure"], extents["O"], extents["I"], extents["N"], "dx" in values)
+    matrix_layout.decode(values["structure"], extents["O"], extents["I"], extents["N"], "dx" in values)
 
 
 def slots(values: Values, extents: Extents) -> None:
@@ -177,6 +193,6 @@ RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
-        not_negative, within, roomy, enough, kept_weights, weight_structure, slots,
+        not_negative, within, roomy, enough, kept_weights, weight_structure, structures, slots,
     )
 }  # fmt: skip

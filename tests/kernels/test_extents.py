@@ -64,7 +64,7 @@ class Calls:
 
     def kernels(self) -> dict[str, int]:
         """How many extents each function takes, for those that take any."""
-        library = {"efl_count_scratch", "efl_scratch_bytes"}
+        library = {"efl_count_scratch", "efl_scratch_bytes", "efl_sparse_conv2d_words"}
         functions = [name for name in dir(self.lib) if name.startswith("efl_") and name not in library]
         counts = {name: self.arguments(name).count(self.extent) for name in functions}
         return {name: count for name, count in counts.items() if count}
@@ -136,6 +136,17 @@ def test_convolution_beyond_memory_is_a_bad_shape(calls, entry):
 def test_pool_beyond_memory_is_refused(calls, entry):
     for fields in POOLS:
         assert refused(calls, f"efl_{entry}_f32", geometry=calls.geometry("efl_pool2d", **fields)), fields
+    assert calls.untouched()
+
+
+@pytest.mark.parametrize("entry", ["forward_f32", "grad_input_f32", "grad_weight_f32", "build"])
+def test_masked_convolution_beyond_memory_is_a_bad_shape(calls, entry):
+    for fields in [*CONVOLUTIONS, {"in_channels": 2**17, "out_channels": 2**17}, {"width": 2**16}]:
+        geometry = calls.geometry("efl_conv2d", **fields)
+        assert calls.status(f"efl_sparse_conv2d_{entry}", geometry=geometry) == calls.lib.EFL_BAD_SHAPE, fields
+        assert calls.lib.efl_sparse_conv2d_words(geometry, 1, 0) == -1
+    grouped = calls.geometry("efl_conv2d", in_channels=2, out_channels=2, groups=2)
+    assert calls.status(f"efl_sparse_conv2d_{entry}", geometry=grouped) == calls.lib.EFL_BAD_ARGUMENT
     assert calls.untouched()
 
 

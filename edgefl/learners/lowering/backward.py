@@ -26,6 +26,7 @@ from edgefl.graph.operations import (
     Operation,
     ReLU,
 )
+from edgefl.learners.lowering import sparse
 from edgefl.learners.lowering.channels import NONE, count, is_empty
 from edgefl.learners.lowering.forward import average_window, planes_view, rectifier
 from edgefl.learners.lowering.fusion import NormReLU
@@ -138,12 +139,13 @@ def _conv(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradi
         def grad_weight(dw: Tensor, outs: Index) -> None:
             recorder.call("conv2d_grad_weight", x, dy, dw, *settings, outs, ids, op.in_channels)
 
-        gradients |= _weight(recorder, node, grad_weight, CONVOLUTION_ROWS)
+        gradients |= _weight(recorder, node, dy, grad_weight, CONVOLUTION_ROWS)
     gradients |= _bias(recorder, node, dy, op.bias)
     if recorder.needed(below):
         dx = recorder.new(recorder.values[below].shape)
         outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
-        recorder.call("conv2d_grad_input", dy, recorder.param(node, "weight"), dx, *settings, outs, ins)
+        if not _sparse_input(recorder, node, dy, dx):
+            recorder.call("conv2d_grad_input", dy, recorder.param(node, "weight"), dx, *settings, outs, ins)
         signals.give(below, dx)
     return gradients
 
@@ -159,31 +161,47 @@ def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gra
         dx = recorder.new(recorder.values[below].shape)
         outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
         ins = ins if count(ins, op.in_features) < op.in_features / 2 else None  # from there on all are as fast
-        recorder.call("linear_grad_input", dy, recorder.param(node, "weight"), dx, outs, ins)
+        if not _sparse_input(recorder, node, dy, dx):
+            recorder.call("linear_grad_input", dy, recorder.param(node, "weight"), dx, outs, ins)
         signals.give(below, dx)
     return gradients
 
 
 def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> Gradients:
     (x, ids), weight, active = recorder.inputs[node.name], f"{node.name}.weight", recorder.scope.active
-    if recorder.scope.in_place and weight not in active.masked:
+    is_whole = weight not in active.masked and weight not in recorder.scope.sparse
+    if recorder.scope.in_place and is_whole:
         return {weight: Product(*active.blocks[weight], x, ids, dy)}
 
     def grad_weight(dw: Tensor, outs: Index) -> None:
         recorder.call("linear_grad_weight", x, dy, dw, outs, ids)
 
-    return _weight(recorder, node, grad_weight, LINEAR_ROWS)
+    return _weight(recorder, node, dy, grad_weight, LINEAR_ROWS)
 
 
-def _weight(recorder: Recorder, node: Node, grad_weight: Callable[[Tensor, Index], None], tile_rows: int) -> Gradients:
+def _weight(
+    recorder: Recorder, node: Node, dy: Tensor, grad_weight: Callable[[Tensor, Index], None], tile_rows: int
+) -> Gradients:
     """The gradient of a layer's weight; nothing where it is only sought through, by tiles."""
     name = f"{node.name}.weight"
     if name in recorder.scope.active.grown:
         rank_tiles(recorder, name, tile_rows, grad_weight)
         return {}
+    masked = recorder.scope.sparse.get(name)
+    if masked:
+        values = sparse.grad_weight(recorder, masked, recorder.inputs[node.name].values, dy)
+        return {name: TrainedBlock(None, None, values, is_sparse=True)}
     dw = _block(recorder, node, "weight")
     grad_weight(dw.values, dw.rows)
     return {name: dw}
+
+
+def _sparse_input(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor) -> bool:
+    """Record the gradient of the input of a layer whose weight is there as values alone; False if it is not."""
+    masked = recorder.scope.sparse.get(f"{node.name}.weight")
+    if masked:
+        sparse.grad_input(recorder, masked, dy, dx)
+    return masked is not None
 
 
 def _bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradients:

@@ -27,6 +27,7 @@ from edgefl.learners.lowering.forward import forward
 from edgefl.learners.lowering.fusion import fuse
 from edgefl.learners.lowering.recorder import Recorder, Scope
 from edgefl.learners.lowering.schedule import LOSS, Companion, Schedule, Slot, Tensor, TrainedBlock
+from edgefl.learners.lowering.sparse import Sparse
 from edgefl.learners.lowering.updates import Terms, update
 from edgefl.neurons.spec import ModelSpec
 
@@ -44,15 +45,17 @@ def lower(
     delta: Delta = "exact",
     terms: Terms | None = None,
     float_bytes: int = 4,
+    sparse: Sparse | None = None,
 ) -> Schedule:
     """The schedule of one pass over `batch` examples.
 
     trainable  neurons or layers (None: all); ignored in modes without gradients
     terms      terms of the update in mode "train"
+    sparse     weights that are there as values alone
     Raises  GraphError if the graph's output is not a vector of logits, or it has no Linear layer for "features".
     """
     active = Active.of(graph, spec, trainable, delta) if mode in TRAINING else Active()
-    return lower_active(graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes)
+    return lower_active(graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes, sparse=sparse)
 
 
 def lower_active(
@@ -64,10 +67,12 @@ def lower_active(
     mode: Mode = "train",
     terms: Terms | None = None,
     float_bytes: int = 4,
+    sparse: Sparse | None = None,
 ) -> Schedule:
     """The same for id lists that are known already; the schedule's calls hold these very lists."""
     terms = terms or Terms()
-    recorder = Recorder(Scope(graph, spec, batch, active, mode == "train" and terms == Terms(), mode in TRAINING))
+    in_place = mode == "train" and terms == Terms()
+    recorder = Recorder(Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {}))
     nodes = fuse(_below_last_linear(graph) if mode == "features" else graph.nodes, mode in TRAINING)
     output = _as_rows(forward(recorder, nodes))
     gradients: dict[str, TrainedBlock] = {}

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
 from edgefl.graph.operations import Flatten, Shape
@@ -18,6 +20,9 @@ from edgefl.learners.lowering.channels import NONE
 from edgefl.learners.lowering.fusion import NormReLU
 from edgefl.learners.lowering.schedule import Buffer, BufferKind, Call, Index, Param, Tensor
 from edgefl.neurons.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from edgefl.learners.lowering.sparse import SparseWeight
 
 
 class Scope(NamedTuple):
@@ -29,6 +34,7 @@ class Scope(NamedTuple):
     active: Active  # what is trained
     in_place: bool  # weight gradients of Linear layers go into the weights and are not stored
     trains: bool  # batch statistics, and values saved for a backward pass
+    sparse: Mapping[str, SparseWeight] = MappingProxyType({})  # weights that are there as values alone
 
 
 class SavedInput(NamedTuple):
