@@ -138,8 +138,9 @@ def kept_weights(values: Values, extents: Extents) -> None:
         raise wrong("order", (count,), f"a slot for each of the {np.count_nonzero(mask)} weights of the mask")
     if (values["structure_t"] is None) != (values["order_t"] is None):
         raise wrong("order_t", values["order_t"], "None if and only if structure_t is")
-    extents["words"] = matrix_layout.plan(*mask.shape, count, batch).words
-    extents["words_t"] = matrix_layout.plan(*mask.shape[::-1], count, batch).words
+    outs, ins = mask.shape
+    extents["words"] = matrix_layout.plan(outs, ins, count, batch).words
+    extents["words_t"] = matrix_layout.plan(ins, outs, count, batch).words
 
 
 def weight_structure(values: Values, extents: Extents) -> None:

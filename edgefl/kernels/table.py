@@ -119,8 +119,8 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "sparse_linear_build",
             "mask:uint8[O,I] structure:uint32[words]! order:uint32[N]! structure_t:uint32[words_t]?! "
             "order_t:uint32[N]?! batch:int",
-            "both structures of the weights that the mask keeps, laid out for batches of that size; order: of each slot "
-            "the weight's flat index; order_t: of each transposed slot the forward one",
+            "both structures of the weights that the mask keeps, laid out for such batches; order: of each slot the "
+            "weight's flat index; order_t: of each transposed slot the forward one",
             rules=("kept_weights",),
             packs=True,
         ),
