@@ -67,7 +67,7 @@ class Compact:
 
 
 class Weights(Mapping[str, Array]):
-    """The parameters by name: those that lie whole are the very arrays, sparse ones are made when they are asked for."""
+    """The parameters by name: those that lie whole are the very arrays, sparse ones are made when asked for."""
 
     def __init__(self, params: Mapping[str, Array], sparse: Mapping[str, Compact]) -> None:
         self._params, self._sparse = params, sparse
