@@ -309,6 +309,23 @@ efl_status efl_sgd_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 i
                        const float* grad, const efl_sgd* sgd, const float* scale, float* velocity, const float* centre,
                        const float* linear);
 
+/* ---- growth: the coordinates with the largest gradients, of gradients seen a part at a time --------------------- */
+
+/* Look at the next part of a parameter's gradient: grad[i] belongs to coordinate first + i. Coordinates whose bit of
+ * `exists` is set (bit c % 8 of byte c / 8; [exists_bytes]) are passed over. Of the others |grad| and the coordinate
+ * are appended to magnitudes and places [capacity], NaN as infinity. Before 16 values of the part for which there is no
+ * room the list shrinks: its `count` largest stay, of equal ones those with lower coordinates, in order, and from then
+ * on only what is larger than *smallest, the smallest of them, is appended. *filled: how many there are; at first == 0
+ * the list begins anew. Parts come in order. EFL_BAD_SHAPE unless 0 <= count <= capacity - 16 and first + size <= 8
+ * exists_bytes, and coordinates are below 2^31; EFL_BAD_ARGUMENT unless 0 <= *filled <= capacity. */
+efl_status efl_keep_largest_f32(const float* grad, efl_int64 size, efl_int64 first, const efl_uint8* exists,
+                                efl_int64 exists_bytes, efl_int64 count, float* magnitudes, efl_int32* places,
+                                efl_int64 capacity, efl_int32* filled, float* smallest);
+/* found [count] = the places of the `count` largest of the first *filled magnitudes, of equal ones the first, in order.
+ * EFL_BAD_ARGUMENT unless count <= *filled <= capacity. */
+efl_status efl_largest_places_f32(const float* magnitudes, const efl_int32* places, efl_int64 capacity,
+                                  const efl_int32* filled, efl_int64 count, efl_int32* found);
+
 /* ---- parameters: gather and scatter (any 4-byte type) -------------------------------------------------------- */
 
 /* values [|rows|, |cols|, inner] = w[rows, cols, :]. */

@@ -79,9 +79,9 @@ class FarLearner:
             near.write(new)
             self._store(near.read())
 
-    def restrict(self, mask: Mask | None) -> None:
+    def restrict(self, mask: Mask | None, batch: int = 16) -> None:
         with self._loaded() as near:
-            near.restrict(mask)
+            near.restrict(mask, batch)
             self._store(near.read())
         self._mask = mask
 

@@ -35,9 +35,8 @@ efl_int64 efl_sparse_linear_words(efl_int64 out_features, efl_int64 in_features,
 }
 
 efl_status efl_sparse_linear_build(const efl_uint8* mask, efl_int64 out_features, efl_int64 in_features,
-                                       efl_int64 count, efl_int64 batch, efl_uint32* structure, efl_int64 words,
-                                       efl_uint32* order, efl_uint32* structure_t, efl_int64 words_t,
-                                       efl_uint32* order_t) {
+                                   efl_int64 count, efl_int64 batch, efl_uint32* structure, efl_int64 words,
+                                   efl_uint32* order, efl_uint32* structure_t, efl_int64 words_t, efl_uint32* order_t) {
     EFL_CHECK(extents({batch, out_features, in_features}));
     EFL_CHECK(extents({words}));
     EFL_CHECK(extents({words_t}));
@@ -48,7 +47,7 @@ efl_status efl_sparse_linear_build(const efl_uint8* mask, efl_int64 out_features
     if (structure_t && words_t != efl_sparse_linear_words(out_features, in_features, count, batch, 1))
         return EFL_BAD_SHAPE;
     return table().sparse_linear_build(mask, out_features, in_features, count, batch, structure, words, order,
-                                           structure_t, words_t, order_t);
+                                       structure_t, words_t, order_t);
 }
 
 efl_status efl_sparse_linear_refresh_f32(const float* values, const efl_uint32* order_t, efl_int64 count,

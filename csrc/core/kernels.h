@@ -62,6 +62,10 @@ EFL_KERNEL(softmax_xent_f32)
 EFL_KERNEL(sum_squares_f32)
 EFL_KERNEL(sgd_f32)
 
+// growth
+EFL_KERNEL(keep_largest_f32)
+EFL_KERNEL(largest_places_f32)
+
 // parameters
 EFL_KERNEL(take_axes_32)
 EFL_KERNEL(put_axes_32)

@@ -19,6 +19,7 @@
 #include "../kernels/narrow.inl.h"
 #include "../kernels/parameters.inl.h"
 #include "../kernels/update.inl.h"
+#include "../kernels/growth.inl.h"
 #include "../kernels/linear.inl.h"
 #include "../kernels/sparse_linear/structure.inl.h"
 #include "../kernels/sparse_linear/panels.inl.h"

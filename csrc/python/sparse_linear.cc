@@ -33,8 +33,8 @@ Call sparse_linear_build(Args& a) {
     if (!structure_t.data != !order_t.data) a.refuse("order_t", "None or not", "None if and only if structure_t is");
     return [=] {
         return efl_sparse_linear_build(mask.as<efl_uint8>(), out, in, count, batch, structure.as<efl_uint32>(),
-                                           structure.size(), order.as<efl_uint32>(), structure_t.as<efl_uint32>(),
-                                           structure_t.data ? structure_t.size() : 0, order_t.as<efl_uint32>());
+                                       structure.size(), order.as<efl_uint32>(), structure_t.as<efl_uint32>(),
+                                       structure_t.data ? structure_t.size() : 0, order_t.as<efl_uint32>());
     };
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import weight_structure as linear_structure
+from . import weight_structure as matrix_layout
 from .sparse_layout import Layer, Layout
 from .window import Window
 
@@ -20,6 +20,7 @@ Values = dict[str, Any]
 Extents = dict[str, Any]
 
 CODE_CELLS = 255  # a max-pooling code is one byte
+GROWTH_RUN = 16  # values between two looks at the room in a list of the largest
 LEAST = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1}
 
 
@@ -55,12 +56,6 @@ def structures(values: Values, extents: Extents) -> None:
         if not layout.fits:
             raise wrong("dilation", values["dilation"], f"windows of 16-bit offsets over an input of {source}")
         extents[name] = layout.words
-
-
-def slots(values: Values, extents: Extents) -> None:
-    order, count = values["order_t"], extents["N"]
-    if count and order.max() >= count:
-        raise wrong("order_t", int(order.max()), f"slots below {count}")
 
 
 def planes(values: Values, extents: Extents) -> None:
@@ -143,13 +138,14 @@ def kept_weights(values: Values, extents: Extents) -> None:
         raise wrong("order", (count,), f"a slot for each of the {np.count_nonzero(mask)} weights of the mask")
     if (values["structure_t"] is None) != (values["order_t"] is None):
         raise wrong("order_t", values["order_t"], "None if and only if structure_t is")
-    extents["words"] = linear_structure.plan(*mask.shape, count, batch).words
-    extents["words_t"] = linear_structure.plan(*mask.shape[::-1], count, batch).words
+    outs, ins = mask.shape
+    extents["words"] = matrix_layout.plan(outs, ins, count, batch).words
+    extents["words_t"] = matrix_layout.plan(ins, outs, count, batch).words
 
 
 def weight_structure(values: Values, extents: Extents) -> None:
     """The structure is one of N weights between I inputs and O outputs; transposed only for an input's gradient."""
-    linear_structure.decode(values["structure"], extents["O"], extents["I"], extents["N"], "dx" in values)
+    matrix_layout.decode(values["structure"], extents["O"], extents["I"], extents["N"], "dx" in values)
 
 
 def needed(values: Values, extents: Extents) -> None:
@@ -184,10 +180,33 @@ def blocks(values: Values, extents: Extents) -> None:
         raise wrong("largest", values["largest"].shape, f"({expected},), one for every 256 values")
 
 
+def within(values: Values, extents: Extents) -> None:
+    """The part's coordinates have bits in `exists`, and fit an int32."""
+    first, size, bits = values["first"], values["grad"].size, 8 * extents["E"]
+    if first < 0 or first + size > min(bits, 2**31):
+        raise wrong("first", first, f"0 to {min(bits, 2**31) - size}, for {size} values and {bits} bits")
+
+
+def roomy(values: Values, extents: Extents) -> None:
+    """The list has room for a run of values beside those that it keeps, and holds no more than there is room for."""
+    count, filled, capacity = values["count"], int(values["filled"][0]), extents["M"]
+    if not 0 <= count <= capacity - GROWTH_RUN:
+        raise wrong("count", count, f"0 to {capacity - GROWTH_RUN}, {GROWTH_RUN} below the length of magnitudes")
+    if values["first"] > 0 and not 0 <= filled <= capacity:
+        raise wrong("filled", filled, f"0 to {capacity}")
+
+
+def enough(values: Values, extents: Extents) -> None:
+    filled = int(values["filled"][0])
+    if not extents["K"] <= filled <= extents["M"]:
+        raise wrong("filled", filled, f"{extents['K']} to {extents['M']}, at least as many as found")
+
+
 RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
-        not_negative, some_of_the_bits, room, blocks, structures, slots, kept_weights, weight_structure,
+        not_negative, within, roomy, enough, some_of_the_bits, room, blocks, structures, slots, kept_weights,
+        weight_structure,
     )
 }  # fmt: skip

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 DERIVED = {"P", "Q", "Z", "columns", "bytes", "words", "words_t"}
 """Extents that a rule gives: of a window's output, a pooled plane, a compact gradient, the bits of a plane, a mask's
- structures."""
+structures."""
 
 ARRAYS = {"float", "pixels", "word", "any", "uint8", "int32", "uint32", "int64", "float64"}
 SCALARS = {"real", "int", "flag", "pair"}

@@ -119,8 +119,8 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "sparse_linear_build",
             "mask:uint8[O,I] structure:uint32[words]! order:uint32[N]! structure_t:uint32[words_t]?! "
             "order_t:uint32[N]?! batch:int",
-            "both structures of the weights that the mask keeps, laid out for batches of that size; order: of each slot "
-            "the weight's flat index; order_t: of each transposed slot the forward one",
+            "both structures of the weights that the mask keeps, laid out for such batches; order: of each slot the "
+            "weight's flat index; order_t: of each transposed slot the forward one",
             rules=("kept_weights",),
             packs=True,
         ),
@@ -282,6 +282,20 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "linear{rows,cols,K}?",
             "one step of SGD on w[rows, cols]; hyper in HYPER order",
             rules=("needed",),
+        ),
+    ),
+    "growth": (
+        Signature(
+            "keep_largest",
+            "grad[*] first:int exists:uint8[E] count:int magnitudes[M]+ places:int32[M]+ filled:int32[1]+ smallest[1]+",
+            "appends |grad| and the places from `first` on that do not exist; where there is no room the largest stay",
+            rules=("within", "roomy"),
+        ),
+        Signature(
+            "largest_places",
+            "magnitudes[M] places:int32[M] filled:int32[1] found:int32[K]!",
+            "found = the places of the K largest of the first `filled` magnitudes, in order; of equals the first",
+            rules=("enough",),
         ),
     ),
     "parameters": (

@@ -68,7 +68,7 @@ def plan(rows: int, columns: int, slots: int, batch: int) -> Plan:
 def build(mask: Array, batch: int, is_transposed: bool) -> tuple[Array, Array]:
     """The structure of a mask [rows, columns] of bools, and each slot's flat index in it."""
     rows, columns = np.nonzero(mask)
-    made = plan(*mask.shape, len(rows), batch)
+    made = plan(mask.shape[0], mask.shape[1], len(rows), batch)
     counts = np.zeros((made.rows, made.blocks), np.int64)
     np.add.at(counts, (rows, columns // made.width), 1)
     listed = (counts > 0) | (np.arange(made.blocks) == 0)

@@ -26,6 +26,7 @@ Batches = Sequence[NDArray[np.int32]]
 Delta = Literal["exact", "cut"]
 FrozenStats = Literal["track", "freeze"]
 Pull = tuple[float, Mapping[str, Array]]
+SPARSE_BATCH = 16  # examples in a step, where nobody says
 Trainable = NeuronSet | frozenset[str] | None  # neurons, or names of layers; None: everything
 
 
@@ -129,10 +130,11 @@ class Learner(Protocol):
         Raises  ValueError naming what is not a parameter, or differs from it in shape or type; nothing is written then.
         """
 
-    def restrict(self, mask: Mask | None) -> None:
+    def restrict(self, mask: Mask | None, batch: int = SPARSE_BATCH) -> None:
         """From now on only the coordinates of this mask exist (None: all of them): the others are 0.0 exactly, take no
         part in a step, and stay 0.0 whatever is trained. Of whole parameters that are written they are ignored; an
-        update that lists one is refused. Coordinates that come back are 0.0 until they are written.
+        update that lists one is refused. Coordinates that come back are 0.0 until they are written. How weights are
+        held and multiplied may follow from the examples in the batches to come, `batch`.
 
         Raises  SelectionError if the mask does not fit the model, or lists a running statistic.
         """

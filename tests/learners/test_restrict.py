@@ -13,6 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 from edgefl import rng
 from edgefl.errors import SelectionError
 from edgefl.graph import Graph
+from edgefl.graph.operations import Conv2d, Flatten, GlobalAvgPool, Linear, ReLU
 from edgefl.learners import SGD, GraphLearner
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
@@ -20,7 +21,7 @@ from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.update import Block, Flat, Update
 
 from . import oracle
-from .graphs import GRAPHS, model, samples
+from .graphs import CLASSES, GRAPHS, chain, model, samples
 from .test_fit import TERMS, batches_of
 
 BACKENDS = ("native", "numba", "reference")
@@ -256,3 +257,24 @@ def test_growth_that_cannot_be_is_refused() -> None:
         learner.strongest(data, index, mask, {"bn1.running_mean": 0})
     learner.write({"fc2.weight": np.full((5, 7), np.nan)})
     assert learner.strongest(data, index, mask, {"fc1.weight": 2})["fc1.weight"].tolist() == [0, 1]  # NaN, all of them
+
+
+def test_a_search_by_tiles_stores_no_gradient_whole() -> None:
+    """A layer of four tiles: what is found is not smaller than what is not, and the arena has room for tiles only."""
+    ops = ("conv", Conv2d(4, 300, (3, 3), padding=(1, 1))), ("mean", GlobalAvgPool()), ("flatten", Flatten())
+    graph = chain((4, 4, 4), *ops, ("fc1", Linear(300, 200)), ("relu", ReLU()), ("fc2", Linear(200, CLASSES)))
+    learner, data, index = GraphLearner(model(graph)), samples(graph, 5), batches_of(5, 5)[0]
+    mask, dense = drawn(graph, 0.5), learner.gradient(data, index)
+    counts = {"conv.weight": 1000, "fc1.weight": 3000, "fc2.weight": 20}
+    learner.release()
+    found = learner.strongest(data, index, mask, counts)
+    for name, count in counts.items():
+        inside, outside = found[name], np.setdiff1d(np.flatnonzero(~mask.bits[name]), found[name])
+        magnitudes = np.abs(dense[name].reshape(-1))
+        assert len(inside) == count
+        assert not mask.bits[name].reshape(-1)[inside].any()
+        assert magnitudes[outside].max() <= magnitudes[inside].min() * (1 + 1e-4), name
+    tile = 64 * 300 * 4
+    lists = 8 * (3000 + 1500)
+    assert tile < learner.memory()["arena"] < tile + lists + 4 * sum(counts.values()) + 4 * 5 * 16 * 300 + 20_000
+    assert learner.memory()["arena"] < dense["fc1.weight"].nbytes

@@ -18,7 +18,9 @@ struct Segment {
 
 template <int WORDS, class Float>
 static inline Float* at(Float* tile, uint16_t off) {
-    return tile + int64_t(off) * (WORDS * W / SparseLinear::STEP);
+    constexpr int FLOATS = WORDS * W, STEP = SparseLinear::STEP;
+    if constexpr (FLOATS < STEP) return tile + off / (STEP / FLOATS);
+    else return tile + int64_t(off) * (FLOATS / STEP);
 }
 
 constexpr int chains_of(int words) { return words >= 4 ? 1 : 4 / words; }  // sums that one row is computed in
@@ -95,10 +97,8 @@ static inline vf neighbours(vf a, vf b) { return add(evens(a, b), odds(a, b)); }
 // The words of(first), ..., of(first + N - 1) added pairwise until each has W / N lanes left: these, word by word.
 template <int N, class Words>
 static inline vf halved(const Words& of, int first) {
-    if constexpr (N == 1)
-        return of(first);
-    else
-        return neighbours(halved<N / 2>(of, first), halved<N / 2>(of, first + N / 2));
+    if constexpr (N == 1) return of(first);
+    else return neighbours(halved<N / 2>(of, first), halved<N / 2>(of, first + N / 2));
 }
 
 // to[i] = (or +=) the sum of the lanes of of(i), for i < n <= W; calls of(i) for all i < W.

@@ -1,4 +1,5 @@
-// The structures of a mask: its bytes become bits, 64 at a time, and each segment's rows are counted, sorted and listed.
+// The structures of a mask: its bytes become bits, 64 at a time, and each segment's rows are counted, sorted and
+// listed.
 
 // A mask's rows as bits, with a word to spare so that any 64 of them can be read at once.
 struct MaskBits {
@@ -62,7 +63,8 @@ static void transpose_bits(uint64_t* rows) {
 }
 
 static void transpose_mask(const MaskBits& from, int64_t rows, int64_t columns, const MaskBits& to) {
-    for (int64_t c = 0; c < columns; ++c) to.words[c * to.pitch + to.pitch - 1] = to.words[c * to.pitch + rows / 64] = 0;
+    for (int64_t c = 0; c < columns; ++c)
+        to.words[c * to.pitch + to.pitch - 1] = to.words[c * to.pitch + rows / 64] = 0;
     for (int64_t r = 0; r < rows; r += 64)
         for (int64_t c = 0; c < columns; c += 64) {
             uint64_t square[64];
@@ -114,7 +116,8 @@ static void write_structure(const SparseLinear& plan, const MaskBits& bits, bool
 }
 
 // order[slot] = the weight's flat index.
-static void list_weights(const SparseLinear& s, const MaskBits& bits, const efl_uint32* first_slots, efl_uint32* order) {
+static void list_weights(const SparseLinear& s, const MaskBits& bits, const efl_uint32* first_slots,
+                         efl_uint32* order) {
     for (int64_t r = 0; r < s.rows; ++r)
         for (int64_t k = 0; k < s.blocks; ++k) {
             efl_uint32* slot = order + first_slots[r * s.blocks + k];
@@ -130,16 +133,17 @@ static void list_slots(const SparseLinear& s, const SparseLinear& t, const MaskB
         for (int64_t k = 0; k < s.blocks; ++k) {
             efl_uint32 slot = first_slots[r * s.blocks + k];
             efl_uint32* const next = first_slots_t + s.first_column(k) * t.blocks + r / t.width;
-            bits.each(r, s.first_column(k), s.columns_of(k), [&](int64_t i) { order_t[next[i * t.blocks]++] = slot++; });
+            bits.each(r, s.first_column(k), s.columns_of(k),
+                      [&](int64_t i) { order_t[next[i * t.blocks]++] = slot++; });
         }
 }
 
 static efl_status sparse_linear_build(const efl_uint8* mask, efl_int64 out, efl_int64 in, efl_int64 count,
-                                          efl_int64 batch, efl_uint32* structure, efl_int64, efl_uint32* order,
-                                          efl_uint32* structure_t, efl_int64, efl_uint32* order_t) {
+                                      efl_int64 batch, efl_uint32* structure, efl_int64, efl_uint32* order,
+                                      efl_uint32* structure_t, efl_int64, efl_uint32* order_t) {
     const SparseLinear s = plan_sparse_linear(out, in, count, batch), t = plan_sparse_linear(in, out, count, batch);
     MaskBits bits{nullptr, MaskBits::pitch_of(in)}, bits_t{nullptr, MaskBits::pitch_of(out)};
-    efl_uint32 *first_slots, *first_slots_t;
+    efl_uint32 *first_slots = nullptr, *first_slots_t = nullptr;
     const auto layout = [&](Carve& carve) {
         bits.words = carve.take<uint64_t>(out * bits.pitch);
         first_slots = carve.take<efl_uint32>(out * s.blocks);

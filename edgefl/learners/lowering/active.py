@@ -7,7 +7,11 @@ neurons with the same signature is the same schedule over other ids, and `adopt`
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgefl.errors import SelectionError
 from edgefl.graph import Graph, Node
@@ -22,6 +26,13 @@ from edgefl.neurons.spec import AxisSpec, ModelSpec
 Signature = tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...], tuple[tuple[str, int], ...]]
 
 
+class Growth(NamedTuple):
+    """How many of a parameter's coordinates are sought, and which there are already: a bit each, low bits first."""
+
+    sought: int
+    exists: NDArray[np.uint8]
+
+
 @dataclass(frozen=True)
 class Active:
     """The id lists, by what they select; None is all. Without gradients, nothing is selected.
@@ -32,6 +43,7 @@ class Active:
     saved    convolution or Linear -> input channels (features) that its weight gradient reads
     neurons  group -> active neurons; empty if all are active
     masked   trained parameter that is not whole -> its coordinates. Not lists of its own: who gave them changes them
+    grown    parameter of whose gradient the largest are sought
     """
 
     blocks: Mapping[str, RowsCols] = field(default_factory=dict)
@@ -40,6 +52,7 @@ class Active:
     saved: Mapping[str, Index] = field(default_factory=dict)
     neurons: Mapping[str, Index] = field(default_factory=dict)
     masked: Mapping[str, Coordinates] = field(default_factory=dict)
+    grown: Mapping[str, Growth] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -66,6 +79,12 @@ class Active:
         chosen = {group: ids.copy() for group, ids in neurons.items()}
         masked = {name: ids for name, ids in (masks or {}).items() if name in blocks}
         return Active(blocks, needs, groups, saved, chosen, masked)
+
+    @staticmethod
+    def growing(graph: Graph, spec: ModelSpec, grown: Mapping[str, Growth]) -> Active:
+        """What a search for the largest gradients of these parameters selects."""
+        whole = Active.of(graph, spec, frozenset(map(layer_of, grown)), "exact")
+        return replace(whole, grown=grown)
 
     @property
     def signature(self) -> Signature:

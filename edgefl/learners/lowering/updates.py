@@ -66,9 +66,10 @@ def _step(recorder: Recorder, gradients: Gradients, terms: Terms) -> list[Compan
             w = Param(name, recorder.scope.spec.params[name].shape)
             recorder.call("linear_update", block.x, block.dy, w, Slot("hyper"), block.rows, block.ids, block.cols)
             continue
-        shape = rows_cols_inner(block.values.shape)
+        is_compact = block.ids is not None or block.is_sparse
+        shape = (1, 1, *block.values.shape) if is_compact else rows_cols_inner(block.values.shape)
         states = {kind: Companion(kind, name, shape) for kind in terms.states()}
-        w = Param(name, rows_cols_inner(recorder.scope.spec.params[name].shape))
+        w = Param(name, shape if block.is_sparse else rows_cols_inner(recorder.scope.spec.params[name].shape))
         beside = (scale, states.get("velocity"), states.get("centre"), states.get("linear"))
         gradient = block.values.view(*shape)
         if block.ids is None:

@@ -1,4 +1,4 @@
-"""Which coordinates of a parameter have the largest gradients. Values in, positions out; no gradient is computed here.
+"""What may be asked of a search for the coordinates with the largest gradients. No search runs here.
 
 Source: ALGORITHMS 8, "Grow": key (-|g|, flat index), so that of equal magnitudes the lower index is taken.
 """
@@ -6,13 +6,12 @@ Source: ALGORITHMS 8, "Grow": key (-|g|, flat index), so that of equal magnitude
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgefl.errors import SelectionError
-from edgefl.neurons.mask import Mask
+from edgefl.learners.lowering.active import Growth
+from edgefl.neurons.mask import Bits, Mask
 from edgefl.neurons.spec import ModelSpec
 
 
@@ -27,10 +26,6 @@ def check_counts(spec: ModelSpec, outside: Mask, counts: Mapping[str, int]) -> N
             raise SelectionError(f"{count} coordinates of {name!r} to grow; expected 0 to {candidates}, those outside")
 
 
-def largest(gradient: NDArray[Any], candidates: NDArray[np.bool_], count: int) -> NDArray[np.uint32]:
-    """The `count` candidates with the largest |gradient|, sorted; NaN counts as infinite."""
-    ids = np.flatnonzero(candidates)
-    magnitudes = np.abs(gradient.reshape(-1)[ids])
-    magnitudes[np.isnan(magnitudes)] = np.inf
-    best = np.lexsort((ids, -magnitudes))[:count]
-    return np.sort(ids[best]).astype(np.uint32)
+def growth_of(exists: Bits, count: int) -> Growth:
+    """The search for so many coordinates beside those that exist."""
+    return Growth(count, np.packbits(exists.reshape(-1), bitorder="little"))
