@@ -42,6 +42,12 @@
 #include "../kernels/convolution/weight_by_channels.inl.h"
 #include "../kernels/convolution/weight_by_tiles.inl.h"
 #include "../kernels/convolution/convolution.inl.h"
+#include "../kernels/sparse_convolution/cells.inl.h"
+#include "../kernels/sparse_convolution/results.inl.h"
+#include "../kernels/sparse_convolution/tiles.inl.h"
+#include "../kernels/sparse_convolution/maps.inl.h"
+#include "../kernels/sparse_convolution/gradients.inl.h"
+#include "../kernels/sparse_convolution/sparse_convolution.inl.h"
 
 void install(Table& table);
 void install(Table& table) {

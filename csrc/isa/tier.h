@@ -8,6 +8,7 @@
 #include "../core/dispatch.h"
 #include "../core/geometry.h"
 #include "../core/scratch.h"
+#include "../core/sparse_convolution.h"
 #include "../core/sparse_linear.h"
 #include "../core/threads.h"
 

@@ -7,6 +7,10 @@ typedef __m256 vf;
 static inline vf zero() { return _mm256_setzero_ps(); }
 static inline vf set1(float a) { return _mm256_set1_ps(a); }
 static inline vf load(const float* p) { return _mm256_loadu_ps(p); }
+static inline vf held(vf v) {
+    __asm__("" : "+x"(v));
+    return v;
+}
 static inline void store(float* p, vf v) { _mm256_storeu_ps(p, v); }
 static inline __m256i first(int n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -97,6 +101,18 @@ static inline void load_columns(const float* const* from, int64_t at, vf* to) {
     const vf after_ab = _mm256_unpackhi_ps(a, b), after_cd = _mm256_unpackhi_ps(c, d);
     to[0] = _mm256_shuffle_ps(ab, cd, 0x44), to[1] = _mm256_shuffle_ps(ab, cd, 0xee);
     to[2] = _mm256_shuffle_ps(after_ab, after_cd, 0x44), to[3] = _mm256_shuffle_ps(after_ab, after_cd, 0xee);
+}
+
+static inline void store_columns(float* const* to, int64_t at, const vf* from) {
+    const vf ab = _mm256_unpacklo_ps(from[0], from[1]), cd = _mm256_unpacklo_ps(from[2], from[3]);
+    const vf after_ab = _mm256_unpackhi_ps(from[0], from[1]), after_cd = _mm256_unpackhi_ps(from[2], from[3]);
+    const vf rows[4] = {_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee),
+                        _mm256_shuffle_ps(after_ab, after_cd, 0x44), _mm256_shuffle_ps(after_ab, after_cd, 0xee)};
+    EFL_UNROLL
+    for (int m = 0; m < 4; ++m) {
+        _mm_storeu_ps(to[m] + at, _mm256_castps256_ps128(rows[m]));
+        _mm_storeu_ps(to[m + 4] + at, _mm256_extractf128_ps(rows[m], 1));
+    }
 }
 
 static inline vf load_u8(const unsigned char* p) {

@@ -7,6 +7,10 @@ typedef __m512 vf;
 static inline vf zero() { return _mm512_setzero_ps(); }
 static inline vf set1(float a) { return _mm512_set1_ps(a); }
 static inline vf load(const float* p) { return _mm512_loadu_ps(p); }
+static inline vf held(vf v) {
+    __asm__("" : "+v"(v));
+    return v;
+}
 static inline void store(float* p, vf v) { _mm512_storeu_ps(p, v); }
 static inline __mmask16 first(int n) { return __mmask16((1u << n) - 1u); }
 static inline vf load_n(const float* p, int n) { return _mm512_maskz_loadu_ps(first(n), p); }
@@ -90,6 +94,20 @@ static inline void load_columns(const float* const* from, int64_t at, vf* to) {
     const vf after_ab = _mm512_unpackhi_ps(a, b), after_cd = _mm512_unpackhi_ps(c, d);
     to[0] = _mm512_shuffle_ps(ab, cd, 0x44), to[1] = _mm512_shuffle_ps(ab, cd, 0xee);
     to[2] = _mm512_shuffle_ps(after_ab, after_cd, 0x44), to[3] = _mm512_shuffle_ps(after_ab, after_cd, 0xee);
+}
+
+static inline void store_columns(float* const* to, int64_t at, const vf* from) {
+    const vf ab = _mm512_unpacklo_ps(from[0], from[1]), cd = _mm512_unpacklo_ps(from[2], from[3]);
+    const vf after_ab = _mm512_unpackhi_ps(from[0], from[1]), after_cd = _mm512_unpackhi_ps(from[2], from[3]);
+    const vf rows[4] = {_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee),
+                        _mm512_shuffle_ps(after_ab, after_cd, 0x44), _mm512_shuffle_ps(after_ab, after_cd, 0xee)};
+    EFL_UNROLL
+    for (int m = 0; m < 4; ++m) {
+        _mm_storeu_ps(to[m] + at, _mm512_castps512_ps128(rows[m]));
+        _mm_storeu_ps(to[m + 4] + at, _mm512_extractf32x4_ps(rows[m], 1));
+        _mm_storeu_ps(to[m + 8] + at, _mm512_extractf32x4_ps(rows[m], 2));
+        _mm_storeu_ps(to[m + 12] + at, _mm512_extractf32x4_ps(rows[m], 3));
+    }
 }
 
 static inline vf load_u8(const unsigned char* p) {

@@ -15,6 +15,15 @@ static inline vf load(const float* p) {
     __builtin_memcpy(&v, p, sizeof v);
     return v;
 }
+// v itself, in a register: what is used twice is not read twice. And a pointer that is not taken apart.
+static inline vf held(vf v) {
+#if defined(__x86_64__)
+    __asm__("" : "+x"(v));
+#elif defined(__aarch64__)
+    __asm__("" : "+w"(v));
+#endif
+    return v;
+}
 static inline void store(float* p, vf v) { __builtin_memcpy(p, &v, sizeof v); }
 // The first n floats (0 <= n <= W); the others read as 0 and are never touched in memory.
 static inline vf load_n(const float* p, int n) {
@@ -92,6 +101,11 @@ static inline void spread(float* p, const float* from, int n) {
 // Lane m of to[k]: from[m][at + k], for k < 4 and m < W.
 static inline void load_columns(const float* const* from, int64_t at, vf* to) {
     for (int64_t k = at; k < at + 4; ++k) *to++ = vf{from[0][k], from[1][k], from[2][k], from[3][k]};
+}
+
+// The way back: to[m][at + k] = lane m of from[k], for k < 4 and m < W.
+static inline void store_columns(float* const* to, int64_t at, const vf* from) {
+    for (int m = 0; m < 4; ++m) store(to[m] + at, vf{from[0][m], from[1][m], from[2][m], from[3][m]});
 }
 
 // W bytes as floats, and floats that hold whole numbers from 0 to 255 as bytes.

@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from . import weight_structure as structures
+from . import weight_structure as matrix_layout
+from .sparse_layout import Layer, Layout
 from .window import Window
 
 Values = dict[str, Any]
 Extents = dict[str, Any]
 
 CODE_CELLS = 255  # a max-pooling code is one byte
+GROWTH_RUN = 16  # values between two looks at the room in a list of the largest
 LEAST = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1}
 
 
@@ -39,6 +41,21 @@ def window(values: Values, extents: Extents) -> None:
         room = tuple(n + 2 * p for n, p in zip(source, found.padding, strict=True))
         raise wrong("kernel", kernel, f"a window that fits the padded input {room}")
     extents["P"], extents["Q"] = found.result
+
+
+def structures(values: Values, extents: Extents) -> None:
+    """words, words_t: of the structures of a masked convolution of N weights, whose window fits as for `window`."""
+    if "size" in values:
+        extents["H"], extents["W"] = values["size"]
+    window(values, extents)
+    source, kernel = (extents["H"], extents["W"]), values.get("kernel", (extents.get("Y"), extents.get("X")))
+    settings = (tuple(pair) for pair in (kernel, values["stride"], values["padding"], values["dilation"]))
+    layer = Layer(extents["I"], extents["O"], source, *settings)
+    for name, is_transposed in (("words", False), ("words_t", True)):
+        layout = Layout(layer, extents["N"], is_transposed)
+        if not layout.fits:
+            raise wrong("dilation", values["dilation"], f"windows of 16-bit offsets over an input of {source}")
+        extents[name] = layout.words
 
 
 def planes(values: Values, extents: Extents) -> None:
@@ -122,13 +139,13 @@ def kept_weights(values: Values, extents: Extents) -> None:
     if (values["structure_t"] is None) != (values["order_t"] is None):
         raise wrong("order_t", values["order_t"], "None if and only if structure_t is")
     outs, ins = mask.shape
-    extents["words"] = structures.plan(outs, ins, count, batch).words
-    extents["words_t"] = structures.plan(ins, outs, count, batch).words
+    extents["words"] = matrix_layout.plan(outs, ins, count, batch).words
+    extents["words_t"] = matrix_layout.plan(ins, outs, count, batch).words
 
 
 def weight_structure(values: Values, extents: Extents) -> None:
     """The structure is one of N weights between I inputs and O outputs; transposed only for an input's gradient."""
-    structures.decode(values["structure"], extents["O"], extents["I"], extents["N"], "dx" in values)
+    matrix_layout.decode(values["structure"], extents["O"], extents["I"], extents["N"], "dx" in values)
 
 
 def slots(values: Values, extents: Extents) -> None:
@@ -151,10 +168,32 @@ def not_negative(values: Values, extents: Extents) -> None:
         raise wrong("max_norm", max_norm, "a norm that is not negative")
 
 
+def within(values: Values, extents: Extents) -> None:
+    """The part's coordinates have bits in `exists`, and fit an int32."""
+    first, size, bits = values["first"], values["grad"].size, 8 * extents["E"]
+    if first < 0 or first + size > min(bits, 2**31):
+        raise wrong("first", first, f"0 to {min(bits, 2**31) - size}, for {size} values and {bits} bits")
+
+
+def roomy(values: Values, extents: Extents) -> None:
+    """The list has room for a run of values beside those that it keeps, and holds no more than there is room for."""
+    count, filled, capacity = values["count"], int(values["filled"][0]), extents["M"]
+    if not 0 <= count <= capacity - GROWTH_RUN:
+        raise wrong("count", count, f"0 to {capacity - GROWTH_RUN}, {GROWTH_RUN} below the length of magnitudes")
+    if values["first"] > 0 and not 0 <= filled <= capacity:
+        raise wrong("filled", filled, f"0 to {capacity}")
+
+
+def enough(values: Values, extents: Extents) -> None:
+    filled = int(values["filled"][0])
+    if not extents["K"] <= filled <= extents["M"]:
+        raise wrong("filled", filled, f"{extents['K']} to {extents['M']}, at least as many as found")
+
+
 RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
-        not_negative, kept_weights, weight_structure, slots,
+        not_negative, within, roomy, enough, kept_weights, weight_structure, structures, slots,
     )
 }  # fmt: skip

@@ -53,6 +53,44 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             packs=True,
         ),
     ),
+    "sparse_convolution": (
+        Signature(
+            "sparse_conv2d_build",
+            "mask:uint8[O,I,Y,X] structure:uint32[words]! order:uint32[N]! structure_t:uint32[words_t]! "
+            f"order_t:uint32[N]! size:pair {_CONV}",
+            "both structures of the weights that the mask keeps in a layer of images of `size`; order: of each slot the "
+            "weight's flat index; order_t: of each transposed slot the forward one",
+            rules=("structures",),
+            packs=True,
+        ),
+        Signature(
+            "sparse_conv2d_refresh",
+            "values[N] order_t:uint32[N] values_t[N]!",
+            "values_t = values[order_t]",
+            rules=("slots",),
+        ),
+        Signature(
+            "sparse_conv2d_forward",
+            f"x[B,I,H,W] structure:uint32[words] values[N] bias[O]? y[B,O,P,Q]! kernel:pair {_CONV}",
+            "y = conv(x, weight) + bias of a masked weight, whose values lie in the order of its slots",
+            rules=("structures",),
+            packs=True,
+        ),
+        Signature(
+            "sparse_conv2d_grad_input",
+            f"dy[B,O,P,Q] structure_t:uint32[words_t] values_t[N] dx[B,I,H,W]! kernel:pair {_CONV}",
+            "dx = transposed convolution of dy with a masked weight",
+            rules=("structures",),
+            packs=True,
+        ),
+        Signature(
+            "sparse_conv2d_grad_weight",
+            f"x[B,I,H,W] dy[B,O,P,Q] structure:uint32[words] gradients[N]! kernel:pair {_CONV}",
+            "the gradients of the weights that a mask keeps, in the order of their slots",
+            rules=("structures",),
+            packs=True,
+        ),
+    ),
     "linear": (
         Signature("linear_forward", "x[B,I] weight[O,I] bias[O]? y[B,O]!", "y = x weight^T + bias", packs=True),
         Signature(

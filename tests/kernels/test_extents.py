@@ -24,8 +24,8 @@ WITHOUT = {"conv2d_forward", "conv2d_grad_input", "maxpool_forward", "avgpool_fo
 # Operations that take a geometry and no extent beside it, or one number, or are not in the C ABI.
 
 # Extents of arrays apart, which are not multiplied with each other.
-APART = {"efl_gather_labels", "efl_take_flat_32", "efl_put_flat_32"}
-NO_STATUS = {"efl_sparse_linear_words"}  # gives the words of a structure, or -1
+APART = {"efl_gather_labels", "efl_keep_largest_f32", "efl_largest_places_f32", "efl_take_flat_32", "efl_put_flat_32"}
+NO_STATUS = {"efl_sparse_linear_words", "efl_sparse_conv2d_words"}  # gives the words of a structure, or -1
 AXIS = ("kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w")
 WINDOWS = [
     *({field: 2**62} for field in ("height", "width", *AXIS)),
@@ -137,6 +137,17 @@ def test_convolution_beyond_memory_is_a_bad_shape(calls, entry):
 def test_pool_beyond_memory_is_refused(calls, entry):
     for fields in POOLS:
         assert refused(calls, f"efl_{entry}_f32", geometry=calls.geometry("efl_pool2d", **fields)), fields
+    assert calls.untouched()
+
+
+@pytest.mark.parametrize("entry", ["forward_f32", "grad_input_f32", "grad_weight_f32", "build"])
+def test_masked_convolution_beyond_memory_is_a_bad_shape(calls, entry):
+    for fields in [*CONVOLUTIONS, {"in_channels": 2**17, "out_channels": 2**17}, {"width": 2**16}]:
+        geometry = calls.geometry("efl_conv2d", **fields)
+        assert calls.status(f"efl_sparse_conv2d_{entry}", geometry=geometry) == calls.lib.EFL_BAD_SHAPE, fields
+        assert calls.lib.efl_sparse_conv2d_words(geometry, 1, 0) == -1
+    grouped = calls.geometry("efl_conv2d", in_channels=2, out_channels=2, groups=2)
+    assert calls.status(f"efl_sparse_conv2d_{entry}", geometry=grouped) == calls.lib.EFL_BAD_ARGUMENT
     assert calls.untouched()
 
 

@@ -1,0 +1,137 @@
+"""What the structures of masked convolutions promise: a layer by hand, and that a corrupt one is an error, never a crash.
+
+What the operations compute is in the cases of cases_sparse_convolution.py, through test_operations.py.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from edgefl.kernels import reference
+
+from . import cases_sparse_convolution as sparse
+from .calls import copied, each
+from .cases import Args, ordinary
+from .cases_convolution import Geometry
+
+READERS = {
+    "sparse_conv2d_forward": "structure",
+    "sparse_conv2d_grad_input": "structure_t",
+    "sparse_conv2d_grad_weight": "structure",
+}
+LAYERS = [Geometry(2, 6, 5, (5, 6)), Geometry(3, 20, 7, (4, 4)), Geometry(2, 9, 4, (9, 8), (3, 3), (2, 2))]
+
+
+def test_a_layer_by_hand(backend: ModuleType) -> None:
+    """Two inputs, one output, a row of three cells: the second input's first tap and the first one's two last."""
+    mask = np.array([[[[0, 1, 1]], [[1, 0, 0]]]], np.uint8)
+    args = sparse.build(mask, Geometry(1, 2, 1, (1, 3), (1, 3), padding=(0, 1)))
+    backend.sparse_conv2d_build(*args.values())
+    assert args["order"].tolist() == [1, 2, 3]  # a run of two, then the single one
+    values = np.array([10, 100, 1], np.float32)
+    x, y = np.array([[[[1, 2, 3]], [[4, 5, 6]]]], np.float32), np.zeros((1, 1, 1, 3), np.float32)
+    window = {"kernel": (1, 3), "stride": (1, 1), "padding": (0, 1), "dilation": (1, 1)}
+    backend.sparse_conv2d_forward(x, args["structure"], values, np.array([0.5], np.float32), y, **window)
+    assert y.ravel().tolist() == [210.5, 324.5, 35.5]
+    values_t, dx = np.zeros(3, np.float32), np.zeros_like(x)
+    backend.sparse_conv2d_refresh(values, args["order_t"], values_t)
+    backend.sparse_conv2d_grad_input(y, args["structure_t"], values_t, dx, **window)
+    assert dx[0, :, 0].tolist() == [[2105, 24295, 32805], [324.5, 35.5, 0]]
+    gradients = np.zeros(3, np.float32)
+    backend.sparse_conv2d_grad_weight(x, y, args["structure"], gradients, **window)
+    assert gradients.tolist() == [966, 1394.5, 1475.5]
+
+
+def corrupted(args: Args, name: str) -> list[tuple[str, Args]]:
+    """The call with each word of its structure changed in turn, each in several ways."""
+    found = []
+    for place in range(len(args[name])):
+        for what, change in (("+1", 1), ("+2^16", 1 << 16), ("largest", 0xFFFFFFFF), ("halves", 0xFFFF)):
+            wrong = copied(args)
+            word = int(wrong[name][place])
+            wrong[name][place] = (word + change) % 2**32 if what.startswith("+") else word ^ change
+            found.append((f"{name}[{place}] {what}", wrong))
+    return found
+
+
+@pytest.mark.parametrize("op", READERS)
+def test_a_corrupt_structure_is_refused_or_harmless(native: ModuleType, op: str) -> None:
+    """What is in range may be another mask; all else is an error before anything is written."""
+    refused = 0
+    for layer in LAYERS:
+        args = sparse.calls(layer, 0.4, True)[op](np.random.default_rng(5))
+        for what, wrong in corrupted(args, READERS[op]):
+            before = copied(wrong)
+            try:
+                getattr(native, op)(*wrong.values())
+            except ValueError as error:
+                refused += 1
+                assert "structure" in str(error), what
+                assert all(np.array_equal(before[name], wrong[name]) for name in before), what
+    assert refused > 500
+
+
+@pytest.mark.parametrize("op", READERS)
+def test_a_structure_of_another_layer_is_refused(backend: ModuleType, op: str) -> None:
+    name = READERS[op]
+    geometry = Geometry(2, 6, 5, (5, 6))
+    args = sparse.calls(geometry, 0.5, True)[op](np.random.default_rng(5))
+    for place in range(16):
+        wrong = copied(args)
+        wrong[name][place] += 1
+        with pytest.raises(ValueError, match=name.removesuffix("_t")):
+            getattr(backend, op)(*wrong.values())
+    swapped = sparse.calls(geometry._replace(padding=(0, 2), size=(7, 4)), 0.5, True)[op](np.random.default_rng(5))
+    with pytest.raises(ValueError, match="structure"):
+        getattr(backend, op)(*(args | {name: np.resize(swapped[name], len(args[name]))}).values())
+
+
+def test_a_mask_of_another_count_is_refused(backend: ModuleType) -> None:
+    for byte in (0, 1):
+        args = ordinary("sparse_conv2d_build").args()
+        args["mask"].reshape(-1)[np.flatnonzero(args["mask"].reshape(-1) != byte)[0]] = byte
+        before = copied(args)
+        with pytest.raises(ValueError, match="order"):
+            backend.sparse_conv2d_build(*args.values())
+        assert all(np.array_equal(before[name], args[name]) for name in before)
+
+
+def test_any_byte_that_is_not_zero_keeps_a_weight(backend: ModuleType) -> None:
+    args, twos = ordinary("sparse_conv2d_build").args(), ordinary("sparse_conv2d_build").args()
+    twos["mask"] *= 2
+    for call in (args, twos):
+        backend.sparse_conv2d_build(*call.values())
+    assert all(np.array_equal(args[name], twos[name]) for name in args if name != "mask")
+
+
+def test_too_large_slots_are_refused(backend: ModuleType) -> None:
+    args = ordinary("sparse_conv2d_refresh").args()
+    args["order_t"][3] = len(args["values"])
+    with pytest.raises(ValueError, match="order_t"):
+        backend.sparse_conv2d_refresh(*args.values())
+    assert (args["values_t"] == ordinary("sparse_conv2d_refresh").args()["values_t"]).all()
+
+
+def test_planes_beyond_16_bits_are_refused(backend: ModuleType) -> None:
+    mask = np.ones((1, 1, 1, 1), np.uint8)
+    wide = Geometry(1, 1, 1, (1, 65_536), (1, 1), padding=(0, 0))
+    with pytest.raises(ValueError, match=r"structure|dilation"):
+        backend.sparse_conv2d_build(*sparse.build(mask, wide).values())
+
+
+def test_values_and_structures_hold_for_any_batch(backend: ModuleType) -> None:
+    """An image's results do not depend on those beside it."""
+    geometry = Geometry(19, 5, 6, (6, 7))
+    args = sparse.forward(np.random.default_rng(3), geometry, 0.4, True)
+    backend.sparse_conv2d_forward(*args.values())
+
+    def alone(image: int) -> None:
+        one = args | {"x": args["x"][[image]], "y": np.zeros_like(args["y"][:1])}
+        backend.sparse_conv2d_forward(*one.values())
+        exact = backend is not reference  # numpy's products of other sizes round differently
+        np.testing.assert_allclose(one["y"][0], args["y"][image], rtol=0, atol=0 if exact else 1e-5)
+
+    each((image, lambda image=image: alone(image)) for image in range(19))
