@@ -148,6 +148,12 @@ def weight_structure(values: Values, extents: Extents) -> None:
     matrix_layout.decode(values["structure"], extents["O"], extents["I"], extents["N"], "dx" in values)
 
 
+def slots(values: Values, extents: Extents) -> None:
+    order, count = values["order_t"], extents["N"]
+    if count and order.max() >= count:
+        raise wrong("order_t", int(order.max()), f"slots below {count}")
+
+
 def needed(values: Values, extents: Extents) -> None:
     """SGD reads an array only where its coefficient is not 0, and then it has to be there."""
     _, momentum, _, pull = values["hyper"]
