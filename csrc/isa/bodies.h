@@ -39,6 +39,7 @@
 #include "../kernels/convolution/correlate_rows.inl.h"
 #include "../kernels/convolution/correlate_small.inl.h"
 #include "../kernels/convolution/correlate_tiles.inl.h"
+#include "../kernels/convolution/correlate_strided.inl.h"
 #include "../kernels/convolution/correlate_whole.inl.h"
 #include "../kernels/convolution/weight_gradient.inl.h"
 #include "../kernels/convolution/weight_by_pixels.inl.h"
