@@ -58,7 +58,9 @@ def _start(options: argparse.Namespace, folder: Path, running: ExitStack) -> lis
     if any(name == "onnxruntime" for name, *_ in wanted):
         python = next(python for name, python, *_ in wanted if name == "onnxruntime")
         prepare(python, "onnxruntime_artifacts", folder)
-    return [running.enter_context(trainer(name, python, module, folder, *more)) for name, python, module, *more in wanted]
+    return [
+        running.enter_context(trainer(name, python, module, folder, *more)) for name, python, module, *more in wanted
+    ]
 
 
 def _python_of(name: str, options: argparse.Namespace) -> Path | None:
@@ -90,7 +92,9 @@ def _print_table(facts: machine.Facts, results: Sequence[Result]) -> None:
         ratios = (f"{each.step.median_s / medians[own]:.2f}" for own in (OWN, FROZEN))
         loss = f"{each.first_loss:.2f} to {each.last_loss:.2f}"
         memory = f"{each.resident_bytes / MB:.0f}"
-        table.add_row(each.trainer, each.version, f"{1e3 * each.step.median_s:.2f}", f"{low} {high}", *ratios, memory, loss)
+        table.add_row(
+            each.trainer, each.version, f"{1e3 * each.step.median_s:.2f}", f"{low} {high}", *ratios, memory, loss
+        )
     console = Console()
     console.width = max(console.width, 140)
     console.print(table)
@@ -100,7 +104,9 @@ def _print_table(facts: machine.Facts, results: Sequence[Result]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench peers", description=__doc__)
-    parser.add_argument("--trainers", type=_trainers, default=OTHERS, help=f"of {', '.join(OTHERS)}, separated by commas")
+    parser.add_argument(
+        "--trainers", type=_trainers, default=OTHERS, help=f"of {', '.join(OTHERS)}, separated by commas"
+    )
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "edgefl-bench"
     parser.add_argument("--environments", type=Path, default=cache, metavar="DIR", help=f"default: {cache}")
     parser.add_argument(

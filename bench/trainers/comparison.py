@@ -46,7 +46,9 @@ def check_fall(name: str, losses: Sequence[float]) -> None:
     """Raises  RuntimeError if the last round's mean is not well below the first's."""
     first, last = _mean(losses[:BATCHES]), _mean(losses[-BATCHES:])
     if not last < FALL * first:
-        raise RuntimeError(f"{name} does not learn: loss {last:.4f} after {first:.4f}; expected below {FALL * first:.4f}")
+        raise RuntimeError(
+            f"{name} does not learn: loss {last:.4f} after {first:.4f}; expected below {FALL * first:.4f}"
+        )
 
 
 def check_start(name: str, losses: Sequence[float], own: Sequence[float]) -> None:

@@ -15,7 +15,16 @@ import MNN.optim as optim
 
 from bench.trainers import task, turns
 
-PARAMETERS = ("fc.bias", "fc.weight", "fc1.bias", "fc1.weight", "conv2.bias", "conv2.weight", "conv1.bias", "conv1.weight")
+PARAMETERS = (
+    "fc.bias",
+    "fc.weight",
+    "fc1.bias",
+    "fc1.weight",
+    "conv2.bias",
+    "conv2.weight",
+    "conv1.bias",
+    "conv1.weight",
+)
 
 
 class LeNet5(nn.Module):

@@ -81,4 +81,3 @@ def prepare(python: Path, module: str, folder: Path) -> None:
     result = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=folder)
     if result.returncode:
         raise RuntimeError(f"{module} ended with exit code {result.returncode}: {result.stderr[-500:]}")
-
