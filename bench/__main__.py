@@ -1,8 +1,8 @@
 """python -m bench WHAT: figures of this machine, beside those of PyTorch, and of Flower for rounds.
 
 `python -m bench papers` runs the tables of papers again, `python -m bench faults` runs with faults. `python -m bench
-mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, and `python -m bench
-peers` times a step of other trainers. These five have options of their own.
+mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, and `python -m
+bench peers` times a step of other trainers. These five have options of their own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One instruction set for both sides: libraries read their caps when they are loaded, so the bench starts itself anew."""
+"""One instruction set for both sides. Libraries read their caps when they are loaded: the bench starts itself anew."""
 
 from __future__ import annotations
 

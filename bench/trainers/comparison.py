@@ -19,7 +19,7 @@ ROUNDING = 1e-3  # by which the losses of a round may differ between trainers
 
 @dataclass(frozen=True)
 class Result:
-    """What a trainer showed. Losses are means over a round of the batches: the first, and the last before it was timed."""
+    """What a trainer showed. Losses are means over a round of batches: the first, and the last before it was timed."""
 
     trainer: str
     version: str

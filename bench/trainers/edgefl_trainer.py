@@ -1,4 +1,4 @@
-"""edgefl's own process: python -m bench.trainers.edgefl_trainer FOLDER KEEP. A step gathers and scales its batch, too."""
+"""edgefl's process: python -m bench.trainers.edgefl_trainer FOLDER KEEP. A step gathers and scales its batch, too."""
 
 from __future__ import annotations
 

@@ -9,9 +9,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-import MNN.expr as F
-import MNN.nn as nn
-import MNN.optim as optim
+from MNN import expr, nn, optim
 
 from bench.trainers import task, turns
 
@@ -38,11 +36,11 @@ class LeNet5(nn.Module):
         self.fc = nn.linear(500, task.CLASSES)
         self._start_from(weights)
 
-    def forward(self, x: F.Var) -> F.Var:
+    def forward(self, x: expr.Var) -> expr.Var:
         for conv in (self.conv1, self.conv2):
-            x = F.max_pool(F.relu(conv(x)), [2, 2], [2, 2])
-        x = F.reshape(F.convert(x, F.NCHW), [0, -1])
-        return self.fc(F.relu(self.fc1(x)))
+            x = expr.max_pool(expr.relu(conv(x)), [2, 2], [2, 2])
+        x = expr.reshape(expr.convert(x, expr.NCHW), [0, -1])
+        return self.fc(expr.relu(self.fc1(x)))
 
     def _start_from(self, weights: task.Arrays) -> None:
         """Its parameters come last layer first, biases as matrices of a row."""
@@ -50,7 +48,7 @@ class LeNet5(nn.Module):
         values = [weights[name] for name in PARAMETERS]
         if [value.size for value in values] != [each.size for each in self.parameters]:
             raise RuntimeError(f"MNN's parameters have shapes {shapes}; expected those of {', '.join(PARAMETERS)}")
-        loaded = [F.const(value, shape, F.NCHW) for value, shape in zip(values, shapes)]
+        loaded = [expr.const(value, shape, expr.NCHW) for value, shape in zip(values, shapes)]
         for value in loaded:
             value.fix_as_trainable()
         self.load_parameters(loaded)
@@ -58,8 +56,8 @@ class LeNet5(nn.Module):
 
 def main(folder: Path) -> None:
     turns.pin()
-    F.lazy_eval(True)
-    F.set_thread_number(1)
+    expr.lazy_eval(True)
+    expr.set_thread_number(1)
     given = task.read(folder)
     module = LeNet5(given.weights)
     module.train(True)
@@ -69,7 +67,7 @@ def main(folder: Path) -> None:
     def train(batches: list[int]) -> float:
         for step, batch in enumerate(batches, start=1):
             x, targets = ready[batch % task.BATCHES]
-            loss = nn.loss.cross_entropy(F.softmax(module.forward(x), -1), targets)
+            loss = nn.loss.cross_entropy(expr.softmax(module.forward(x), -1), targets)
             if step == len(batches):
                 last = float(loss.read())  # after the step it would be the new weights' loss
             if not sgd.step(loss):
@@ -79,10 +77,10 @@ def main(folder: Path) -> None:
     turns.serve(version("MNN"), train)
 
 
-def _variables(x: object, y: object) -> tuple[F.Var, F.Var]:
+def _variables(x: object, y: object) -> tuple[expr.Var, expr.Var]:
     """The examples and one-hot targets."""
-    images = F.const(x, [task.BATCH, *task.SHAPE], F.NCHW)
-    return images, F.one_hot(F.const(y, [task.BATCH], F.NCHW, F.int), task.CLASSES, 1.0, 0.0)
+    images = expr.const(x, [task.BATCH, *task.SHAPE], expr.NCHW)
+    return images, expr.one_hot(expr.const(y, [task.BATCH], expr.NCHW, expr.int), task.CLASSES, 1.0, 0.0)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """What every trainer is given: LeNet5's initial weights and a few batches, as files that numpy alone can read.
 
-The examples are a black and white pattern a class under noise, so that a trainer that learns shows a falling loss within a few
-steps. Nothing here imports edgefl: the trainers' processes read it, too, in environments that have numpy only.
+The examples are a black and white pattern a class under noise, so that a trainer that learns shows a falling loss
+within a few steps. Nothing here imports edgefl: the trainers' processes read it, too, in environments that have numpy
+only.
 """
 
 from __future__ import annotations

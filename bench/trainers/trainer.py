@@ -14,7 +14,7 @@ from bench.processes import ROOT
 from bench.trainers.task import BATCHES
 from bench.trainers.turns import ANSWERS
 
-ONE_THREAD = {name: "1" for name in ("EDGEFL_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+ONE_THREAD = dict.fromkeys(("EDGEFL_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 class Trainer:

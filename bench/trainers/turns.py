@@ -11,8 +11,8 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 ANSWERS = "EDGEFL_BENCH_ANSWERS"
 Train = Callable[[list[int]], float]

@@ -1,20 +1,21 @@
-// The thread pool: the caller opens a job, workers that are awake join it, and everyone claims indices until none is left.
+// The thread pool: the caller opens a job, workers that are awake join it, and everyone claims indices until none is
+// left.
 //
-// Every thread has a share of a job's indices, every n-th of them, always the same: so the calls of a step, which are cut
-// alike, find in a thread's cache what it wrote before. Who is done with its share goes on with the others': a worker
-// that comes late, or not at all, leaves its share to the rest. A worker that wakes late finds the job
-// closed, so the caller never waits for one that has nothing to do. `inside` counts workers between joining and leaving:
-// each side writes its own flag and then reads the other's (sequentially consistent), so either the worker sees the job
+// Every thread has a share of a job's indices, every n-th of them, always the same: so the calls of a step, which are
+// cut alike, find in a thread's cache what it wrote before. Who is done with its share goes on with the others': a
+// worker that comes late, or not at all, leaves its share to the rest. A worker that wakes late finds the job closed,
+// so the caller never waits for one that has nothing to do. `inside` counts workers between joining and leaving: each
+// side writes its own flag and then reads the other's (sequentially consistent), so either the worker sees the job
 // closed or the caller sees the worker inside.
 //
-// To wake a parked worker costs its caller 5 to 45 us (a virtual machine has to start the processor), a job for one that
-// still spins less than 1 us, so workers spin for longer than the calls between two jobs of a step take.
+// To wake a parked worker costs its caller 5 to 45 us (a virtual machine has to start the processor), a job for one
+// that still spins less than 1 us, so workers spin for longer than the calls between two jobs of a step take.
 //
 // A worker that shares its processor with a busy neighbour may be put aside for milliseconds in the middle of a task.
 // When the caller waited longer than it had worked itself, and long, it does all jobs alone for several times that
-// wait: then stalls cost at most a tenth of the time. When stalls come again soon after, it works alone twice as long each
-// time. The same where workers were woken several times running and came too late for anything: each time cost a wake.
-// A worker that finds itself on its caller's processor parks at once, as there it only takes the caller's time.
+// wait: then stalls cost at most a tenth of the time. When stalls come again soon after, it works alone twice as long
+// each time. The same where workers were woken several times running and came too late for anything: each time cost a
+// wake. A worker that finds itself on its caller's processor parks at once, as there it only takes the caller's time.
 #include "threads.h"
 
 #include <atomic>
@@ -268,7 +269,7 @@ private:
     std::atomic<int> inside_{0};
     std::atomic<int> joined_{0};  // workers that came while the job was open
     std::atomic<int> home_{-1};   // the processor that the last caller was on
-    std::atomic<int> ready_{0};  // workers that have begun to run
+    std::atomic<int> ready_{0};   // workers that have begun to run
 
     std::mutex mutex_;  // guards the two conditions below
     std::condition_variable wake_, left_;

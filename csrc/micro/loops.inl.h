@@ -18,9 +18,9 @@ private:
         : total(total_), count(count_), least_size(least_size_), larger(total_ - count_ * least_size_) {}
 };
 
-// body(first, last) over [0, count) in even blocks, `work` elements per item (some tenth of a nanosecond each): few enough
-// that a block is worth handing over, many enough that one taken late holds nobody up. Items must be independent, so that
-// the result does not depend on the blocks.
+// body(first, last) over [0, count) in even blocks, `work` elements per item (some tenth of a nanosecond each): few
+// enough that a block is worth handing over, many enough that one taken late holds nobody up. Items must be
+// independent, so that the result does not depend on the blocks.
 template <class Body>
 static void split(int64_t count, int64_t work, Body&& body) {
     const int64_t grain = 8192, worth = work >= grain ? count : count * (work > 0 ? work : 1) / grain;

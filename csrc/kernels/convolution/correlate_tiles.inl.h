@@ -15,7 +15,7 @@ constexpr int64_t MOST_TILES = 100;  // of few channels: more would gain up to a
 constexpr int64_t CHUNK_TILES_APART = 1 << 19;
 constexpr int64_t MOST_TILES_APART = 128;
 constexpr int64_t PASS_SOURCES = 128;
-constexpr int64_t WEIGHT_COST = 32;  // of the transform of a target's 3x3 weights for one source, in multiply-adds
+constexpr int64_t WEIGHT_COST = 32;     // of the transform of a target's 3x3 weights for one source, in multiply-adds
 constexpr int64_t RUN_TILES = 1 << 12;  // floats of tiles of one point that stay in L1 while panels pass by
 
 struct Winograd {
@@ -38,7 +38,8 @@ struct Winograd {
           by_images(2 * c.planes.cols.count <= W && 8 * words.count * W <= 9 * c.batch),
           tiling(by_images ? words.count : c.batch, c.planes.rows.count, c.planes.cols.count, by_images ? W : 1,
                  fitting()),
-          panels(targets, MAX_ROWS), groups(whole ? Parts::into(panels.count, 1) : Parts::shared(panels.count, GROUP_PANELS)),
+          panels(targets, MAX_ROWS),
+          groups(whole ? Parts::into(panels.count, 1) : Parts::shared(panels.count, GROUP_PANELS)),
           passes(sources, whole ? sources : PASS_SOURCES), pitch(((tiling.most() + W + LINE - 1) / LINE | 1) * LINE) {}
 
     int64_t fitting() const {
@@ -229,8 +230,8 @@ static void transform_panel(const Winograd& w, int64_t p, int64_t first, int64_t
     }
 }
 
-// Panels [first, first + count) of a group for pass k: [point][panel][source][row of the panel]. Weights are read in the
-// order in which they lie in memory.
+// Panels [first, first + count) of a group for pass k: [point][panel][source][row of the panel]. Weights are read in
+// the order in which they lie in memory.
 static void transform_weights(const Winograd& w, int64_t g, int64_t k, int64_t first, int64_t count, float* to) {
     const Parts runs(w.passes.size(k), w.c.transposed ? SOURCE_RUNS : w.passes.size(k));
     for (int64_t r = 0; r < runs.count; ++r)
