@@ -90,38 +90,37 @@ static void batchnorm_gradients(const float* weight, const float* bias, const fl
                                 int64_t batch, int64_t channels, int64_t inner, efl_index channels_needed,
                                 efl_index outs, float* dweight, float* dbias, Sum&& sum, Write&& write) {
     const double n = double(batch * inner);
-    split(count_of(channels_needed, channels), batch * (inner + PLANE_COST),
-          [&](int64_t first_needed, int64_t last_needed) {
-              Position position{outs, 0};
-              each_abreast(
-                  first_needed, last_needed, batch * inner, [&](auto channels_abreast, int64_t first, int64_t end) {
-                      constexpr int64_t most = decltype(channels_abreast)::most;
-                      const int64_t last = most == 1 ? first + 1 : end;
-                      Affine affine[most];
-                      NormSums sums[most];
-                      AffineGradient back[most];
-                      for (int64_t k = first; k < last; ++k) {
-                          const int64_t c = id_of(channels_needed, k);
-                          affine[k - first] = Affine{mean ? mean[c] : 0, inv_std[c], weight[c], bias ? bias[c] : 0};
-                      }
-                      for (int64_t b = 0; b < batch; ++b)
-                          for (int64_t k = first; k < last; ++k)
-                              sum(b * channels + id_of(channels_needed, k), affine[k - first], &sums[k - first]);
-                      for (int64_t k = first; k < last; ++k) {
-                          const int64_t c = id_of(channels_needed, k), j = position.of(c);
-                          const NormSums& total = sums[k - first];
-                          const double gain = double(weight[c]) * double(inv_std[c]);
-                          back[k - first] =
-                              AffineGradient{float(gain), float(gain * total.dz / n), float(gain * total.dz_xhat / n)};
-                          if (j < 0) continue;
-                          dweight[j] = float(total.dz_xhat);
-                          dbias[j] = float(total.dz);
-                      }
-                      for (int64_t b = 0; b < batch; ++b)
-                          for (int64_t k = first; k < last; ++k)
-                              write(b * channels + id_of(channels_needed, k), affine[k - first], back[k - first]);
-                  });
-          });
+    const int64_t work = batch * (inner + PLANE_COST);
+    split(count_of(channels_needed, channels), work, [&](int64_t first_needed, int64_t last_needed) {
+        Position position{outs, 0};
+        each_abreast(first_needed, last_needed, batch * inner, [&](auto channels_abreast, int64_t first, int64_t end) {
+            constexpr int64_t most = decltype(channels_abreast)::most;
+            const int64_t last = most == 1 ? first + 1 : end;
+            Affine affine[most];
+            NormSums sums[most];
+            AffineGradient back[most];
+            for (int64_t k = first; k < last; ++k) {
+                const int64_t c = id_of(channels_needed, k);
+                affine[k - first] = Affine{mean ? mean[c] : 0, inv_std[c], weight[c], bias ? bias[c] : 0};
+            }
+            for (int64_t b = 0; b < batch; ++b)
+                for (int64_t k = first; k < last; ++k)
+                    sum(b * channels + id_of(channels_needed, k), affine[k - first], &sums[k - first]);
+            for (int64_t k = first; k < last; ++k) {
+                const int64_t c = id_of(channels_needed, k), j = position.of(c);
+                const NormSums& total = sums[k - first];
+                const double gain = double(weight[c]) * double(inv_std[c]);
+                back[k - first] =
+                    AffineGradient{float(gain), float(gain * total.dz / n), float(gain * total.dz_xhat / n)};
+                if (j < 0) continue;
+                dweight[j] = float(total.dz_xhat);
+                dbias[j] = float(total.dz);
+            }
+            for (int64_t b = 0; b < batch; ++b)
+                for (int64_t k = first; k < last; ++k)
+                    write(b * channels + id_of(channels_needed, k), affine[k - first], back[k - first]);
+        });
+    });
 }
 
 constexpr int64_t stretch = 4096;  // floats of a group summed in float lanes at a time
