@@ -72,7 +72,7 @@ static int64_t inside_of(const Span& span, const float* magnitudes, int64_t n, f
 
 // Finds the part of a span, of up to DIGITS, in which the rank-th largest of all n lies. False if it is not in the
 // span.
-static bool narrow(const float* magnitudes, int64_t n, int64_t rank, Span* span) {
+static bool tighten(const float* magnitudes, int64_t n, int64_t rank, Span* span) {
     int32_t counts[DIGITS] = {};
     float inside[CHUNK];
     int shift = 0;
@@ -95,7 +95,7 @@ static bool narrow(const float* magnitudes, int64_t n, int64_t rank, Span* span)
 // The cut itself, by ever shorter spans.
 static bool find(const float* magnitudes, int64_t n, int64_t rank, Span* span) {
     do {
-        if (!narrow(magnitudes, n, rank, span)) return false;
+        if (!tighten(magnitudes, n, rank, span)) return false;
     } while (span->low != span->high);
     return true;
 }
