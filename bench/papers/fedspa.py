@@ -19,7 +19,7 @@ from edgefl.experiment.presets import preset
 from edgefl.experiment.settings import Experiment
 
 STRONG, IID = "dirichlet:0.1", "iid"
-ROUNDS, BRIEF = 100, 20
+ROUNDS, BRIEF = 100, 10
 SEEDS = (1, 2, 3)
 TARGETS = (0.80, 0.85, 0.90)
 OWN = ("personal", "adapted", "global_local")  # whose accuracy counts: the first that a run has
