@@ -87,6 +87,17 @@ static inline vf in_pair_order(const float* p, const float* q) {
     return quarters(_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(q), 1));
 }
 
+static inline __m256i places(uint64_t bytes) { return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(int64_t(bytes))); }
+static inline uint64_t bytes_of(unsigned bits) { return _pdep_u64(bits, 0x0101010101010101ull) * 0xff; }
+static inline vf gather_bits(vf v, unsigned bits) {
+    return _mm256_permutevar8x32_ps(v, places(_pext_u64(0x0706050403020100ull, bytes_of(bits))));
+}
+static inline void scatter_bits(float* p, vf v, unsigned bits) {
+    const uint64_t bytes = bytes_of(bits);
+    const vf spread = _mm256_permutevar8x32_ps(v, places(_pdep_u64(0x0706050403020100ull, bytes)));
+    _mm256_maskstore_ps(p, _mm256_cvtepi8_epi32(_mm_cvtsi64_si128(int64_t(bytes))), spread);
+}
+
 static inline void spread(float* p, const float* from, int n) {
     for (int i = 0; i < n; ++i) p[2 * i] = from[i];
 }

@@ -76,6 +76,11 @@ static inline vf in_pair_order(const float* p, const float* q) {
     return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15), v);
 }
 
+static inline vf gather_bits(vf v, unsigned bits) { return _mm512_maskz_compress_ps(__mmask16(bits), v); }
+static inline void scatter_bits(float* p, vf v, unsigned bits) {
+    _mm512_mask_storeu_ps(p, __mmask16(bits), _mm512_maskz_expand_ps(__mmask16(bits), v));
+}
+
 static inline void spread(float* p, const float* from, int n) {
     const vf v = load(from);
     const unsigned places = 0x55555555u & ((1ull << 2 * n) - 1u);

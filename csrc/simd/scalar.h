@@ -93,6 +93,19 @@ static inline vf join_low(vf a, vf b) { return zip_low(a, b); }
 static inline vf join_high(vf a, vf b) { return zip_high(a, b); }
 static inline vf in_pair_order(const float* p, const float* q) { return vf{p[0], p[1], q[0], q[1]}; }
 
+// The lanes of v where `bits` has ones, side by side; and the inverse: where it has ones, p takes the lanes of v in
+// turn.
+static inline vf gather_bits(vf v, unsigned bits) {
+    vf r = zero();
+    for (int i = 0, n = 0; i < W; ++i)
+        if (bits >> i & 1) r[n++] = v[i];
+    return r;
+}
+static inline void scatter_bits(float* p, vf v, unsigned bits) {
+    for (int i = 0, n = 0; i < W; ++i)
+        if (bits >> i & 1) p[i] = v[n++];
+}
+
 // p[2 i] = from[i] for i < n; what lies between is not touched. May read W floats.
 static inline void spread(float* p, const float* from, int n) {
     for (int i = 0; i < n; ++i) p[2 * i] = from[i];

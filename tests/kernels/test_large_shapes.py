@@ -95,9 +95,18 @@ def large_cases() -> Iterator[Case]:
     yield Case("channel_sum", "more_than_a_block", channel_sum_of_many)
     yield Case("linear_forward", "examples_in_chunks", lambda rng: linear.linear_forward(rng, 20, 3000, 9, True))
     yield Case(
-        "linear_grad_weight", "two_passes", lambda rng: linear.linear_grad_weight(rng, 200, 20, 30, "all", "all")
+        "linear_grad_weight", "two_passes", lambda rng: linear.linear_grad_weight(rng, 400, 20, 30, "all", "all")
     )
-    yield Case("linear_forward", "tiles_in_passes", lambda rng: linear.linear_forward(rng, 70, 500, 150, True))
+    yield Case("linear_forward", "blocks_in_passes", lambda rng: linear.linear_forward(rng, 70, 1100, 150, True))
+    yield Case(
+        "linear_grad_input",
+        "blocks_of_chosen",
+        lambda rng: linear.linear_grad_input(rng, 30, 200, 500, "odd", "but_one"),
+    )
+    yield Case("linear_grad_input", "even_pitch", lambda rng: linear.linear_grad_input(rng, 30, 20, 256, "all", "all"))
+    yield Case(
+        "linear_update", "panels_in_turn", lambda rng: linear.linear_update(rng, 200, 100, 20, "odd", "but_one", True)
+    )
     yield Case(
         "linear_grad_weight",
         "few_rows_in_passes",

@@ -1,0 +1,151 @@
+// The matrix-product microkernel: tiles of a few rows and a few words, held in registers over all the terms of a sum.
+// The linear gradients and the forward pass of a larger batch are made of it. Its operands lie at even distances, where
+// those of outer_product are found by tables.
+//
+//     c[m][n] = (add ? c[m][n] : 0) + start[n] + sum over t of a[m][t] * b[t][n]
+
+constexpr int TILE_ROWS = REGISTERS < 32 ? 6 : 9;
+
+constexpr int words_of_tile(int rows) {
+    return REGISTERS < 32 ? words_per_tile(rows) : rows > 6 ? 3 : rows > 2 ? 4 : 8;
+}
+
+constexpr int64_t LONG_SUM = 32;  // terms, from which it pays to fetch the tile's place in c ahead
+
+struct Tiles {
+    const float* a;
+    int64_t a_pitch;
+    bool by_rows;  // a[m][t] lies at m * a_pitch + t; otherwise at t * a_pitch + m
+    const float* b;
+    int64_t b_pitch, b_step;  // from a term to the next, and from a tile to the next: in c they are neighbours
+    int64_t terms;
+    const float* start;  // nullptr: zeros. Like b it is read by whole words.
+    float* c;
+    int64_t c_pitch;
+    bool add;
+};
+
+// Where a lies. Rows come in groups of four, which x86 addresses by a pointer, the pitch and three times the pitch;
+// that the compiler does not turn them into a pointer a row, the empty instructions see to.
+template <int ROWS, bool BY_ROWS>
+struct Factors {
+    static constexpr int GROUPS = BY_ROWS ? (ROWS + 3) / 4 : 1;
+    const float* group[GROUPS];
+    int64_t pitch, thrice;
+
+    Factors(const float* a, int64_t a_pitch) : pitch(a_pitch), thrice(3 * a_pitch) {
+        EFL_UNROLL
+        for (int g = 0; g < GROUPS; ++g) group[g] = a + 4 * g * a_pitch;
+        if (BY_ROWS) asm("" : "+r"(thrice));
+    }
+
+    // Row m of the term that is `ahead` after the current one.
+    const float* at(int m, int ahead) const {
+        if (!BY_ROWS) return group[0] + ahead * pitch + m;
+        const float* p = group[m / 4] + ahead;
+        return m % 4 == 0 ? p : m % 4 == 1 ? p + pitch : m % 4 == 2 ? p + 2 * pitch : p + thrice;
+    }
+
+    void skip(int terms) {
+        EFL_UNROLL
+        for (int g = 0; g < GROUPS; ++g) {
+            group[g] += terms * (BY_ROWS ? 1 : pitch);
+            if (BY_ROWS) asm("" : "+r"(group[g]));
+        }
+    }
+};
+
+template <int ROWS, int WORDS, bool BY_ROWS>
+__attribute__((always_inline)) static inline void add_term(const Factors<ROWS, BY_ROWS>& a, int ahead, const float* b,
+                                                           vf (&acc)[ROWS][WORDS]) {
+    vf x[WORDS];
+    EFL_UNROLL
+    for (int v = 0; v < WORDS; ++v) x[v] = load(b + v * W);
+    EFL_UNROLL
+    for (int m = 0; m < ROWS; ++m) {
+        const vf w = set1(*a.at(m, ahead));
+        EFL_UNROLL
+        for (int v = 0; v < WORDS; ++v) acc[m][v] = fma(w, x[v], acc[m][v]);
+    }
+}
+
+template <int ROWS, int WORDS>
+__attribute__((always_inline)) static inline void begin_tile(const float* start, vf (&acc)[ROWS][WORDS]) {
+    EFL_UNROLL
+    for (int v = 0; v < WORDS; ++v) {
+        const vf from = start ? load(start + v * W) : zero();
+        EFL_UNROLL
+        for (int m = 0; m < ROWS; ++m) acc[m][v] = from;
+    }
+}
+
+template <int ROWS, int WORDS>
+__attribute__((always_inline)) static inline void fetch_tile(const float* c, int64_t pitch) {
+    EFL_UNROLL
+    for (int m = 0; m < ROWS; ++m) {
+        EFL_UNROLL
+        for (int v = 0; v < WORDS; ++v) __builtin_prefetch(c + m * pitch + v * W, 1);
+    }
+}
+
+// Of the last word `lanes` count.
+template <int ROWS, int WORDS>
+__attribute__((always_inline)) static inline void end_tile(const Tiles& p, float* c, int lanes,
+                                                           vf (&acc)[ROWS][WORDS]) {
+    constexpr int last = WORDS - 1;
+    if (p.add) {
+        EFL_UNROLL
+        for (int m = 0; m < ROWS; ++m) {
+            EFL_UNROLL
+            for (int v = 0; v < WORDS; ++v) {
+                const float* from = c + m * p.c_pitch + v * W;
+                acc[m][v] = add(v < last || lanes == W ? load(from) : load_n(from, lanes), acc[m][v]);
+            }
+        }
+    }
+    EFL_UNROLL
+    for (int m = 0; m < ROWS; ++m) {
+        float* to = c + m * p.c_pitch;
+        EFL_UNROLL
+        for (int v = 0; v < last; ++v) store(to + v * W, acc[m][v]);
+        if (lanes == W) store(to + last * W, acc[m][last]);
+        else store_n(to + last * W, acc[m][last], lanes);
+    }
+}
+
+template <int ROWS, int WORDS, bool BY_ROWS>
+static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
+    const float *tile = p.b, *start = p.start;
+    float* c = p.c;
+    for (; count > 0; --count, tile += p.b_step, c += WORDS * W) {
+        vf acc[ROWS][WORDS];
+        begin_tile(start, acc);
+        if (start) start += WORDS * W;
+        if (p.terms >= LONG_SUM) fetch_tile<ROWS, WORDS>(c, p.c_pitch);
+        Factors<ROWS, BY_ROWS> a(p.a, p.a_pitch);
+        const float* b = tile;
+        int64_t t = 0;
+        for (; t + 2 <= p.terms; t += 2, b += 2 * p.b_pitch) {
+            add_term(a, 0, b, acc);
+            add_term(a, 1, b + p.b_pitch, acc);
+            a.skip(2);
+        }
+        if (t < p.terms) add_term(a, 0, b, acc);
+        end_tile(p, c, count > 1 ? W : int(lanes), acc);
+    }
+}
+
+template <int ROWS, int WORDS>
+static void multiply_words(const Tiles& p, int64_t words, int64_t count, int64_t lanes) {
+    if (words == WORDS)
+        return p.by_rows ? multiply_tiles<ROWS, WORDS, true>(p, count, lanes)
+                         : multiply_tiles<ROWS, WORDS, false>(p, count, lanes);
+    if constexpr (WORDS > 1) multiply_words<ROWS, WORDS - 1>(p, words, count, lanes);
+}
+
+// `count` tiles of 1 to TILE_ROWS rows and 1 to words_of_tile(rows) words; of the last one's last word, `lanes` count.
+template <int ROWS = TILE_ROWS>
+static void multiply(const Tiles& p, int64_t rows, int64_t words, int64_t count, int64_t lanes) {
+    if (rows == ROWS) return multiply_words<ROWS, words_of_tile(ROWS)>(p, words, count, lanes);
+    if constexpr (ROWS > 1) multiply<ROWS - 1>(p, rows, words, count, lanes);
+}
