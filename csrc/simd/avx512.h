@@ -85,7 +85,7 @@ static inline void spread(float* p, const float* from, int n) {
     const vf v = load(from);
     const unsigned places = 0x55555555u & ((1ull << 2 * n) - 1u);
     _mm512_mask_storeu_ps(p, __mmask16(places), zip_low(v, v));
-    _mm512_mask_storeu_ps(p + W, __mmask16(places >> 16), zip_high(v, v));
+    if (2 * n > W) _mm512_mask_storeu_ps(p + W, __mmask16(places >> 16), zip_high(v, v));
 }
 
 static inline void load_columns(const float* const* from, int64_t at, vf* to) {

@@ -1,18 +1,25 @@
 // Copies a channel's cells into planes whose padding is already zero.
 
-// to[j] = from[2 j] for j < n. Reads nothing past from[2 n - 2]; from[-1] only if it is there.
+// to[j] = from[2 j] for j < n, more than a word. Reads nothing past from[2 n - 2]; from[-1] only if it is there.
 static inline void copy_alternate(float* to, const float* from, int64_t n, bool has_previous) {
     int64_t j = 0;
-    if (n <= W) {
-        const int reach = int(2 * n - 1);
-        const vf low = load_n(from, int(least(W, reach))), high = reach > W ? load_n(from + W, reach - W) : zero();
-        return store_n(to, evens(low, high), int(n));
-    }
     if (has_previous)
         for (; j + W <= n; j += W) store(to + j, odds(load(from + 2 * j - 1), load(from + 2 * j + W - 1)));
     else
         for (; j + W < n; j += W) store(to + j, evens(load(from + 2 * j), load(from + 2 * j + W)));
     for (; j < n; ++j) to[j] = from[2 * j];
+}
+
+// The same for rows of up to a word, whose masks are worked out once.
+static inline void copy_short_alternates(float* to, int64_t to_pitch, const float* from, int64_t from_pitch,
+                                         int64_t rows, int64_t n) {
+    const int reach = int(2 * n - 1), low = int(least(W, reach));
+    if (reach <= W)
+        for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch)
+            store_n(to, evens(load_n(from, low), zero()), int(n));
+    else
+        for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch)
+            store_n(to, evens(load_n(from, low), load_n(from + W, reach - W)), int(n));
 }
 
 // Rows of (WORDS - 1) * W < n <= WORDS * W floats, n at least W. The last word of a row overlaps the one before.
@@ -81,6 +88,8 @@ struct CellCopies {
 
     static void skip_cells(CellBlock block, int64_t step, int64_t to_pitch, int64_t from_pitch, const float* from,
                            float* to) {
+        if (step == 2 && block.cols <= W)
+            return copy_short_alternates(to, to_pitch, from, from_pitch, block.rows, block.cols);
         for (int64_t r = 0; r < block.rows; ++r, from += from_pitch, to += to_pitch) {
             if (step == 2) copy_alternate(to, from, block.cols, block.previous);
             else

@@ -115,6 +115,11 @@ static Correlation input_phase(const efl_conv2d& c, const Geometry& g, const flo
     };
 }
 
+// A kernel of 1x1 that meets every second column: the other inputs' gradients are 0, and written with the rest.
+static bool meets_every_other(const efl_conv2d& c) {
+    return c.kernel_h == 1 && c.kernel_w == 1 && c.stride_w == 2 && c.pad_h == 0 && c.pad_w == 0;
+}
+
 // All phases of the stride at once, or one after the other.
 static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy, const float* weight, efl_index outs,
                                         efl_index ins, float* dx) {
@@ -124,6 +129,11 @@ static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy,
         prefers_strided<StridedTransposed>(c, g, count_of(outs, c.out_channels), count_of(ins, c.in_channels)))
         return correlate_strided<StridedTransposed>(input_phase(c, g, dy, weight, outs, ins, dx, 0, 0),
                                                     {g.out_h, c.height, c.pad_h / 2}, {g.out_w, c.width, c.pad_w / 2});
+    if (meets_every_other(c)) {
+        Correlation alone = input_phase(c, g, dy, weight, outs, ins, dx, 0, 0);
+        alone.cleared_width = c.width;
+        return correlate(alone);
+    }
     if (misses_inputs(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h, c.dil_h) ||
         misses_inputs(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w, c.dil_w))
         clear_channels(c, ins, dx);

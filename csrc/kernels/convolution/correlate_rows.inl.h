@@ -4,13 +4,15 @@
 // whose words run across rows; the sum over (source channel, tap) then runs over a table of offsets. Weights are packed
 // once per call, in panels of as many target channels as the registers hold.
 
+constexpr int64_t MOST_ABREAST = 4;  // images that share words
+
 // What the images of one call share, and the padded planes of each block of images. All of it in the caller's scratch.
 struct CorrelationPlan {
     int64_t weights = 0, sources = 0, targets = 0;  // packed weights; most sources and targets of a group
     TapPlanes by_tap;
     int64_t blocks, words;
-    bool flat;     // sources lie in planes for every tap
-    bool spread;   // positions of a row are apart in the target: compute into a plane of their own, then copy
+    bool flat;    // sources lie in planes for every tap
+    bool spread;  // positions of a row are apart in the target, or images abreast: compute into planes apart, then copy
     bool overlap;  // the last word of a row starts early and repeats lanes, so that no word is partial
     int64_t *off, *tap, *row;
     Word* word;
@@ -32,16 +34,26 @@ struct CorrelationPlan {
         flat = may_be_flat && (spread || c.target_row == c.planes.cols.count) &&
                by_tap.size() + products * ((flat_words + 1) / 2) < c.planes.size() + products * ((words + 1) / 2);
         if (flat) words = flat_words;
+        if (flat && by_tap.plane() == c.positions() && 5 * flat_words * W > 6 * c.positions()) join_images(c);
         overlap = run(c) >= W && sources * c.taps() <= MAX_TERMS;
     }
 
+    // Several images share the words whose lanes one would leave empty.
+    void join_images(const Correlation& c) {
+        by_tap.abreast = least(MOST_ABREAST, (c.batch + blocks - 1) / blocks);
+        spread = spread || by_tap.abreast > 1;
+        words = (run(c) + W - 1) / W;
+    }
+
     // Positions side by side.
-    int64_t run(const Correlation& c) const { return flat ? c.positions() : c.planes.cols.count; }
+    int64_t run(const Correlation& c) const { return flat ? by_tap.abreast * c.positions() : c.planes.cols.count; }
     int64_t channel_size(const Correlation& c) const { return flat ? by_tap.size() : c.planes.size(); }
 
     int64_t rows(const Correlation& c) const { return spread ? targets : count_of(c.targets, c.target_channels); }
     int64_t planes_size(const Correlation& c) const { return sources * channel_size(c) + W; }
-    int64_t apart_size(const Correlation& c) const { return spread ? targets * c.positions() : 0; }
+    // From one target's results to the next one's.
+    int64_t apart_step(const Correlation& c) const { return by_tap.abreast * c.positions(); }
+    int64_t apart_size(const Correlation& c) const { return spread ? targets * apart_step(c) : 0; }
 
     void lay_out(const Correlation& c, Carve& carve) {
         off = carve.take<int64_t>(sources * c.taps());
@@ -145,21 +157,26 @@ static void correlate_group(const Correlation& c, const CorrelationPlan& plan, c
 }
 
 // Copies planes computed apart to their rows and columns of the target.
-static void spread_group(const Correlation& c, const ChannelGroup& g, const float* apart, float* target) {
+static void spread_group(const Correlation& c, const CorrelationPlan& plan, const ChannelGroup& g, const float* apart,
+                         float* target) {
     for (int64_t m = 0; m < g.targets; ++m)
-        write_plane(c, apart + m * c.positions(), target + id_of(c.targets, g.target + m) * c.target_plane);
+        write_plane(c, apart + m * plan.apart_step(c), target + id_of(c.targets, g.target + m) * c.target_plane);
 }
 
-static void correlate_image(const Correlation& c, const CorrelationPlan& plan, int64_t image, float* planes,
-                            float* apart) {
+// `count` images that are abreast, or one.
+static void correlate_images(const Correlation& c, const CorrelationPlan& plan, int64_t first, int64_t count,
+                             float* planes, float* apart) {
     const int64_t source_plane = c.planes.rows.source * c.planes.cols.source;
-    const float* source = c.source + image * c.source_channels * source_plane;
-    float* target = c.target + image * c.target_channels * c.target_plane;
+    const auto target = [&](int64_t n) { return c.target + (first + n) * c.target_channels * c.target_plane; };
     each_group(c, [&](const ChannelGroup& g) {
-        for (int64_t s = 0; s < g.sources; ++s)
-            plan.cells.fill(source + id_of(c.sources, g.source + s) * source_plane, planes + s * plan.channel_size(c));
-        correlate_group(c, plan, g, planes, plan.spread ? apart : target, plan.row + (plan.spread ? 0 : g.target));
-        if (plan.spread) spread_group(c, g, apart, target);
+        for (int64_t n = 0; n < count; ++n)
+            for (int64_t s = 0; s < g.sources; ++s)
+                plan.cells.fill(
+                    c.source + ((first + n) * c.source_channels + id_of(c.sources, g.source + s)) * source_plane,
+                    planes + s * plan.channel_size(c) + n * c.positions());
+        correlate_group(c, plan, g, planes, plan.spread ? apart : target(0), plan.row + (plan.spread ? 0 : g.target));
+        for (int64_t n = 0; n < (plan.spread ? count : 0); ++n)
+            spread_group(c, plan, g, apart + n * c.positions(), target(n));
     });
 }
 
@@ -169,14 +186,15 @@ static efl_status correlate_rows(const Correlation& c) {
     tabulate_terms(c, plan);
     tabulate_words(c, plan);
     for (int64_t i = 0; i < plan.rows(c); ++i)
-        plan.row[i] = plan.spread ? i * c.positions() : id_of(c.targets, i) * c.target_plane;
+        plan.row[i] = plan.spread ? i * plan.apart_step(c) : id_of(c.targets, i) * c.target_plane;
     each_group(c, [&](const ChannelGroup& g) { pack_weights(c, plan, g); });
     zero_floats(plan.planes, plan.blocks * plan.planes_size(c));
     const Parts images(c.batch, (c.batch + plan.blocks - 1) / plan.blocks);
     parallel(images.count, [&](int64_t block) {
-        for (int64_t i = 0; i < images.size(block); ++i)
-            correlate_image(c, plan, images.first(block) + i, plan.planes + block * plan.planes_size(c),
-                            plan.apart + block * plan.apart_size(c));
+        const Parts few(images.size(block), plan.by_tap.abreast);
+        for (int64_t i = 0; i < few.count; ++i)
+            correlate_images(c, plan, images.first(block) + few.first(i), few.size(i),
+                             plan.planes + block * plan.planes_size(c), plan.apart + block * plan.apart_size(c));
     });
     return EFL_OK;
 }

@@ -114,7 +114,7 @@ struct Strided {
         : c(c_), rows(rows_), cols(cols_), sources(count_of(c.sources, c.source_channels)),
           targets(count_of(c.targets, c.target_channels)),
           whole(WEIGHT_POINTS * WEIGHT_POINTS * sources * targets <= STRIDED_WHOLE), words(c.batch, W),
-          by_images(8 * tiles_of(cols) <= W && 8 * words.count * W <= 9 * c.batch),
+          by_images(tiles_of(cols) <= 2 && 8 * words.count * W <= 9 * c.batch),
           tiling(by_images ? words.count : c.batch, tiles_of(rows) * 2, tiles_of(cols) * 2, by_images ? W : 1,
                  fitting()),
           panels(targets, MAX_ROWS), groups(panels.count, GROUP_PANELS),

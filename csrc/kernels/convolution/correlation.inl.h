@@ -15,6 +15,7 @@ struct Correlation {
     efl_index targets;
     // Distances in target between channels, rows and columns of positions.
     int64_t target_plane, target_row, target_col;
+    int64_t cleared_width = 0;  // of the target, where what lies between the positions is 0 and is to be written, too
 
     int64_t positions() const { return planes.rows.count * planes.cols.count; }
     int64_t taps() const { return planes.rows.taps * planes.cols.taps; }
@@ -26,10 +27,23 @@ struct Correlation {
     }
 };
 
+// The results of every second column and of some rows; zeros between them.
+static void write_among_zeros(const Correlation& c, const float* from, float* to) {
+    const int64_t height = c.planes.rows.count, width = c.planes.cols.count, row = c.cleared_width;
+    for (int64_t r = 0; r < height; ++r, from += width) {
+        for (int64_t q = 0; q < row; q += 2 * W) {
+            const vf v = load_n(from + q / 2, int(least(W, width - q / 2)));
+            store_zipped(to + r * c.target_row + q, v, zero(), least(2 * W, row - q));
+        }
+        zero_floats(to + r * c.target_row + row, least(c.target_row, c.target_plane - r * c.target_row) - row);
+    }
+}
+
 // A plane of results, side by side, to its rows and columns of the target.
 static void write_plane(const Correlation& c, const float* from, float* to) {
     const int64_t height = c.planes.rows.count, width = c.planes.cols.count;
     if (c.target_col == 1 && c.target_row == width) return copy_floats(to, from, height * width);
+    if (c.cleared_width) return write_among_zeros(c, from, to);
     for (int64_t r = 0; r < height; ++r, from += width, to += c.target_row) {
         if (c.target_col == 2)
             for (int64_t q = 0; q < width; q += W) spread(to + 2 * q, from + q, int(least(W, width - q)));

@@ -35,13 +35,14 @@ struct Planes {
 struct TapPlanes {
     Axis rows, cols;
     int64_t down, height;  // planes down a column
+    int64_t abreast = 1;   // images whose planes follow one another, as long as these are no higher than the result
 
     explicit TapPlanes(const Planes& planes)
         : rows(planes.rows), cols(planes.cols), down(rows.step == 1 ? 1 : rows.taps),
           height(rows.step == 1 ? rows.extent() : rows.count) {}
 
     int64_t count() const { return down * cols.taps; }
-    int64_t plane() const { return height * cols.count; }
+    int64_t plane() const { return height * cols.count * abreast; }
     int64_t size() const { return count() * plane(); }
     int64_t at(int64_t kh, int64_t kw) const {
         if (rows.step == 1) return cols.reached(kw) * plane() + (rows.shift(kh) - rows.origin) * cols.count;
