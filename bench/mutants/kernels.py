@@ -204,8 +204,8 @@ MUTANTS = (
     Mutant(
         "winograd-groups-of-targets",
         f"{K}convolution/correlate_tiles.inl.h",
-        "write_results(w, g, i, results, w.plane + b * w.plane_size());",
-        "write_results(w, 0, i, results, w.plane + b * w.plane_size());",
+        "write_results(w, g, i, results, plane);",
+        "write_results(w, 0, i, results, plane);",
         "where weights pass by the tiles every group of targets is written over the first",
         LARGE,
     ),

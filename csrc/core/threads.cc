@@ -142,15 +142,17 @@ public:
         patience_ = {};
     }
 
-    void run(int64_t count, void (*task)(void*, int64_t), void* context) {
+    void run(int64_t count, int64_t most, Task* task, void* context) {
         std::unique_lock<std::mutex> turn(busy_, std::defer_lock);
-        if (count == 1 || threads() == 1 || in_task || !turn.try_lock() || patience_.is_alone(Clock::now())) {
-            for (int64_t i = 0; i < count; ++i) task(context, i);
+        if (count == 1 || most == 1 || threads() == 1 || in_task || !turn.try_lock() ||
+            patience_.is_alone(Clock::now())) {
+            for (int64_t i = 0; i < count; ++i) task(context, i, 0);
             return;
         }
         start();
         task_ = task;
         context_ = context;
+        most_ = size_t(most);
         deal(count);
         home_.store(processor(), std::memory_order_relaxed);
         joined_.store(0, std::memory_order_relaxed);
@@ -179,7 +181,8 @@ private:
         const int64_t stride = int64_t(shares_.size());
         for (size_t k = 0; k < shares_.size(); ++k) {
             std::atomic<int64_t>& next = shares_[(own + k) % shares_.size()].next;
-            for (int64_t i; (i = next.fetch_add(stride, std::memory_order_relaxed)) < count_;) task_(context_, i);
+            for (int64_t i; (i = next.fetch_add(stride, std::memory_order_relaxed)) < count_;)
+                task_(context_, i, int64_t(own));
         }
     }
 
@@ -205,7 +208,7 @@ private:
 
     void join_job(size_t own) {
         inside_.fetch_add(1);
-        if (open_.load()) {
+        if (open_.load() && own < most_) {
             joined_.fetch_add(1, std::memory_order_relaxed);
             claim(own);
         }
@@ -260,9 +263,10 @@ private:
     std::mutex busy_;  // held by the one caller whose job is open
     std::vector<std::thread> workers_;
 
-    void (*task_)(void*, int64_t) = nullptr;
+    Task* task_ = nullptr;
     void* context_ = nullptr;
     int64_t count_ = 0;
+    size_t most_ = 0;            // threads that may take part
     std::vector<Share> shares_;  // the caller's, then the workers'
     Patience patience_;          // guarded by busy_
     std::atomic<bool> open_{false};
@@ -296,8 +300,8 @@ struct AtLoad {
 
 }  // namespace
 
-void parallel_for(int64_t count, void (*task)(void*, int64_t), void* context) {
-    if (count > 0) pool->run(count, task, context);
+void parallel_for(int64_t count, int64_t most, Task* task, void* context) {
+    if (count > 0) pool->run(count, most, task, context);
 }
 
 int threads() { return pool->threads(); }

@@ -37,6 +37,15 @@ static int64_t blocks_of(int64_t count, int64_t macs) {
     return least(count, most);
 }
 
+// The threads that `blocks` of work occupy, and need memory of their own for.
+static int64_t threads_for(int64_t blocks) { return least(blocks, threads()); }
+
+// task(i, thread) for i in [0, count), on at most `most` threads, or on the caller where the work is small.
+template <class Task>
+static void each_block(int64_t count, int64_t macs, int64_t most, const Task& task) {
+    parallel(count, macs >= THREAD_MACS ? most : 1, [&](int64_t i, int64_t thread) { task(i, thread); });
+}
+
 // task(i) for i in [0, count), on the caller where the work is small.
 template <class Task>
 static void each_block(int64_t count, int64_t macs, const Task& task) {

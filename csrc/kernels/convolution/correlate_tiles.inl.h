@@ -74,15 +74,15 @@ struct Winograd {
         return 2 * (2 * tiling.strips.size(0) + 2) * (tiling.cols + (by_images ? W : 1)) + 3 * W;
     }
 
-    void lay_out(Carve& carve, int64_t blocks) {
+    void lay_out(Carve& carve, int64_t crew) {
         off = carve.take<int64_t>(sources);
         row = carve.take<int64_t>(group_targets(0));
         word = carve.take<Word>((tiling.most() + W - 1) / W);
         zeros = carve.take<float>(MAX_ROWS);
-        weights = carve.take<float>((whole ? 1 : blocks) * POINTS * weights_step(0));
-        tiles = carve.take<float>((whole ? blocks : 1) * tiles_size());
-        results = carve.take<float>(blocks * results_size());
-        plane = carve.take<float>(blocks * plane_size());
+        weights = carve.take<float>((whole ? 1 : crew) * POINTS * weights_step(0));
+        tiles = carve.take<float>((whole ? crew : 1) * tiles_size());
+        results = carve.take<float>(crew * results_size());
+        plane = carve.take<float>(crew * plane_size());
     }
 };
 
@@ -333,36 +333,39 @@ static void write_results(const Winograd& w, int64_t g, int64_t chunk, const flo
 }
 
 // Chunks of tiles pass by all weights.
-static void pass_tiles(const Winograd& w, int64_t blocks, int64_t macs) {
+static void pass_tiles(const Winograd& w, int64_t blocks, int64_t crew, int64_t macs) {
     const Parts parts = Parts::into(w.tiling.chunks.count, blocks),
                 turns = Parts::into(w.panels.count, blocks_of(w.panels.count, WEIGHT_COST * w.sources * w.targets));
     each_block(turns.count, WEIGHT_COST * w.sources * w.targets,
                [&](int64_t i) { transform_weights(w, 0, 0, turns.first(i), turns.size(i), w.weights); });
-    each_block(parts.count, macs, [&](int64_t b) {
-        float *tiles = w.tiles + b * w.tiles_size(), *results = w.results + b * w.results_size();
+    each_block(parts.count, macs, crew, [&](int64_t b, int64_t thread) {
+        float *tiles = w.tiles + thread * w.tiles_size(), *results = w.results + thread * w.results_size(),
+              *plane = w.plane + thread * w.plane_size();
         for (int64_t i = parts.first(b); i < parts.first(b) + parts.size(b); ++i) {
-            fill_tiles(w, 0, w.sources, i, w.plane + b * w.plane_size(), tiles);
+            fill_tiles(w, 0, w.sources, i, plane, tiles);
             multiply_points(w, 0, 0, (w.tiling.tiles(i) + W - 1) / W, w.weights, tiles, results);
-            write_results(w, 0, i, results, w.plane + b * w.plane_size());
+            write_results(w, 0, i, results, plane);
         }
     });
 }
 
 // Groups of targets pass by a chunk of tiles, chunk after chunk.
-static void pass_weights(const Winograd& w, int64_t blocks, int64_t macs) {
+static void pass_weights(const Winograd& w, int64_t blocks, int64_t crew, int64_t macs) {
     const Parts parts = Parts::into(w.groups.count, blocks), fills = Parts::into(w.sources, least(w.sources, blocks));
     for (int64_t i = 0; i < w.tiling.chunks.count; ++i) {
-        each_block(fills.count, macs, [&](int64_t b) {
-            fill_tiles(w, fills.first(b), fills.first(b) + fills.size(b), i, w.plane + b * w.plane_size(), w.tiles);
+        each_block(fills.count, macs, crew, [&](int64_t b, int64_t thread) {
+            fill_tiles(w, fills.first(b), fills.first(b) + fills.size(b), i, w.plane + thread * w.plane_size(),
+                       w.tiles);
         });
-        each_block(parts.count, macs, [&](int64_t b) {
-            float *weights = w.weights + b * POINTS * w.weights_step(0), *results = w.results + b * w.results_size();
+        each_block(parts.count, macs, crew, [&](int64_t b, int64_t thread) {
+            float *weights = w.weights + thread * POINTS * w.weights_step(0),
+                  *results = w.results + thread * w.results_size(), *plane = w.plane + thread * w.plane_size();
             for (int64_t g = parts.first(b); g < parts.first(b) + parts.size(b); ++g) {
                 for (int64_t k = 0; k < w.passes.count; ++k) {
                     transform_weights(w, g, k, 0, w.groups.size(g), weights);
                     multiply_points(w, g, k, (w.tiling.tiles(i) + W - 1) / W, weights, w.tiles, results);
                 }
-                write_results(w, g, i, results, w.plane + b * w.plane_size());
+                write_results(w, g, i, results, plane);
             }
         });
     }
@@ -372,12 +375,13 @@ static efl_status correlate_tiles(const Correlation& c) {
     Winograd w(c);
     const int64_t macs = POINTS * w.sources * w.targets * w.tiling.rows * w.tiling.cols * c.batch;
     const int64_t blocks = blocks_of(w.whole ? w.tiling.chunks.count : w.groups.count, macs);
-    if (!place([&](Carve& carve) { w.lay_out(carve, blocks); })) return EFL_NO_MEMORY;
+    const int64_t crew = threads_for(blocks);
+    if (!place([&](Carve& carve) { w.lay_out(carve, crew); })) return EFL_NO_MEMORY;
     for (int64_t s = 0; s < w.sources; ++s) w.off[s] = s * w.pitch;
     for (int64_t m = 0; m < w.group_targets(0); ++m) w.row[m] = m * w.pitch;
     for (int64_t v = 0; v * W < w.tiling.most(); ++v) w.word[v] = Word{v * W, v * W, W};
     zero_floats(w.zeros, MAX_ROWS);
-    if (w.whole) pass_tiles(w, blocks, macs);
-    else pass_weights(w, blocks, macs);
+    if (w.whole) pass_tiles(w, blocks, crew, macs);
+    else pass_weights(w, blocks, crew, macs);
     return EFL_OK;
 }

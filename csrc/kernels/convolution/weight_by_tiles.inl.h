@@ -42,14 +42,14 @@ struct GradientPlan {
     int64_t strip_width() const { return 2 * tiling.cols + 2; }
     int64_t pixels_size() const { return (2 * tiling.strips.size(0) + 2) * strip_width() * INPUT_PANEL; }
 
-    void lay_out(Carve& carve, int64_t slots, int64_t blocks) {
+    void lay_out(Carve& carve, int64_t slots, int64_t crew) {
         off = carve.take<int64_t>(most);
         row = carve.take<int64_t>(group_outs(0));
         zeros = carve.take<float>(MAX_ROWS);
         x = carve.take<float>(POINTS * x_step());
         dy = carve.take<float>(POINTS * dy_step());
         sums = carve.take<float>(slots * POINTS * sums_step());
-        pixels = carve.take<float>(blocks * pixels_size());
+        pixels = carve.take<float>(crew * pixels_size());
     }
 };
 
@@ -171,23 +171,24 @@ static efl_status weight_by_tiles(const WeightGradient& w) {
     const bool whole = plan.tiling.chunks.count == 1;
     const int64_t macs = POINTS * plan.outs * plan.ins * plan.tiling.rows * plan.tiling.cols * w.conv.batch;
     const int64_t panels = plan.input_panels() + plan.panels.count, blocks = blocks_of(plan.groups.count, macs);
+    const int64_t crew = threads_for(blocks);
     const Parts fills = Parts::into(panels, blocks), parts = Parts::into(plan.groups.count, blocks);
-    if (!place([&](Carve& carve) { plan.lay_out(carve, whole ? blocks : plan.groups.count, blocks); }))
+    if (!place([&](Carve& carve) { plan.lay_out(carve, whole ? crew : plan.groups.count, crew); }))
         return EFL_NO_MEMORY;
     for (int64_t t = 0; t < plan.most; ++t) plan.off[t] = t * INPUT_PANEL;
     for (int64_t m = 0; m < plan.group_outs(0); ++m) plan.row[m] = m * plan.pitch();
     zero_floats(plan.zeros, MAX_ROWS);
     for (int64_t i = 0; i < plan.tiling.chunks.count; ++i) {
-        each_block(fills.count, macs, [&](int64_t b) {
-            float* pixels = plan.pixels + b * plan.pixels_size();
+        each_block(fills.count, macs, crew, [&](int64_t b, int64_t thread) {
+            float* pixels = plan.pixels + thread * plan.pixels_size();
             for (int64_t k = fills.first(b); k < fills.first(b) + fills.size(b); ++k) {
                 if (k < plan.input_panels()) transform_inputs(plan, k, i, pixels);
                 else transform_outputs(plan, k - plan.input_panels(), i, pixels);
             }
         });
-        each_block(parts.count, macs, [&](int64_t b) {
+        each_block(parts.count, macs, crew, [&](int64_t b, int64_t thread) {
             for (int64_t g = parts.first(b); g < parts.first(b) + parts.size(b); ++g) {
-                float* sums = plan.sums + (whole ? b : g) * POINTS * plan.sums_step();
+                float* sums = plan.sums + (whole ? thread : g) * POINTS * plan.sums_step();
                 add_tiles(plan, g, plan.tiling.tiles(i), i == 0, sums);
                 if (i + 1 == plan.tiling.chunks.count) write_gradient(plan, g, sums);
             }
