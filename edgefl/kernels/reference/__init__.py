@@ -11,7 +11,6 @@ from . import (
     batch,
     convolution,
     elementwise,
-    growth,
     linear,
     loss,
     norm,
@@ -33,7 +32,6 @@ FUNCTIONS = functions(
     elementwise,
     loss,
     update,
-    growth,
     parameters,
 )
 globals().update({name: function.call for name, function in FUNCTIONS.items()})
