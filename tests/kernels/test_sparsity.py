@@ -35,3 +35,10 @@ def test_another_operation_is_refused() -> None:
 def test_linear_layers_of_small_batches_have_one_structure() -> None:
     assert [keeps_transposed("linear", batch) for batch in (1, 32, 33, 128)] == [False, False, True, True]
     assert keeps_transposed("conv2d", 16)
+
+
+def test_convolutions_of_small_maps_run_sparse_at_higher_densities() -> None:
+    for size, density in ((2, 0.45), (16, 0.2)):
+        assert runs_sparse("conv2d", (512, 512, 3, 3, size, size), 16, density, "avx512"), size
+    assert not runs_sparse("conv2d", (512, 512, 3, 3, 32, 32), 16, 0.45, "avx512")
+    assert not runs_sparse("conv2d", (64, 3, 3, 3, 32, 32), 16, 0.1, "avx512")
