@@ -2,7 +2,8 @@
 
 `python -m bench papers` runs the tables of papers again, `python -m bench faults` runs with faults. `python -m bench
 mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, and `python -m
-bench peers` times a step of other trainers. These five have options of their own.
+bench peers` times a step of other trainers, `python -m bench sparse` measures masked layers. These six have options of
+their own.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from bench.mutants import command as mutants
 from bench.papers import command as papers
 from bench.rows import Row, print_json, print_table
 from bench.runner import PRODUCTS, QUICK, STEPS
+from bench.sparse import command as sparse
 from bench.trainers import command as trainers
 
 WHATS = ("step", "kernels", "peak", "memory", "codec", "federation", "heads", "rounds", "history", "papers")
@@ -46,8 +48,14 @@ BUSY = 0.5  # load per core before the measurement
 
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
-    apart = {"papers": papers.main, "faults": faults.main, "mutants": mutants.main, "fuzz": fuzz.main}
-    apart["peers"] = trainers.main
+    apart = {
+        "papers": papers.main,
+        "faults": faults.main,
+        "mutants": mutants.main,
+        "fuzz": fuzz.main,
+        "peers": trainers.main,
+        "sparse": sparse.main,
+    }
     if arguments and arguments[0] in apart:
         return apart[arguments[0]](arguments[1:])
     parser = _parser()
