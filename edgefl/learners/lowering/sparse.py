@@ -6,7 +6,6 @@ lists them. The structures are built by the learner that holds them; here are th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
