@@ -6,19 +6,17 @@ lists them. The structures are built by the learner that holds them; here are th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import Conv2d, Linear, Shape
-from edgefl.kernels import sparse_layout, weight_structure
+from edgefl.kernels import sparse_layout, sparsity, weight_structure
 from edgefl.learners.lowering.recorder import Recorder
 from edgefl.learners.lowering.schedule import Param, Structure, StructureKind, Tensor
 from edgefl.neurons.spec import ModelSpec
-
-TRANSPOSED_FROM = 32
-"""Examples in a batch from which on a Linear layer's input gradient pays for a structure of its own."""
 
 
 @dataclass(frozen=True)
@@ -26,19 +24,22 @@ class SparseWeight:
     """A masked weight of a layer, of which `count` coordinates exist. Its lengths follow from that number alone.
 
     size    height and width of a convolution's input; () of a Linear layer
+    result  the same of its result
     batch   examples that a Linear layer's structure is laid out for
     """
 
     node: Node
     shape: Shape
     size: tuple[int, ...]
+    result: tuple[int, ...]
     count: int
     batch: int
 
     @property
     def has_transposed(self) -> bool:
         """Whether the gradient of the input reads a structure of its own, and values in its order."""
-        return isinstance(self.node.op, Conv2d) or self.batch >= TRANSPOSED_FROM
+        op = "convolution" if isinstance(self.node.op, Conv2d) else "linear"
+        return sparsity.keeps_transposed(op, self.batch)
 
     @property
     def words(self) -> tuple[int, int]:
@@ -67,8 +68,11 @@ def sparse_weights(
 
 
 def runs_sparse(weight: SparseWeight, ops: ModuleType) -> bool:
-    """Whether the layer is not slower without its zeros. Until there is a rule: it is."""
-    return False
+    """Whether the layer is not slower without its zeros; kernels in Python never skip any."""
+    isa = ops.isa() if ops.__name__.endswith(".native") else ""
+    op = "convolution" if isinstance(weight.node.op, Conv2d) else "linear"
+    shape = (*weight.shape, *weight.result)
+    return sparsity.runs_sparse(op, shape, weight.batch, weight.count / math.prod(weight.shape), isa)
 
 
 def candidate(graph: Graph, spec: ModelSpec, name: str, count: int, batch: int) -> SparseWeight | None:
@@ -76,12 +80,12 @@ def candidate(graph: Graph, spec: ModelSpec, name: str, count: int, batch: int) 
     node = next((node for node in graph.nodes if f"{node.name}.weight" == name), None)
     if node is None or not isinstance(node.op, Conv2d | Linear):
         return None
-    size = tuple(graph.shapes[node.inputs[0]][1:]) if isinstance(node.op, Conv2d) else ()
+    size, result = (tuple(graph.shapes[each][1:]) for each in (node.inputs[0], node.name))
     if isinstance(node.op, Conv2d) and (
         node.op.groups > 1 or not all(layout.fits for layout in _layouts(node.op, size, count))
     ):
         return None
-    return SparseWeight(node, spec.params[name].shape, size, count, batch)
+    return SparseWeight(node, spec.params[name].shape, size, result, count, batch)
 
 
 def _layouts(op: Conv2d, size: Shape, count: int) -> tuple[sparse_layout.Layout, sparse_layout.Layout]:
