@@ -63,7 +63,7 @@ def _convolution(shape: Shape, batch: int, isa: str) -> float:
     return filled * next(largest for least, largest in CONVOLUTION if cells >= least)
 
 
-CONVOLUTION: tuple[tuple[int, float], ...] = ((256, 0.2), (5, 0.45), (0, 0.2))
+CONVOLUTION: tuple[tuple[int, float], ...] = ((256, 0.2), (5, 0.55), (0, 0.2))
 """Of maps of at least so many cells, the largest density of a convolution."""
 
 RULES: dict[str, Callable[[Shape, int, str], float]] = {"linear": _linear, "convolution": _convolution}

@@ -36,7 +36,7 @@ def exact(training: Training) -> Footprint:
 
 def _lowered(one: Pass, spec: ModelSpec, size: int, training: Training, held: Masked) -> Schedule:
     sparse, terms = {name: each.plan for name, each in held.sparse.items()}, training.terms
-    return lower(one.graph, spec, size, one.neurons, mode=one.mode, terms=terms, sparse=sparse, masks=held.coordinates)
+    return lower(one.graph, spec, size, one.neurons, mode=one.mode, terms=terms, sparse=sparse, masks=held.existing)
 
 
 def _measure(one: Pass, training: Training) -> tuple[dict[str, int], Schedule]:

@@ -1,4 +1,4 @@
-"""What a learner holds of a mask: the values of some weights, the coordinates of others, structures and bits.
+"""What a learner holds of a mask: the values of some weights, structures and bits.
 
 The mask is drawn; the bytes follow from its counts alone.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from edgefl import kernels
 from edgefl.graph import Graph
 from edgefl.learners.lowering.arena import aligned
-from edgefl.learners.lowering.schedule import Coordinates, Schedule, Structure
+from edgefl.learners.lowering.schedule import Existing, Schedule, Structure
 from edgefl.learners.lowering.sparse import sparse_weights
 from edgefl.learners.running.restriction import Restriction
 from edgefl.learners.running.weights import Compact, structures
@@ -30,13 +30,13 @@ SEED = 1
 class Masked:
     """A mask as a learner holds it; nothing, where there is none.
 
-    sparse       weights that are there as values alone
-    coordinates  of the others that are masked
-    bit_bytes    of the mask itself
+    sparse     weights that are there as values alone
+    existing   bits of the others that are masked
+    bit_bytes  of the mask itself
     """
 
     sparse: Mapping[str, Compact]
-    coordinates: Mapping[str, Coordinates]
+    existing: Mapping[str, Existing]
     bit_bytes: int = 0
 
     @staticmethod
@@ -50,13 +50,13 @@ class Masked:
 
     @property
     def index_bytes(self) -> int:
-        """Of bits, coordinates and structures."""
-        lists = sum(ids.nbytes for ids in self.coordinates.values())
-        return self.bit_bytes + lists + sum(each.index_bytes for each in self.sparse.values())
+        """Of bits and structures."""
+        bits = self.bit_bytes + sum(each.nbytes for each in self.existing.values())
+        return bits + sum(each.index_bytes for each in self.sparse.values())
 
     def other_lists(self, schedule: Schedule) -> int:
-        """Bytes of a schedule's id lists that are no coordinates of the mask."""
-        ours = {id(ids) for ids in self.coordinates.values()}
+        """Bytes of a schedule's id lists that are no bits of the mask."""
+        ours = {id(bits) for bits in self.existing.values()}
         return sum(ids.nbytes for ids in schedule.id_lists() if id(ids) not in ours)
 
     def structures(self) -> dict[Structure, NDArray[np.uint32]]:
@@ -72,5 +72,5 @@ def _made(graph: Graph, density: float, batch: int) -> Masked:
     sparse = {name: Compact(plan, np.dtype(np.float32)) for name, plan in plans.items()}
     for name, each in sparse.items():
         each.build(mask.bits[name], ops)
-    coordinates = {name: ids for name, ids in mask.ids.items() if name not in sparse}
-    return Masked(sparse, coordinates, held.nbytes)
+    existing = {name: held.packed(name).copy() for name in held if name not in sparse}
+    return Masked(sparse, existing, held.nbytes)
