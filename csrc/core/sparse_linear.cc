@@ -15,11 +15,15 @@ efl_int64 width_for(efl_int64 rows, efl_int64 columns, efl_int64 slots, efl_int6
     return is_dense ? 48 : 128;
 }
 
+// Signed, as the baseline's vectors have no unsigned maximum; an offset that looks negative is seen by its bits.
 bool offsets_stay_inside(const uint16_t* offsets, efl_int64 count, efl_int64 columns) {
-    const int end = int(columns * SparseLinear::STEP);
-    int wrong = 0;
-    for (efl_int64 i = 0; i < count; ++i) wrong |= (offsets[i] >= end) | (offsets[i] & (SparseLinear::STEP - 1));
-    return !wrong;
+    int16_t most = 0, bits = 0;
+    for (efl_int64 i = 0; i < count; ++i) {
+        const int16_t offset = int16_t(offsets[i]);
+        most = offset > most ? offset : most;
+        bits = int16_t(bits | offset);
+    }
+    return count == 0 || (bits >= 0 && bits % SparseLinear::STEP == 0 && most < columns * SparseLinear::STEP);
 }
 
 // Of one segment: rows of its panel, counts that fit and add up to its slots, offsets inside its block.

@@ -9,7 +9,7 @@
 //     2 a segment   its first entry, its first slot; panel by panel, in it block by block; at the end, how many of both
 //     entries       row << COUNT_BITS | count; the first block lists every row, the others those with a slot. Room for
 //                   one for each row in each block
-//     slots         half words: STEP x (column - the block's first)
+//     slots         half words: STEP x (column - the block's first). Two more, as kernels read ahead
 #pragma once
 #include <cstdint>
 
@@ -51,7 +51,7 @@ struct SparseLinear {
     }
 
     efl_int64 segments() const { return panels * blocks; }
-    efl_int64 words() const { return HEADER + 2 * (segments() + 1) + rows * blocks + (slots + 1) / 2; }
+    efl_int64 words() const { return HEADER + 2 * (segments() + 1) + rows * blocks + (slots + 1) / 2 + 1; }
     efl_int64 first_row(efl_int64 panel) const { return panel * PANEL; }
     efl_int64 rows_of(efl_int64 panel) const { return rows - panel * PANEL < PANEL ? rows - panel * PANEL : PANEL; }
     efl_int64 first_column(efl_int64 block) const { return block * width; }

@@ -42,7 +42,7 @@ class Plan(NamedTuple):
 
     @property
     def words(self) -> int:
-        return HEADER + 2 * (self.segments + 1) + self.rows * self.blocks + (self.slots + 1) // 2
+        return HEADER + 2 * (self.segments + 1) + self.rows * self.blocks + (self.slots + 1) // 2 + 1
 
     @property
     def entries(self) -> int:

@@ -23,6 +23,23 @@ static inline Float* at(Float* tile, uint16_t off) {
     else return tile + int64_t(off) * (FLOATS / STEP);
 }
 
+// The tile's words at consecutive offsets, found two weights ahead: what waits for an address fills the scheduler, and
+// eight words at 64 bytes each went from 7.0 to 6.0 cycles. Reads two offsets past the last.
+template <int WORDS>
+struct Ahead {
+    const float *tile, *now, *next;
+    const uint16_t* off;
+
+    Ahead(const float* tile_, const uint16_t* off_)
+        : tile(tile_), now(at<WORDS>(tile, off_[0])), next(at<WORDS>(tile, off_[1])), off(off_ + 2) {}
+    const float* take() {
+        const float* const taken = now;
+        now = next;
+        next = at<WORDS>(tile, *off++);
+        return taken;
+    }
+};
+
 constexpr int chains_of(int words) { return words >= 4 ? 1 : 4 / words; }  // sums that one row is computed in
 
 // sums[row] += values . tile[columns], or from bias (which may be nullptr) if it is the first block.
@@ -32,7 +49,7 @@ static void sparse_forward(const SparseLinear& s, int64_t panel, int64_t block, 
     constexpr int CHAINS = chains_of(WORDS);
     Segment seg(s, panel, block);
     const float* value = values + seg.slot;
-    const uint16_t* off = seg.off;
+    Ahead<WORDS> x(tile, seg.off);
     for (; seg.entry < seg.end; ++seg.entry) {
         const int64_t row = SparseLinear::row(*seg.entry), count = SparseLinear::count(*seg.entry);
         float* to = sums + (row - s.first_row(panel)) * WORDS * W;
@@ -43,28 +60,23 @@ static void sparse_forward(const SparseLinear& s, int64_t panel, int64_t block, 
             EFL_UNROLL
             for (int c = 1; c < CHAINS; ++c) acc[c][k] = zero();
         }
+        const auto step = [&](vf* chain) {
+            const float* from = x.take();
+            const vf w = set1(*value++);
+            EFL_UNROLL
+            for (int k = 0; k < WORDS; ++k) chain[k] = fma(w, load(from + k * W), chain[k]);
+        };
         int64_t i = 0;
-        for (; i + CHAINS <= count; i += CHAINS, off += CHAINS, value += CHAINS) {
+        for (; i + CHAINS <= count; i += CHAINS) {
             EFL_UNROLL
-            for (int c = 0; c < CHAINS; ++c) {
-                const float* x = at<WORDS>(tile, off[c]);
-                const vf w = set1(value[c]);
-                EFL_UNROLL
-                for (int k = 0; k < WORDS; ++k) acc[c][k] = fma(w, load(x + k * W), acc[c][k]);
-            }
+            for (int c = 0; c < CHAINS; ++c) step(acc[c]);
         }
-        for (; i < count; ++i, ++off, ++value) {
-            const float* x = at<WORDS>(tile, *off);
-            const vf w = set1(*value);
-            EFL_UNROLL
-            for (int k = 0; k < WORDS; ++k) acc[0][k] = fma(w, load(x + k * W), acc[0][k]);
-        }
+        for (; i < count; ++i) step(acc[0]);
         EFL_UNROLL
         for (int k = 0; k < WORDS; ++k) {
-            vf total = acc[0][k];
             EFL_UNROLL
-            for (int c = 1; c < CHAINS; ++c) total = add(total, acc[c][k]);
-            store(to + k * W, total);
+            for (int c = 1; c < CHAINS; ++c) acc[0][k] = add(acc[0][k], acc[c][k]);
+            store(to + k * W, acc[0][k]);
         }
     }
 }

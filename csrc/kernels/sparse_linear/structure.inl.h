@@ -39,16 +39,30 @@ static inline uint64_t bits_of_bytes(uint64_t bytes) {
     return ((bytes & 0x0101010101010101u) * 0x0102040810204080u) >> 56;
 }
 
-static void read_mask(const efl_uint8* mask, int64_t rows, int64_t columns, const MaskBits& to) {
-    for (int64_t r = 0; r < rows; ++r) {
-        uint64_t* const bits = to.words + r * to.pitch;
-        std::memset(bits, 0, sizeof(uint64_t) * size_t(to.pitch));
-        for (int64_t c = 0; c < columns; c += 8) {
-            uint64_t bytes = 0;
-            std::memcpy(&bytes, mask + r * columns + c, size_t(least(8, columns - c)));
-            bits[c / 64] |= bits_of_bytes(bytes) << (c % 64);
-        }
+// 64 bytes as bits, each group of eight by one product.
+static inline uint64_t bits_of_line(const efl_uint8* bytes) {
+    uint64_t bits = 0;
+    for (int i = 0; i < 64; i += 8) {
+        uint64_t eight;
+        std::memcpy(&eight, bytes + i, 8);
+        bits |= bits_of_bytes(eight) << i;
     }
+    return bits;
+}
+
+// Returns how many bits are set.
+static int64_t read_mask(const efl_uint8* mask, int64_t rows, int64_t columns, const MaskBits& to) {
+    int64_t kept = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+        uint64_t* bits = to.words + r * to.pitch;
+        const efl_uint8 *row = mask + r * columns, *end = row + columns;
+        for (; row + 64 <= end; row += 64) kept += __builtin_popcountll(*bits++ = bits_of_line(row));
+        efl_uint8 rest[64] = {};
+        std::memcpy(rest, row, size_t(end - row));
+        kept += __builtin_popcountll(*bits++ = bits_of_line(rest));
+        if (bits < to.words + (r + 1) * to.pitch) *bits = 0;
+    }
+    return kept;
 }
 
 // 64 x 64 bits, in place: halves of ever smaller squares change places.
@@ -112,7 +126,7 @@ static void write_structure(const SparseLinear& plan, const MaskBits& bits, bool
         }
     *start++ = efl_uint32(listed), *start++ = efl_uint32(slot);
     std::memset(entries + listed, 0, sizeof(efl_uint32) * size_t(s.rows * s.blocks - listed));
-    if (slot % 2) offsets[slot] = 0;
+    std::memset(offsets + slot, 0, sizeof(uint16_t) * (2 + slot % 2));
 }
 
 // order[slot] = the weight's flat index.
@@ -152,10 +166,7 @@ static efl_status sparse_linear_build(const efl_uint8* mask, efl_int64 out, efl_
         first_slots_t = carve.take<efl_uint32>(in * t.blocks);
     };
     if (!place(layout)) return EFL_NO_MEMORY;
-    read_mask(mask, out, in, bits);
-    int64_t kept = 0;
-    for (int64_t r = 0; r < out; ++r) kept += bits.count(r, 0, in);
-    if (kept != count) return EFL_BAD_ARGUMENT;
+    if (read_mask(mask, out, in, bits) != count) return EFL_BAD_ARGUMENT;
     write_structure(s, bits, false, structure, first_slots);
     list_weights(s, bits, first_slots, order);
     if (!structure_t) return EFL_OK;

@@ -24,22 +24,24 @@ class SparseWeight:
     """A masked weight of a layer, of which `count` coordinates exist. Its lengths follow from that number alone.
 
     size    height and width of a convolution's input; () of a Linear layer
-    result  the same of its result
     batch   examples that a Linear layer's structure is laid out for
     """
 
     node: Node
     shape: Shape
     size: tuple[int, ...]
-    result: tuple[int, ...]
     count: int
     batch: int
 
     @property
+    def op(self) -> str:
+        """What the kernels' families call its layer's operation."""
+        return "conv2d" if isinstance(self.node.op, Conv2d) else "linear"
+
+    @property
     def has_transposed(self) -> bool:
         """Whether the gradient of the input reads a structure of its own, and values in its order."""
-        op = "convolution" if isinstance(self.node.op, Conv2d) else "linear"
-        return sparsity.keeps_transposed(op, self.batch)
+        return sparsity.keeps_transposed(self.op, self.batch)
 
     @property
     def words(self) -> tuple[int, int]:
@@ -70,9 +72,8 @@ def sparse_weights(
 def runs_sparse(weight: SparseWeight, ops: ModuleType) -> bool:
     """Whether the layer is not slower without its zeros; kernels in Python never skip any."""
     isa = ops.isa() if ops.__name__.endswith(".native") else ""
-    op = "convolution" if isinstance(weight.node.op, Conv2d) else "linear"
-    shape = (*weight.shape, *weight.result)
-    return sparsity.runs_sparse(op, shape, weight.batch, weight.count / math.prod(weight.shape), isa)
+    shape = (*weight.shape, *weight.size)
+    return sparsity.runs_sparse(weight.op, shape, weight.batch, weight.count / math.prod(weight.shape), isa)
 
 
 def candidate(graph: Graph, spec: ModelSpec, name: str, count: int, batch: int) -> SparseWeight | None:
@@ -80,12 +81,12 @@ def candidate(graph: Graph, spec: ModelSpec, name: str, count: int, batch: int) 
     node = next((node for node in graph.nodes if f"{node.name}.weight" == name), None)
     if node is None or not isinstance(node.op, Conv2d | Linear):
         return None
-    size, result = (tuple(graph.shapes[each][1:]) for each in (node.inputs[0], node.name))
+    size = tuple(graph.shapes[node.inputs[0]][1:]) if isinstance(node.op, Conv2d) else ()
     if isinstance(node.op, Conv2d) and (
         node.op.groups > 1 or not all(layout.fits for layout in _layouts(node.op, size, count))
     ):
         return None
-    return SparseWeight(node, spec.params[name].shape, size, result, count, batch)
+    return SparseWeight(node, spec.params[name].shape, size, count, batch)
 
 
 def _layouts(op: Conv2d, size: Shape, count: int) -> tuple[sparse_layout.Layout, sparse_layout.Layout]:
@@ -123,7 +124,7 @@ def grad_input(recorder: Recorder, weight: SparseWeight, dy: Tensor, dx: Tensor)
 
 
 def _family(weight: SparseWeight) -> str:
-    return "sparse_conv2d" if isinstance(weight.node.op, Conv2d) else "sparse_linear"
+    return f"sparse_{weight.op}"
 
 
 def _geometry(weight: SparseWeight) -> tuple[tuple[int, int], ...]:
