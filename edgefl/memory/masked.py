@@ -16,7 +16,7 @@ from edgefl import kernels
 from edgefl.graph import Graph
 from edgefl.learners.lowering.arena import aligned
 from edgefl.learners.lowering.schedule import Existing, Schedule, Structure
-from edgefl.learners.lowering.sparse import sparse_weights
+from edgefl.learners.lowering.sparse_weight import sparse_weights
 from edgefl.learners.running.restriction import Restriction
 from edgefl.learners.running.weights import Compact, structures
 from edgefl.neurons.mask import Mask

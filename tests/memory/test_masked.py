@@ -9,7 +9,7 @@ from edgefl.commands.cli import main
 from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph, Model, models
 from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.learners.lowering import sparse
+from edgefl.learners.lowering import sparse_weight
 from edgefl.learners.lowering.updates import Terms
 from edgefl.memory import Training, best, estimate, fit
 from edgefl.memory.masked import SEED, _made
@@ -24,7 +24,7 @@ DENSITIES = (0.5, 0.1)
 @pytest.fixture(params=["values", "dense"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """All masked weights as values alone, or none of them."""
-    monkeypatch.setattr(sparse, "runs_sparse", lambda weight, ops: request.param == "values")
+    monkeypatch.setattr(sparse_weight, "runs_sparse", lambda weight, ops: request.param == "values")
     _made.cache_clear()
     return str(request.param)
 
@@ -60,7 +60,7 @@ def test_no_dense_weight_nor_gradient_is_held() -> None:
     """Of weights held as values, with momentum: values, gradient, velocity and the values turned round, no more."""
     graph = models.build("lenet5", (1, 28, 28), 10)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse, "runs_sparse", lambda weight, ops: True)
+        patch.setattr(sparse_weight, "runs_sparse", lambda weight, ops: True)
         _made.cache_clear()
         found = estimate("exact", Training("lenet5", graph, 4, "sparse", 0.1, terms=Terms(momentum=True)))
     _made.cache_clear()

@@ -28,7 +28,7 @@ from edgefl.learners.lowering.forward import forward
 from edgefl.learners.lowering.fusion import fuse
 from edgefl.learners.lowering.recorder import Recorder, Scope
 from edgefl.learners.lowering.schedule import LOSS, Companion, Existing, Schedule, Slot, Tensor, TrainedBlock
-from edgefl.learners.lowering.sparse import Sparse
+from edgefl.learners.lowering.sparse_weight import Sparse
 from edgefl.learners.lowering.updates import Terms, update
 from edgefl.neurons.spec import ModelSpec
 

@@ -38,7 +38,7 @@ from edgefl.learners.lowering.active import Growth, layer_of
 from edgefl.learners.lowering.channels import NONE
 from edgefl.learners.lowering.lower import Mode
 from edgefl.learners.lowering.schedule import Index
-from edgefl.learners.lowering.sparse import sparse_weights
+from edgefl.learners.lowering.sparse_weight import sparse_weights
 from edgefl.learners.lowering.updates import Terms
 from edgefl.learners.running.growth import check_counts, growth_of
 from edgefl.learners.running.inference import Inference

@@ -25,7 +25,7 @@ from edgefl.learners.lowering.active import Active, Growth
 from edgefl.learners.lowering.arena import aligned
 from edgefl.learners.lowering.lower import TRAINING, Mode, lower_active
 from edgefl.learners.lowering.schedule import Companion, Existing, Schedule, Slot, Tensor
-from edgefl.learners.lowering.sparse import Sparse
+from edgefl.learners.lowering.sparse_weight import Sparse
 from edgefl.learners.lowering.updates import Terms, rows_cols_inner
 from edgefl.learners.running.binding import Memory, aligned_bytes, bind
 from edgefl.learners.running.restriction import Restriction
