@@ -28,6 +28,7 @@ from bench import (
     history,
     kernels,
     machine,
+    masked,
     memory,
     peak,
     rounds,
@@ -38,11 +39,11 @@ from bench.faults import command as faults
 from bench.mutants import command as mutants
 from bench.papers import command as papers
 from bench.rows import Row, print_json, print_table
-from bench.runner import PRODUCTS, QUICK, STEPS
+from bench.runner import PRODUCTS, QUICK, STEPS, Effort
 from bench.sparse import command as sparse
 from bench.trainers import command as trainers
 
-WHATS = ("step", "kernels", "peak", "memory", "codec", "federation", "heads", "rounds", "history", "papers")
+WHATS = ("step", "kernels", "peak", "memory", "codec", "federation", "heads", "rounds", "masked", "history", "papers")
 BUSY = 0.5  # load per core before the measurement
 
 
@@ -67,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.what == "history":
         history.draw(options.plot, history.read(history.FILE))
         return 0
-    effort = QUICK if options.quick else STEPS if options.what == "step" else PRODUCTS
+    effort = _effort(options)
     facts = machine.facts()
     if float(facts["load"]) > BUSY * int(facts["cores"]):
         print(f"load {facts['load']:.1f} on {facts['cores']} cores: wall times will say little", file=sys.stderr)
@@ -80,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
         for row in plain[options.what]():
             print(json.dumps(row))
         return 0
-    if options.what in ("rounds", "federation", "heads"):
+    if options.what in ("rounds", "federation", "heads", "masked"):
         (figures.print_json if options.json else figures.print_table)(facts, _figures(options))
         return 0
     measure = step.measure if options.what == "step" else kernels.measure
@@ -107,11 +108,24 @@ def _print_verdicts(rows: Sequence[Row], as_json: bool) -> None:
         print(json.dumps({"verdict": asdict(each), "is_met": each.is_met}) if as_json else each)
 
 
+def _effort(options: argparse.Namespace) -> Effort:
+    return QUICK if options.quick else STEPS if options.what in ("step", "masked") else PRODUCTS
+
+
+def _masked(options: argparse.Namespace) -> Sequence[str]:
+    """The models asked for, of those that have a target at a mask; those of the papers on masks if none is named."""
+    return [case.model for case in options.models if case.model in masked.MODELS] or masked.MODELS
+
+
 def _figures(options: argparse.Namespace) -> Iterator[figures.Figure]:
     if options.what == "federation":
         return federation.measure(federation.QUICK if options.quick else federation.FULL)
     if options.what == "heads":
         return heads.measure(heads.QUICK if options.quick else heads.FULL)
+    if options.what == "masked":
+        batches = options.batches or (16,)
+        parts = (masked.measure(_masked(options), batch, options.threads, _effort(options)) for batch in batches)
+        return chain.from_iterable(parts)
     how_much = rounds.QUICK if options.quick else rounds.FULL
     return rounds.measure(options.parts or rounds.PARTS, how_much, options.dir, options.flower)
 

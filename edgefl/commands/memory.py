@@ -22,7 +22,7 @@ from edgefl.graph import Graph, files
 from edgefl.graph.models import EXAMPLES, build
 from edgefl.memory import ACCOUNTS, METHODS, Choice, Footprint, Training, best, estimate, fit
 from edgefl.memory.measure import METERS, NATIVE, measure
-from edgefl.memory.training import PARTIAL
+from edgefl.memory.training import PARTIAL, Method
 
 KEEPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 
@@ -36,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=shares, help="shares of active neurons; default: .2,.4,.6,.8,1 where they matter"
     )
-    parser.add_argument("--method", choices=METHODS, default="fedspu", help="way of training; default: %(default)s")
+    parser.add_argument("--density", type=shares, help="with --method sparse, its default: densities of an ERK mask")
+    parser.add_argument("--method", choices=METHODS, help="way of training; default: fedspu")
     parser.add_argument(
         "--examples", type=int, help="examples in the data set; default: a whole and a partial batch (pflego: one)"
     )
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     """Checks the request, then answers it."""
     try:
         training = _training(options)
-        keeps = options.keep or (KEEPS if options.method in PARTIAL else (1.0,))
+        keeps = options.density or options.keep or (KEEPS if training.method in PARTIAL else (1.0,))
         if options.fit is not None:
             if options.plot is not None:
                 raise ValueError(f"--plot {options.plot} with --fit; expected one of them")
@@ -74,7 +75,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _training(options: argparse.Namespace) -> Training:
     graph, name = _graph(options)
-    return Training(name, graph, options.batch, options.method, examples=options.examples)
+    method: Method = options.method or ("sparse" if options.density else "fedspu")
+    if options.density and method != "sparse":
+        raise ValueError(f"--density with --method {method}; expected sparse")
+    if options.density and options.keep:
+        raise ValueError("--density with --keep; expected one of them")
+    return Training(name, graph, options.batch, method, examples=options.examples)
 
 
 def _graph(options: argparse.Namespace) -> tuple[Graph, str]:

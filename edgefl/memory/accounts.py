@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable
 
 from edgefl.graph.operations import BatchNorm2d
-from edgefl.memory.counts import output_scalars, saved_bits, scalars, trained_scalars
+from edgefl.memory.counts import kept_scalars, output_scalars, saved_bits, scalars, trained_scalars
 from edgefl.memory.exact import exact
 from edgefl.memory.footprint import Footprint
 from edgefl.memory.training import FLOAT, Pass, Training
@@ -73,8 +73,8 @@ def _bound(one: Pass) -> Parts:
 
 def _weights_and_gradients(one: Pass) -> Parts:
     return {
-        "weights": FLOAT * scalars([*one.graph.parameters().values(), *one.idle]),
-        "gradients": FLOAT * (1 + one.summed) * trained_scalars(one.graph, one.neurons),
+        "weights": FLOAT * (kept_scalars(one.graph, one.density) + scalars(one.idle)),
+        "gradients": FLOAT * (1 + one.summed) * trained_scalars(one.graph, one.neurons, one.density),
     }
 
 

@@ -12,6 +12,7 @@ from edgefl.graph import Graph, Node
 from edgefl.graph.operations import BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, ParamInfo, Rectifier
 from edgefl.learners.lowering.active import saved_channels, trained_blocks
 from edgefl.learners.lowering.channels import count
+from edgefl.neurons import density as density_of
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec, result_axes
 
@@ -21,9 +22,18 @@ def scalars(params: Iterable[ParamInfo], stats: bool = False) -> int:
     return sum(math.prod(param.shape) for param in params if stats or param.kind == "learn")
 
 
-def trained_scalars(graph: Graph, neurons: NeuronSet | None) -> int:
+def kept_scalars(graph: Graph, density: float = 1.0) -> int:
+    """Learnable scalars that there are where a mask leaves a share of the weights."""
+    learned = scalars(graph.parameters().values())
+    if density == 1:
+        return learned
+    shapes = density_of.weights(ModelSpec.of(graph))
+    return learned - sum(map(math.prod, shapes.values())) + sum(density_of.counts(shapes, density, "erk").values())
+
+
+def trained_scalars(graph: Graph, neurons: NeuronSet | None, density: float = 1.0) -> int:
     """Scalars that have a gradient: P_act."""
-    return scalars(graph.parameters().values()) if neurons is None else neurons.count(ModelSpec.of(graph))
+    return kept_scalars(graph, density) if neurons is None else neurons.count(ModelSpec.of(graph))
 
 
 def output_scalars(graph: Graph, neurons: NeuronSet | None) -> int:

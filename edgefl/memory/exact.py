@@ -1,9 +1,9 @@
 """The account `exact`: what the native learner allocates for a way of training, tensor by tensor. Nothing is allocated.
 
 parts  params (parameters, each on a cache line of its own), arena (its peak, over the sizes of batch that occur),
-       states (velocities and the like), indices (id lists of the calls), scratch (the kernels' packing memory, which
-       depends on the instruction set and the number of threads of this machine); features and summed gradients of
-       PFLEGO, whose learner gives back the arena of one pass before the next
+       states (velocities and the like), indices (id lists of the calls, structures of masks), scratch (the kernels'
+       packing memory, which depends on the instruction set and the number of threads of this machine); features and
+       summed gradients of PFLEGO, whose learner gives back the arena of one pass before the next
 saved  bytes that the largest schedule keeps from the forward pass for the backward pass
 Not in it: the data set, the interpreter and its libraries.
 """
@@ -20,6 +20,7 @@ from edgefl.learners.lowering.schedule import Schedule
 from edgefl.learners.running.scratch import scratch_bytes
 from edgefl.memory.counts import trained_scalars
 from edgefl.memory.footprint import Footprint
+from edgefl.memory.masked import Masked
 from edgefl.memory.training import FLOAT, Pass, Training
 from edgefl.neurons.spec import ModelSpec
 
@@ -33,20 +34,24 @@ def exact(training: Training) -> Footprint:
     return training.footprint("exact", parts, phase=phase, saved=saved_bytes(schedule), tensors=tensors)
 
 
+def _lowered(one: Pass, spec: ModelSpec, size: int, training: Training, held: Masked) -> Schedule:
+    sparse, terms = {name: each.plan for name, each in held.sparse.items()}, training.terms
+    return lower(one.graph, spec, size, one.neurons, mode=one.mode, terms=terms, sparse=sparse, masks=held.existing)
+
+
 def _measure(one: Pass, training: Training) -> tuple[dict[str, int], Schedule]:
     """Parts of one pass, and its largest schedule."""
     spec = ModelSpec.of(one.graph)
-    schedules = [lower(one.graph, spec, size, one.neurons, mode=one.mode, terms=training.terms) for size in one.batches]
+    held = Masked.of(one.graph, spec, one.density, training.batch)
+    schedules = [_lowered(one, spec, size, training, held) for size in one.batches]
     largest = max(schedules, key=lambda schedule: schedule.arena_bytes)
-    params = [*one.graph.parameters().values(), *one.idle]
+    whole = [param for name, param in one.graph.parameters().items() if name not in held.sparse]
     parts = {
-        "params": sum(aligned(FLOAT * math.prod(param.shape)) for param in params),
+        "params": sum(aligned(FLOAT * math.prod(param.shape)) for param in [*whole, *one.idle]) + held.value_bytes,
         "arena": largest.arena_bytes,
         "states": max(schedule.state_bytes(FLOAT) for schedule in schedules),
-        "indices": max(
-            schedule.index_bytes() for schedule in schedules
-        ),  # those of one set of neurons share their lists
-        "scratch": max(scratch_bytes(kernels.backend(), schedule) for schedule in schedules),
+        "indices": held.index_bytes + max(map(held.other_lists, schedules)),
+        "scratch": max(scratch_bytes(kernels.backend(), schedule, held.structures()) for schedule in schedules),
     }
     if one.cached:
         parts["features"] = one.cached

@@ -16,7 +16,7 @@ class Footprint:
     account  whose arithmetic, or which meter, the number is
     model    name of the model
     batch    examples per step
-    keep     share of active neurons
+    keep     share of active neurons, or density of a mask
     method   how the model is trained; see memory.training
     parts    bytes by what they are for; they add up to `total`
     phase    the part of the method's round that takes this much, the most of all its phases

@@ -27,6 +27,7 @@ from edgefl.graph.json import dumps, loads
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.memory import Footprint, Training
 from edgefl.memory.training import PLAIN
+from edgefl.neurons.random_mask import random_mask
 from edgefl.neurons.update import Block, Flat, Update
 
 METERS = ("learner", "resident", "peak", "torch")
@@ -103,6 +104,8 @@ def _train(training: Training, limit: int | None) -> tuple[dict[str, int], objec
     """What the learner holds after STEPS steps, and a smaller one if batches may be smaller; and what is alive."""
     graph, neurons = training.trained
     learner, data = _learner(graph, limit), _samples(graph, training)
+    if training.method == "sparse" and training.keep < 1:
+        learner.restrict(random_mask(learner.spec, training.keep, "erk", SEED), training.batch)
     order = np.random.RandomState(SEED).permutation(len(data)).astype(np.int32)
     whole, *partial = training.batches
     batches = [np.resize(np.roll(order, -step * whole), whole) for step in range(STEPS)]

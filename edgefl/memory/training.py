@@ -2,6 +2,7 @@
 
 full    every parameter is trained
 fedspu  the full model is held, the active blocks of a share of its neurons are trained (ALGORITHMS 1)
+sparse  the coordinates of a mask alone are held and trained, in a share of the weights' by ERK (ALGORITHMS 3)
 drop    the sub-model of a share of the neurons is held and trained (Random Dropout, FjORD)
 pflego  head steps on cached features of all examples, then one joint gradient in chunks of a batch (ALGORITHMS 6); the
         model's own head is held beside the personal one, which here has as many classes
@@ -26,9 +27,9 @@ from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import NEURONS, stream
 
-Method = Literal["full", "fedspu", "drop", "pflego"]
+Method = Literal["full", "fedspu", "sparse", "drop", "pflego"]
 METHODS: tuple[Method, ...] = get_args(Method)
-PARTIAL = ("fedspu", "drop")  # methods in which a share of the neurons is trained
+PARTIAL = ("fedspu", "sparse", "drop")  # methods in which a share is trained: of the neurons, or of the weights
 PLAIN = Terms()
 SEED = 1  # of the draw of neurons; the bytes depend on their number, and under GroupNorm on the groups they hit
 FLOAT = 4  # bytes
@@ -42,6 +43,7 @@ class Pass(NamedTuple):
     idle     parameters that are held and take no part
     cached   bytes of features that are held beside the learner, which gathers its batches from them
     summed   whether gradients of earlier chunks are held
+    density  of all weights together, the share that a mask leaves
     """
 
     graph: Graph
@@ -51,6 +53,7 @@ class Pass(NamedTuple):
     idle: tuple[ParamInfo, ...] = ()
     cached: int = 0
     summed: bool = False
+    density: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Training:
 
     model     its name, for reports
     batch     examples per step; in "pflego": per chunk of the joint gradient
-    keep      share of active neurons; 1 for methods that train all
+    keep      share of active neurons, or the density of a mask; 1 for methods that train all
     examples  of the data set: its last batch may be smaller. None: a whole and a partial batch ("pflego": one batch)
     terms     what the update has beside plain SGD
     Raises    ValueError if a value is out of range, or the method trains all neurons and keep is not 1.
@@ -88,7 +91,7 @@ class Training:
     @cached_property
     def neurons(self) -> NeuronSet | None:
         """The trained neurons; None is all."""
-        if self.keep == 1:
+        if self.keep == 1 or self.method == "sparse":
             return None
         return NeuronSet.draw(ModelSpec.of(self.graph), self.keep, stream(SEED, NEURONS))
 
@@ -109,7 +112,10 @@ class Training:
 
     def passes(self) -> dict[str, Pass]:
         """The passes of a round by name. Raises GraphError if a sub-model or a head is impossible."""
-        return self._pflego() if self.method == "pflego" else {"step": Pass(*self.trained, self.batches)}
+        density = self.keep if self.method == "sparse" else 1.0
+        return (
+            self._pflego() if self.method == "pflego" else {"step": Pass(*self.trained, self.batches, density=density)}
+        )
 
     def _pflego(self) -> dict[str, Pass]:
         graph, head = self.graph, head_of(self.graph)

@@ -9,7 +9,7 @@ import pytest
 
 from edgefl.graph import Graph
 from edgefl.learners import SGD, GraphLearner
-from edgefl.learners.lowering import sparse
+from edgefl.learners.lowering import sparse_weight
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.update import Block, Flat, Update
 
@@ -24,7 +24,7 @@ LARGE = 64  # examples for which a Linear layer has a structure of its own for t
 
 @pytest.fixture(autouse=True)
 def every_layer_runs_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparse, "runs_sparse", lambda weight, ops: True)
+    monkeypatch.setattr(sparse_weight, "runs_sparse", lambda weight, ops: True)
 
 
 def rolled(mask: Mask) -> Mask:

@@ -19,11 +19,11 @@ from edgefl.graph.operations import Conv2d, GroupNorm, Linear
 from edgefl.learners.base import Delta, Trainable
 from edgefl.learners.lowering.channels import NONE, is_empty, owners
 from edgefl.learners.lowering.needs import RowsCols, gradient_needs, own_rows
-from edgefl.learners.lowering.schedule import Coordinates, Index
+from edgefl.learners.lowering.schedule import Existing, Index
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import AxisSpec, ModelSpec
 
-Signature = tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...], tuple[tuple[str, int], ...]]
+Signature = tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
 
 class Growth(NamedTuple):
@@ -42,7 +42,7 @@ class Active:
     groups   GroupNorm -> groups whose gradient is needed
     saved    convolution or Linear -> input channels (features) that its weight gradient reads
     neurons  group -> active neurons; empty if all are active
-    masked   trained parameter that is not whole -> its coordinates. Not lists of its own: who gave them changes them
+    masked   trained parameter that is not whole -> its coordinates. Not arrays of its own: who gave them changes them
     grown    parameter of whose gradient the largest are sought
     """
 
@@ -51,7 +51,7 @@ class Active:
     groups: Mapping[str, Index] = field(default_factory=dict)
     saved: Mapping[str, Index] = field(default_factory=dict)
     neurons: Mapping[str, Index] = field(default_factory=dict)
-    masked: Mapping[str, Coordinates] = field(default_factory=dict)
+    masked: Mapping[str, Existing] = field(default_factory=dict)
     grown: Mapping[str, Growth] = field(default_factory=dict)
 
     @staticmethod
@@ -60,7 +60,7 @@ class Active:
         spec: ModelSpec,
         trainable: Trainable,
         delta: Delta,
-        masks: Mapping[str, Coordinates] | None = None,
+        masks: Mapping[str, Existing] | None = None,
     ) -> Active:
         """What training these neurons or layers (None: all) selects, of the parameters in `masks` these coordinates.
 
@@ -77,7 +77,7 @@ class Active:
         }
         neurons = trainable.active if isinstance(trainable, NeuronSet) else {}
         chosen = {group: ids.copy() for group, ids in neurons.items()}
-        masked = {name: ids for name, ids in (masks or {}).items() if name in blocks}
+        masked = {name: bits for name, bits in (masks or {}).items() if name in blocks}
         return Active(blocks, needs, groups, saved, chosen, masked)
 
     @staticmethod
@@ -88,12 +88,11 @@ class Active:
 
     @property
     def signature(self) -> Signature:
-        """The length of every list, None for those that select all; what is trained, which results need a gradient, how
-        many coordinates a mask leaves.
+        """The length of every list, None for those that select all; what is trained, which results need a gradient,
+        what is masked.
         """
         lengths = tuple(None if ids is None else ids.size for ids in self._lists())
-        counts = tuple((name, ids.size) for name, ids in self.masked.items())
-        return lengths, tuple(self.blocks), tuple(self.needs), counts
+        return lengths, tuple(self.blocks), tuple(self.needs), tuple(self.masked)
 
     def adopt(self, other: Active) -> None:
         """Overwrite every list with that of `other`, which has the same signature."""

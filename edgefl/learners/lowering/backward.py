@@ -31,9 +31,10 @@ from edgefl.learners.lowering.channels import NONE, count, is_empty
 from edgefl.learners.lowering.forward import average_window, planes_view, rectifier
 from edgefl.learners.lowering.fusion import NormReLU
 from edgefl.learners.lowering.growth import CONVOLUTION_ROWS, LINEAR_ROWS, rank, rank_tiles
+from edgefl.learners.lowering.masking import mask
 from edgefl.learners.lowering.needs import own_rows
 from edgefl.learners.lowering.recorder import Recorder
-from edgefl.learners.lowering.schedule import Coordinates, Index, Tensor, TrainedBlock
+from edgefl.learners.lowering.schedule import Index, Tensor, TrainedBlock
 
 
 class Product(NamedTuple):
@@ -103,7 +104,8 @@ def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> It
             recorder.node = node.name
             gradients = _TABLE[type(node.op)](recorder, signals, node, dy)
             _rank(recorder, gradients)
-            yield _at_masks(recorder, gradients)
+            _mask(recorder, gradients)
+            yield gradients
 
 
 def _rank(recorder: Recorder, gradients: Gradients) -> None:
@@ -114,17 +116,11 @@ def _rank(recorder: Recorder, gradients: Gradients) -> None:
             rank(recorder, name, block.values)
 
 
-def _at_masks(recorder: Recorder, gradients: Gradients) -> Gradients:
-    """The same gradients, of masked parameters at the coordinates of their masks only."""
-    masked = recorder.scope.active.masked
-    return {name: _at(recorder, block, masked[name]) if name in masked else block for name, block in gradients.items()}
-
-
-def _at(recorder: Recorder, block: TrainedBlock | Product, ids: Coordinates) -> TrainedBlock:
-    assert isinstance(block, TrainedBlock)
-    values = recorder.new((ids.size,))
-    recorder.call("take_flat", block.values, ids, values)
-    return TrainedBlock(None, None, values, ids)
+def _mask(recorder: Recorder, gradients: Gradients) -> None:
+    """Set the gradients of coordinates that do not exist to 0, of parameters that lie whole."""
+    for name, block in gradients.items():
+        if isinstance(block, TrainedBlock):
+            mask(recorder, name, block.values)
 
 
 def _conv(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
@@ -169,8 +165,7 @@ def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gra
 
 def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> Gradients:
     (x, ids), weight, active = recorder.inputs[node.name], f"{node.name}.weight", recorder.scope.active
-    is_whole = weight not in active.masked and weight not in recorder.scope.sparse
-    if recorder.scope.in_place and is_whole:
+    if recorder.scope.in_place and weight not in recorder.scope.sparse:
         return {weight: Product(*active.blocks[weight], x, ids, dy)}
 
     def grad_weight(dw: Tensor, outs: Index) -> None:

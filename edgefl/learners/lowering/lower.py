@@ -14,6 +14,7 @@ built-in models took .98 of the time of each one's fastest way (bench/README.md)
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Literal
 
 from edgefl.errors import GraphError
@@ -26,8 +27,8 @@ from edgefl.learners.lowering.backward import backward
 from edgefl.learners.lowering.forward import forward
 from edgefl.learners.lowering.fusion import fuse
 from edgefl.learners.lowering.recorder import Recorder, Scope
-from edgefl.learners.lowering.schedule import LOSS, Companion, Schedule, Slot, Tensor, TrainedBlock
-from edgefl.learners.lowering.sparse import Sparse
+from edgefl.learners.lowering.schedule import LOSS, Companion, Existing, Schedule, Slot, Tensor, TrainedBlock
+from edgefl.learners.lowering.sparse_weight import Sparse
 from edgefl.learners.lowering.updates import Terms, update
 from edgefl.neurons.spec import ModelSpec
 
@@ -46,15 +47,17 @@ def lower(
     terms: Terms | None = None,
     float_bytes: int = 4,
     sparse: Sparse | None = None,
+    masks: Mapping[str, Existing] | None = None,
 ) -> Schedule:
     """The schedule of one pass over `batch` examples.
 
     trainable  neurons or layers (None: all); ignored in modes without gradients
     terms      terms of the update in mode "train"
     sparse     weights that are there as values alone
+    masks      of other masked parameters the coordinates that exist
     Raises  GraphError if the graph's output is not a vector of logits, or it has no Linear layer for "features".
     """
-    active = Active.of(graph, spec, trainable, delta) if mode in TRAINING else Active()
+    active = Active.of(graph, spec, trainable, delta, masks) if mode in TRAINING else Active()
     return lower_active(graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes, sparse=sparse)
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
 from edgefl.graph.operations import Flatten, Shape
@@ -19,10 +19,8 @@ from edgefl.learners.lowering.active import Active
 from edgefl.learners.lowering.channels import NONE
 from edgefl.learners.lowering.fusion import NormReLU
 from edgefl.learners.lowering.schedule import Buffer, BufferKind, Call, Index, Param, Tensor
+from edgefl.learners.lowering.sparse_weight import SparseWeight
 from edgefl.neurons.spec import ModelSpec
-
-if TYPE_CHECKING:
-    from edgefl.learners.lowering.sparse import SparseWeight
 
 
 class Scope(NamedTuple):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from edgefl.graph.operations import Shape
 from edgefl.kernels.arrays import Index
 
-Coordinates = NDArray[np.uint32]  # sorted positions in a flattened parameter
+Existing = NDArray[np.uint8]  # a bit for each coordinate of a flattened parameter, low bits first
 BufferKind = Literal["float", "int32", "byte"]
 StructureKind = Literal["structure", "order", "structure_t", "order_t"]
 CompanionKind = Literal["velocity", "centre", "linear"]
@@ -80,12 +80,11 @@ class Call(NamedTuple):
 
 
 class TrainedBlock(NamedTuple):
-    """The part of a parameter that is trained: rows of axis 0, columns of axis 1 (None is all of them); or `ids`."""
+    """The part of a parameter that is trained: rows of axis 0, columns of axis 1; None is all of them."""
 
     rows: Index
     cols: Index
-    values: Tensor  # its gradient, [|rows|, |cols|, ...], or [|ids|]
-    ids: Coordinates | None = None  # of the flattened parameter; rows and cols are None then
+    values: Tensor  # its gradient, [|rows|, |cols|, ...]
     is_sparse: bool = False  # the values of a sparse parameter, in their order
 
 
@@ -113,7 +112,7 @@ class Schedule:
     def state_bytes(self, float_bytes: int) -> int:
         return sum(math.prod(state.shape) for state in self.states) * float_bytes
 
-    def id_lists(self) -> list[NDArray[np.int32] | Coordinates]:
+    def id_lists(self) -> list[NDArray[np.int32] | Existing]:
         """The id lists of all calls, each once."""
         return list({id(arg): arg for call in self.calls for arg in call.args if isinstance(arg, np.ndarray)}.values())
 

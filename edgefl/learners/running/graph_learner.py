@@ -38,7 +38,7 @@ from edgefl.learners.lowering.active import Growth, layer_of
 from edgefl.learners.lowering.channels import NONE
 from edgefl.learners.lowering.lower import Mode
 from edgefl.learners.lowering.schedule import Index
-from edgefl.learners.lowering.sparse import sparse_weights
+from edgefl.learners.lowering.sparse_weight import sparse_weights
 from edgefl.learners.lowering.updates import Terms
 from edgefl.learners.running.growth import check_counts, growth_of
 from edgefl.learners.running.inference import Inference
@@ -298,9 +298,12 @@ class GraphLearner:
         return Gradient((name, self._in_order(name, value) * share) for name, value in views.items())
 
     def _in_order(self, name: str, values: Array) -> Array:
-        """What a schedule has of a parameter; of a sparse one in the order of its coordinates."""
+        """What a schedule has of a parameter; of a masked one at its coordinates, in order."""
+        if name not in self._restriction:
+            return values
         compact = self._workspace.sparse.get(name)
-        return values if compact is None else compact.whole(values)[self._restriction.bits(name)]
+        whole: Array = values if compact is None else compact.whole(values)
+        return whole[self._restriction.bits(name)]
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
         """Loss and hits over `index` (None: all samples), with running statistics.

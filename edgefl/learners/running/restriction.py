@@ -54,6 +54,10 @@ class Restriction:
         found = np.unpackbits(self._packed[name], count=math.prod(shape), bitorder="little")
         return found.view(np.bool_).reshape(shape)
 
+    def packed(self, name: str) -> NDArray[np.uint8]:
+        """The same, a bit each, low bits first."""
+        return self._packed[name]
+
     def only(self, names: Collection[str]) -> Mask:
         """The mask of these parameters."""
         return Mask({name: self.bits(name) for name in self if name in names})

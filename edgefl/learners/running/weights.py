@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from edgefl.graph.operations import Conv2d
 from edgefl.learners.lowering.schedule import Structure, StructureKind
-from edgefl.learners.lowering.sparse import SparseWeight
+from edgefl.learners.lowering.sparse_weight import SparseWeight
 from edgefl.neurons.mask import Bits
 from edgefl.neurons.update import read_only
 

@@ -24,8 +24,8 @@ from edgefl.learners.base import Array, Delta, Samples, Trainable
 from edgefl.learners.lowering.active import Active, Growth
 from edgefl.learners.lowering.arena import aligned
 from edgefl.learners.lowering.lower import TRAINING, Mode, lower_active
-from edgefl.learners.lowering.schedule import Companion, Coordinates, Schedule, Slot, Tensor
-from edgefl.learners.lowering.sparse import Sparse
+from edgefl.learners.lowering.schedule import Companion, Existing, Schedule, Slot, Tensor
+from edgefl.learners.lowering.sparse_weight import Sparse
 from edgefl.learners.lowering.updates import Terms, rows_cols_inner
 from edgefl.learners.running.binding import Memory, aligned_bytes, bind
 from edgefl.learners.running.restriction import Restriction
@@ -105,8 +105,8 @@ class Workspace:
         self._scratch = 0  # of the passes so far; kept by the kernels, so it is counted only where there is a limit
         self._graph, self._spec, self._backend, self._dtype = graph, spec, backend, dtype
         self._sessions: OrderedDict[tuple[object, ...], Session] = OrderedDict()
-        self._masks: dict[str, Coordinates] = {}
-        self._bits_bytes = 0
+        self._restriction = Restriction(spec)
+        self._masks: dict[str, Existing] = {}  # of masked parameters that lie whole
 
     def session(
         self,
@@ -146,23 +146,21 @@ class Workspace:
     def restrict(self, restriction: Restriction, sparse: Sparse) -> None:
         """Keep to a mask from now on, with these weights as values alone; what it leaves out is 0.
 
-        Where as many coordinates of the same parameters existed before, schedules and programs are kept.
+        Where as many coordinates of sparse weights existed before, schedules and programs are kept.
         """
-        dense = {name: count for name, count in restriction.counts.items() if name not in sparse}
-        plans = {name: each.plan for name, each in self.sparse.items()}
-        if dense != {name: ids.size for name, ids in self._masks.items()} or plans != dict(sparse):
+        dense, is_as_before = [name for name in restriction if name not in sparse], self.plans == dict(sparse)
+        if dense != list(self._masks) or not is_as_before:
             self._sessions.clear()
-            self._masks = {name: np.zeros(count, np.uint32) for name, count in dense.items()}
-        if plans != dict(sparse):
+            self._masks = {name: np.zeros_like(restriction.packed(name)) for name in dense}
+        if not is_as_before:
             self._store(sparse, restriction)
         else:
             for name, each in self.sparse.items():
                 each.move(restriction.bits(name), self._backend)
-        for name, ids in self._masks.items():
-            bits = restriction.bits(name)
-            ids[:] = np.flatnonzero(bits)
-            self.params[name][~bits] = 0.0
-        self._bits_bytes = restriction.nbytes
+        for name, bits in self._masks.items():
+            bits[:] = restriction.packed(name)
+            restriction.clear(name, self.params[name])
+        self._restriction = restriction
 
     def _store(self, sparse: Sparse, restriction: Restriction) -> None:
         """Lay the parameters out anew: these weights as values alone, the others in one block."""
@@ -242,10 +240,10 @@ class Workspace:
         """values = what of a whole parameter is trained."""
         if name in self.sparse:
             values[...] = self.sparse[name].at(source)
-        elif name in active.masked:
-            self._backend.take_flat(source, active.masked[name], values)
         else:
             self._backend.take_axes(source.reshape(rows_cols_inner(source.shape)), *active.blocks[name], values)
+        if name in active.masked:
+            self._restriction.clear(name, values.reshape(source.shape))
 
     def release(self) -> None:
         """Give back everything but the parameters."""
@@ -302,15 +300,15 @@ class Workspace:
         return total
 
     def _index_bytes(self, session: Session) -> int:
-        """Bytes of the id lists that the session's schedules share; the coordinates of masks are held apart."""
+        """Bytes of the id lists that the session's schedules share; the bits of masks are held apart."""
         lists = {id(ids): ids.nbytes for schedule in session.schedules.values() for ids in schedule.id_lists()}
-        return sum(nbytes for key, nbytes in lists.items() if key not in {id(ids) for ids in self._masks.values()})
+        return sum(nbytes for key, nbytes in lists.items() if key not in {id(bits) for bits in self._masks.values()})
 
     @property
     def _mask_bytes(self) -> int:
-        """Bytes of what says which coordinates exist: bits, coordinates, structures."""
-        lists = sum(ids.nbytes for ids in self._masks.values())
-        return self._bits_bytes + lists + sum(each.index_bytes for each in self.sparse.values())
+        """Bytes of what says which coordinates exist: structures, and bits, of the learner and of its programs."""
+        bits = self._restriction.nbytes + sum(each.nbytes for each in self._masks.values())
+        return bits + sum(each.index_bytes for each in self.sparse.values())
 
     def _relatives(self) -> list[Workspace]:
         return [each for each in self._family if each is not self]
