@@ -1,8 +1,8 @@
 """python -m bench WHAT: figures of this machine, beside those of PyTorch, and of Flower for rounds.
 
 `python -m bench papers` runs the tables of papers again, `python -m bench faults` runs with faults. `python -m bench
-mutants` puts mistakes into the sources, and `python -m bench fuzz` compares random models with PyTorch. These four have
-options of their own.
+mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, and `python -m
+bench sparse` measures masked layers. These five have options of their own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from bench.mutants import command as mutants
 from bench.papers import command as papers
 from bench.rows import print_json, print_table
 from bench.runner import PRODUCTS, QUICK, STEPS
+from bench.sparse import command as sparse
 
 WHATS = ("step", "kernels", "peak", "memory", "codec", "federation", "heads", "rounds", "history", "papers")
 BUSY = 0.5  # load per core before the measurement
@@ -26,7 +27,13 @@ BUSY = 0.5  # load per core before the measurement
 
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
-    apart = {"papers": papers.main, "faults": faults.main, "mutants": mutants.main, "fuzz": fuzz.main}
+    apart = {
+        "papers": papers.main,
+        "faults": faults.main,
+        "mutants": mutants.main,
+        "fuzz": fuzz.main,
+        "sparse": sparse.main,
+    }
     if arguments and arguments[0] in apart:
         return apart[arguments[0]](arguments[1:])
     parser = _parser()

@@ -169,6 +169,40 @@ efl_status efl_linear_update_f32(const float* x, const float* dy, efl_int64 batc
 efl_status efl_channel_sum_f32(const float* dy, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index outs,
                                float* db);
 
+/* ---- sparse linear: a weight of which a mask keeps `count` places ------------------------------------------------ */
+
+/* A structure says which weights exist, in the order in which kernels read them: the order of values and gradients, a
+ * float for each. It holds for any batch, tier and number of threads; the `batch` that it is built for is the one that
+ * it is laid out for. The places of a matrix are numbered by 32 bits, its rows and columns by 23. EFL_BAD_STRUCTURE if
+ * a structure was made for another layer or count, or is corrupt: every call checks what it says, so that nothing
+ * outside of the arrays is read or written. */
+
+/* The uint32 words of a structure, or of a transposed one; -1 if the layer cannot have one. */
+efl_int64 efl_sparse_linear_words(efl_int64 out_features, efl_int64 in_features, efl_int64 count, efl_int64 batch,
+                                  efl_int32 transposed);
+/* The structure of mask [out_features, in_features], whose bytes that are not 0 keep a weight: `count` of them, else
+ * EFL_BAD_ARGUMENT. order [count]: of each slot, the weight's flat index. And if structure_t is not NULL the transposed
+ * structure, with order_t [count]: of each transposed slot, the forward one. O(out_features in_features). */
+efl_status efl_sparse_linear_build(const efl_uint8* mask, efl_int64 out_features, efl_int64 in_features,
+                                   efl_int64 count, efl_int64 batch, efl_uint32* structure, efl_int64 words,
+                                   efl_uint32* order, efl_uint32* structure_t, efl_int64 words_t, efl_uint32* order_t);
+/* values_t[i] = values[order_t[i]]. EFL_BAD_INDEX if one is not below count. */
+efl_status efl_sparse_linear_refresh_f32(const float* values, const efl_uint32* order_t, efl_int64 count,
+                                         float* values_t);
+/* y[b, o] = sum over the weights kept in row o of x[b, i] weight[o, i] + bias[o]. bias may be NULL. */
+efl_status efl_sparse_linear_forward_f32(const efl_uint32* structure, efl_int64 words, const float* values,
+                                         efl_int64 count, const float* x, const float* bias, efl_int64 batch,
+                                         efl_int64 in_features, efl_int64 out_features, float* y);
+/* dx[b, i] = sum over the weights kept in column i of dy[b, o] weight[o, i]. With the structure and the values of
+ * forward, or with the transposed ones, which are faster for large batches. */
+efl_status efl_sparse_linear_grad_input_f32(const efl_uint32* structure, efl_int64 words, const float* values,
+                                            efl_int64 count, const float* dy, efl_int64 batch, efl_int64 in_features,
+                                            efl_int64 out_features, float* dx);
+/* gradients[slot] = sum_b dy[b, o] x[b, i] at the slot's o and i. */
+efl_status efl_sparse_linear_grad_weight_f32(const efl_uint32* structure, efl_int64 words, const float* x,
+                                             const float* dy, efl_int64 batch, efl_int64 in_features,
+                                             efl_int64 out_features, float* gradients, efl_int64 count);
+
 /* ---- norm: x [batch, channels, inner] ------------------------------------------------------------------------ */
 
 /* Training mode. xhat = (x - mean) / sqrt(var + eps) per channel, biased variance; y = weight xhat + bias; running

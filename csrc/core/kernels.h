@@ -24,6 +24,13 @@ EFL_KERNEL(linear_grad_weight_f32)
 EFL_KERNEL(linear_update_f32)
 EFL_KERNEL(channel_sum_f32)
 
+// sparse_linear
+EFL_KERNEL(sparse_linear_build)
+EFL_KERNEL(sparse_linear_refresh_f32)
+EFL_KERNEL(sparse_linear_forward_f32)
+EFL_KERNEL(sparse_linear_grad_input_f32)
+EFL_KERNEL(sparse_linear_grad_weight_f32)
+
 // norm
 EFL_KERNEL(batchnorm_forward_f32)
 EFL_KERNEL(batchnorm_eval_f32)

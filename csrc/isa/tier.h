@@ -9,6 +9,7 @@
 #include "../core/geometry.h"
 #include "../core/scratch.h"
 #include "../core/sparse_convolution.h"
+#include "../core/sparse_linear.h"
 #include "../core/threads.h"
 
 #if defined(__clang__)

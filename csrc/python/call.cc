@@ -113,6 +113,7 @@ template View Args::typed<efl_uint32>(const char*, Access, const char*);
 template View Args::typed<efl_int64>(const char*, Access, const char*);
 template View Args::typed_or_none<float>(const char*, Access, const char*);
 template View Args::typed_or_none<efl_uint8>(const char*, Access, const char*);
+template View Args::typed_or_none<efl_uint32>(const char*, Access, const char*);
 
 View Args::pixels(const char* name, bool* are_bytes) {
     const py::array found = array(*this, name, next(name), Access::in);

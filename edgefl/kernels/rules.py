@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from . import weight_structure as matrix_layout
 from .sparse_layout import Layer, Layout
 from .window import Window
 
@@ -54,12 +55,6 @@ def structures(values: Values, extents: Extents) -> None:
         if not layout.fits:
             raise wrong("dilation", values["dilation"], f"windows of 16-bit offsets over an input of {source}")
         extents[name] = layout.words
-
-
-def slots(values: Values, extents: Extents) -> None:
-    order, count = values["order_t"], extents["N"]
-    if count and order.max() >= count:
-        raise wrong("order_t", int(order.max()), f"slots below {count}")
 
 
 def planes(values: Values, extents: Extents) -> None:
@@ -133,6 +128,31 @@ def plain(values: Values, extents: Extents) -> None:
         raise wrong("hyper", values["hyper"], "momentum and pull 0")
 
 
+def kept_weights(values: Values, extents: Extents) -> None:
+    """words, words_t: of the structures of a matrix of which a mask keeps N places."""
+    mask, batch, count = values["mask"], values["batch"], extents["N"]
+    if batch < 0:
+        raise wrong("batch", batch, "a number >= 0")
+    if np.count_nonzero(mask) != count:
+        raise wrong("order", (count,), f"a slot for each of the {np.count_nonzero(mask)} weights of the mask")
+    if (values["structure_t"] is None) != (values["order_t"] is None):
+        raise wrong("order_t", values["order_t"], "None if and only if structure_t is")
+    outs, ins = mask.shape
+    extents["words"] = matrix_layout.plan(outs, ins, count, batch).words
+    extents["words_t"] = matrix_layout.plan(ins, outs, count, batch).words
+
+
+def weight_structure(values: Values, extents: Extents) -> None:
+    """The structure is one of N weights between I inputs and O outputs; transposed only for an input's gradient."""
+    matrix_layout.decode(values["structure"], extents["O"], extents["I"], extents["N"], "dx" in values)
+
+
+def slots(values: Values, extents: Extents) -> None:
+    order, count = values["order_t"], extents["N"]
+    if count and order.max() >= count:
+        raise wrong("order_t", int(order.max()), f"slots below {count}")
+
+
 def needed(values: Values, extents: Extents) -> None:
     """SGD reads an array only where its coefficient is not 0, and then it has to be there."""
     _, momentum, _, pull = values["hyper"]
@@ -151,6 +171,6 @@ RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
-        not_negative, structures, slots,
+        not_negative, kept_weights, weight_structure, structures, slots,
     )
 }  # fmt: skip

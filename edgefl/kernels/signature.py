@@ -28,7 +28,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 DERIVED = {"P", "Q", "Z", "columns", "bytes", "words", "words_t"}
-"""Extents that a rule gives: of a window's output, a pooled plane, a compact gradient, the bits of a plane, structures of a mask."""
+"""Extents that a rule gives: of a window's output, a pooled plane, a compact gradient, the bits of a plane, a mask's
+structures."""
 
 ARRAYS = {"float", "pixels", "word", "any", "uint8", "int32", "uint32", "int64", "float64"}
 SCALARS = {"real", "int", "flag", "pair"}

@@ -114,6 +114,44 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         ),
         Signature("channel_sum", "dy[B,C,*] out[outs]! outs<C", "out[j] = sum of dy[:, outs[j]]"),
     ),
+    "sparse_linear": (
+        Signature(
+            "sparse_linear_build",
+            "mask:uint8[O,I] structure:uint32[words]! order:uint32[N]! structure_t:uint32[words_t]?! "
+            "order_t:uint32[N]?! batch:int",
+            "both structures of the weights that the mask keeps, laid out for such batches; order: of each slot the "
+            "weight's flat index; order_t: of each transposed slot the forward one",
+            rules=("kept_weights",),
+            packs=True,
+        ),
+        Signature(
+            "sparse_linear_refresh",
+            "values[N] order_t:uint32[N] values_t[N]!",
+            "values_t = values[order_t]",
+            rules=("slots",),
+        ),
+        Signature(
+            "sparse_linear_forward",
+            "x[B,I] structure:uint32[S] values[N] bias[O]? y[B,O]!",
+            "y = x weight^T + bias of a masked weight, whose values lie in the order of its slots",
+            rules=("weight_structure",),
+            packs=True,
+        ),
+        Signature(
+            "sparse_linear_grad_input",
+            "dy[B,O] structure:uint32[S] values[N] dx[B,I]!",
+            "dx = dy weight of a masked weight, with its structure and values or with the transposed ones",
+            rules=("weight_structure",),
+            packs=True,
+        ),
+        Signature(
+            "sparse_linear_grad_weight",
+            "x[B,I] dy[B,O] structure:uint32[S] gradients[N]!",
+            "the gradients of the weights that a mask keeps, in the order of their slots",
+            rules=("weight_structure",),
+            packs=True,
+        ),
+    ),
     "norm": (
         Signature(
             "batchnorm_forward",

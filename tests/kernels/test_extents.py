@@ -24,7 +24,8 @@ WITHOUT = {"conv2d_forward", "conv2d_grad_input", "maxpool_forward", "avgpool_fo
 # Operations that take a geometry and no extent beside it, or one number, or are not in the C ABI.
 
 # Extents of arrays apart, which are not multiplied with each other.
-APART = {"efl_gather_labels", "efl_take_flat_32", "efl_put_flat_32"}
+APART = {"efl_gather_labels", "efl_keep_largest_f32", "efl_largest_places_f32", "efl_take_flat_32", "efl_put_flat_32"}
+NO_STATUS = {"efl_sparse_linear_words", "efl_sparse_conv2d_words"}  # gives the words of a structure, or -1
 AXIS = ("kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w")
 WINDOWS = [
     *({field: 2**62} for field in ("height", "width", *AXIS)),
@@ -64,7 +65,7 @@ class Calls:
 
     def kernels(self) -> dict[str, int]:
         """How many extents each function takes, for those that take any."""
-        library = {"efl_count_scratch", "efl_scratch_bytes", "efl_sparse_conv2d_words"}
+        library = {"efl_count_scratch", "efl_scratch_bytes", *NO_STATUS}
         functions = [name for name in dir(self.lib) if name.startswith("efl_") and name not in library]
         counts = {name: self.arguments(name).count(self.extent) for name in functions}
         return {name: count for name, count in counts.items() if count}

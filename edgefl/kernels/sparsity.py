@@ -1,0 +1,72 @@
+"""Which masked layers run sparse: the one rule, on shape, batch, density and instruction set. Not the kernels.
+
+A layer that the rule turns down runs dense with a weight that is 0 outside its mask, so that no layer is slower for its
+mask. The densities are those up to which `python -m bench sparse` found forward and backward together to be faster than
+both the dense kernels of that day and PyTorch's, less some room, as machines differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+Shape = Sequence[int]
+
+LANES = {"scalar": 4, "avx2": 8, "avx512": 16}
+"""Examples that one word of an instruction set holds."""
+
+ONE_STRUCTURE = 32
+"""Largest batch whose Linear layers compute the gradient of their input from the forward structure."""
+
+FEWEST = 64
+"""Inputs or outputs of a Linear layer, below which its time is that of its calls."""
+
+
+def runs_sparse(op: str, shape: Shape, batch: int, density: float, isa: str) -> bool:
+    """Whether forward and backward of a masked layer are to skip its zeros.
+
+    op     "linear", shape [out_features, in_features], or "conv2d", shape [out_channels, in_channels, kernel_h,
+           kernel_w, height, width] with the size of its input
+    isa    as edgefl.kernels.native.isa() says; "" for a backend in Python, which computes dense
+    Raises ValueError for another op.
+    """
+    if op not in RULES:
+        raise ValueError(f"op={op!r}; expected one of {', '.join(RULES)}")
+    return isa in LANES and batch > 0 and density <= RULES[op](shape, batch, isa) * _filled(batch, isa)
+
+
+def keeps_transposed(op: str, batch: int) -> bool:
+    """Whether the input gradient of such a layer is computed from a transposed structure, with values of its own."""
+    return op != "linear" or batch > ONE_STRUCTURE
+
+
+def _filled(batch: int, isa: str) -> float:
+    """The share of lanes that hold an example."""
+    lanes = LANES[isa]
+    return batch / (-(-batch // lanes) * lanes)
+
+
+def _linear(shape: Shape, batch: int, isa: str) -> float:
+    return LINEAR[isa][batch > ONE_STRUCTURE] if min(shape) >= FEWEST else 0.0
+
+
+def _conv2d(shape: Shape, batch: int, isa: str) -> float:
+    """Small maps gain most, as dense kernels have few positions to share a weight's load among."""
+    _, ins, _, _, height, width = shape
+    if ins < FEWEST_CHANNELS:
+        return 0.0
+    return next(density for size, density in CONV2D[isa] if max(height, width) <= size)
+
+
+LINEAR: dict[str, tuple[float, float]] = {"scalar": (0.3, 0.3), "avx2": (0.35, 0.35), "avx512": (0.4, 0.4)}
+"""Largest densities of a Linear layer, for batches up to ONE_STRUCTURE and beyond."""
+
+FEWEST_CHANNELS = 4
+ANY_SIZE = 2**62
+CONV2D: dict[str, tuple[tuple[int, float], ...]] = {
+    "scalar": ((8, 0.3), (ANY_SIZE, 0.2)),
+    "avx2": ((4, 0.5), (8, 0.35), (ANY_SIZE, 0.25)),
+    "avx512": ((4, 0.5), (8, 0.4), (ANY_SIZE, 0.3)),
+}
+"""Largest densities of a convolution, for maps up to a size."""
+
+RULES: dict[str, Callable[[Shape, int, str], float]] = {"linear": _linear, "conv2d": _conv2d}

@@ -1,0 +1,44 @@
+"""The rule that says which masked layers run sparse."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgefl.kernels.sparsity import RULES, keeps_transposed, runs_sparse
+
+WIDE = (512, 512)
+
+
+def test_sparse_below_a_density_and_dense_above() -> None:
+    for isa in ("scalar", "avx2", "avx512"):
+        for batch in (16, 128):
+            chosen = [runs_sparse("linear", WIDE, batch, density, isa) for density in (0.0, 0.05, 0.2, 0.9, 1.0)]
+            assert chosen == [True, True, True, False, False], (isa, batch)
+
+
+def test_few_examples_leave_lanes_empty() -> None:
+    assert runs_sparse("linear", WIDE, 8, 0.2, "avx2")
+    assert not runs_sparse("linear", WIDE, 1, 0.2, "avx2")  # a word of which one lane in eight is used
+    assert not runs_sparse("linear", WIDE, 0, 0.2, "avx2")
+
+
+def test_small_layers_and_backends_in_python_are_dense() -> None:
+    assert not runs_sparse("linear", (10, 512), 16, 0.1, "avx512")
+    assert not runs_sparse("linear", WIDE, 16, 0.1, "")
+
+
+def test_another_operation_is_refused() -> None:
+    with pytest.raises(ValueError, match=f"op='pool'; expected one of {', '.join(RULES)}"):
+        runs_sparse("pool", WIDE, 16, 0.1, "avx2")
+
+
+def test_linear_layers_of_small_batches_have_one_structure() -> None:
+    assert [keeps_transposed("linear", batch) for batch in (1, 32, 33, 128)] == [False, False, True, True]
+    assert keeps_transposed("conv2d", 16)
+
+
+def test_convolutions_of_small_maps_run_sparse_at_higher_densities() -> None:
+    for size, density in ((2, 0.45), (16, 0.2)):
+        assert runs_sparse("conv2d", (512, 512, 3, 3, size, size), 16, density, "avx512"), size
+    assert not runs_sparse("conv2d", (512, 512, 3, 3, 32, 32), 16, 0.45, "avx512")
+    assert not runs_sparse("conv2d", (64, 3, 3, 3, 32, 32), 16, 0.1, "avx512")
