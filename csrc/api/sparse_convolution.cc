@@ -28,8 +28,8 @@ efl_int64 efl_sparse_conv2d_words(const efl_conv2d* conv, efl_int64 count, efl_i
 }
 
 efl_status efl_sparse_conv2d_build(const efl_conv2d* conv, const efl_uint8* mask, efl_int64 count,
-                                       efl_uint32* structure, efl_int64 words, efl_uint32* order,
-                                       efl_uint32* structure_t, efl_int64 words_t, efl_uint32* order_t) {
+                                   efl_uint32* structure, efl_int64 words, efl_uint32* order, efl_uint32* structure_t,
+                                   efl_int64 words_t, efl_uint32* order_t) {
     EFL_CHECK(pointers({conv, mask, structure, order, structure_t, order_t}));
     EFL_CHECK(layer(*conv, count));
     const SparseLayout forward(*conv, count, false), transposed(*conv, count, true);

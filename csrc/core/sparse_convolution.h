@@ -20,7 +20,7 @@ constexpr efl_int64 SPARSE_HEADER = 16;       // words
 constexpr efl_int64 SPARSE_OFFSETS = 65535;   // the most that 16 bits hold
 constexpr efl_int64 SPARSE_WINDOW = 400;      // vectors that a tile reads of a block: they stay in L1
 constexpr efl_int64 SPARSE_LIST = 10;         // weights of a list below which blocks grow beyond that
-constexpr efl_int64 SPARSE_WHOLE_LIST = 60;   // the same of a list for each tap
+constexpr efl_int64 SPARSE_WHOLE_LIST = 120;  // the same of a list for each tap
 constexpr efl_int64 SPARSE_PART = 128;        // rows at a time, or one channel's phases if those are more
 constexpr efl_int64 SPARSE_PHASES = 4096;     // the most phases of a stride
 constexpr efl_int64 SPARSE_PLANES = 8192;     // vectors of a source up to which it is not cut into bands
@@ -57,13 +57,13 @@ struct SparseLayout {
     efl_conv2d conv;
     bool transposed;
     SparseAxis down, along;
-    bool whole;                       // a small map without halo, and a list for each tap
+    bool whole;  // a small map without halo, and a list for each tap
     efl_int64 taps, kinds;
-    efl_int64 rows, channels;         // rows counts phases
-    efl_int64 band, pitch, plane;     // rows of results at a time; vectors of a source's row, and of a channel
-    efl_int64 block, blocks;          // channels of a block
-    efl_int64 part, parts;            // rows of a part: all phases of a channel
-    efl_int64 list, words, count;     // words of a list and of the whole structure; weights
+    efl_int64 rows, channels;      // rows counts phases
+    efl_int64 band, pitch, plane;  // rows of results at a time; vectors of a source's row, and of a channel
+    efl_int64 block, blocks;       // channels of a block
+    efl_int64 part, parts;         // rows of a part: all phases of a channel
+    efl_int64 list, words, count;  // words of a list and of the whole structure; weights
 
     SparseLayout(const efl_conv2d& conv, efl_int64 count, bool transposed);
     efl_int64 source_phases() const { return down.source_phases * along.source_phases; }

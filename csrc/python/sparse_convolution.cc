@@ -37,8 +37,9 @@ efl_conv2d read_layer(Args& a, const View& x, const View& y) {
 void expect_words(Args& a, const View& structure, const efl_conv2d& c, efl_int64 count, bool transposed) {
     const efl_int64 words = efl_sparse_conv2d_words(&c, count, transposed);
     if (words < 0)
-        a.refuse(structure.name, std::to_string(count) + " weights of " + std::to_string(c.in_channels) + " by " +
-                                     std::to_string(c.out_channels) + " channels",
+        a.refuse(structure.name,
+                 std::to_string(count) + " weights of " + std::to_string(c.in_channels) + " by " +
+                     std::to_string(c.out_channels) + " channels",
                  "a layer and a count that a structure can hold (see csrc/edgefl.h)");
     a.expect_shape(structure, {words});
 }
@@ -81,8 +82,9 @@ Call sparse_conv2d_refresh(Args& a) {
         const efl_status status =
             efl_sparse_conv2d_refresh_f32(values.in(), order_t.as<efl_uint32>(), values.size(), values_t.out());
         if (status == EFL_BAD_INDEX)
-            throw std::invalid_argument("sparse_conv2d_refresh: order_t has slots that are too large; expected slots below " +
-                                        std::to_string(values.size()));
+            throw std::invalid_argument(
+                "sparse_conv2d_refresh: order_t has slots that are too large; expected slots below " +
+                std::to_string(values.size()));
         return status;
     };
 }

@@ -52,6 +52,8 @@ static inline vf sums(const vf* v) {
     return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
 
+static inline vf totals(const vf* v) { return sums(v); }
+
 static inline unsigned positive_bits(vf v) {
     return unsigned(_mm256_movemask_ps(_mm256_cmp_ps(v, zero(), _CMP_GT_OQ)));
 }
@@ -123,6 +125,23 @@ static inline void store_columns(float* const* to, int64_t at, const vf* from) {
     for (int m = 0; m < 4; ++m) {
         _mm_storeu_ps(to[m] + at, _mm256_castps256_ps128(rows[m]));
         _mm_storeu_ps(to[m + 4] + at, _mm256_extractf128_ps(rows[m], 1));
+    }
+}
+
+// Four words turned within each half.
+static inline void turn_halves(vf* v) {
+    const vf ab = _mm256_unpacklo_ps(v[0], v[1]), cd = _mm256_unpacklo_ps(v[2], v[3]);
+    const vf after_ab = _mm256_unpackhi_ps(v[0], v[1]), after_cd = _mm256_unpackhi_ps(v[2], v[3]);
+    v[0] = _mm256_shuffle_ps(ab, cd, 0x44), v[1] = _mm256_shuffle_ps(ab, cd, 0xee);
+    v[2] = _mm256_shuffle_ps(after_ab, after_cd, 0x44), v[3] = _mm256_shuffle_ps(after_ab, after_cd, 0xee);
+}
+
+__attribute__((always_inline)) static inline void turn(vf* v) {
+    turn_halves(v), turn_halves(v + 4);
+    EFL_UNROLL
+    for (int k = 0; k < 4; ++k) {
+        const vf low = v[k], high = v[k + 4];
+        v[k] = _mm256_permute2f128_ps(low, high, 0x20), v[k + 4] = _mm256_permute2f128_ps(low, high, 0x31);
     }
 }
 

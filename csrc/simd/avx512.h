@@ -42,6 +42,18 @@ static inline vf sums(const vf* v) {
     return _mm512_insertf32x8(_mm512_castps256_ps512(sums_of_8(v)), sums_of_8(v + 8), 1);
 }
 
+static inline vf pair_totals(vf a, vf b) { return add(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)); }
+static inline vf quarter_totals(const vf* v) {
+    const vf a = pair_totals(v[0], v[1]), b = pair_totals(v[2], v[3]);
+    return add(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
+}
+static inline vf totals(const vf* v) {
+    const vf a = quarter_totals(v), b = quarter_totals(v + 4), c = quarter_totals(v + 8), d = quarter_totals(v + 12);
+    const vf ab = add(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    const vf cd = add(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+    return add(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+}
+
 static inline unsigned positive_bits(vf v) { return _mm512_cmp_ps_mask(v, zero(), _CMP_GT_OQ); }
 static inline vf keep_bits(vf v, unsigned bits) { return _mm512_maskz_mov_ps(__mmask16(bits), v); }
 
@@ -112,6 +124,26 @@ static inline void store_columns(float* const* to, int64_t at, const vf* from) {
         _mm_storeu_ps(to[m + 4] + at, _mm512_extractf32x4_ps(rows[m], 1));
         _mm_storeu_ps(to[m + 8] + at, _mm512_extractf32x4_ps(rows[m], 2));
         _mm_storeu_ps(to[m + 12] + at, _mm512_extractf32x4_ps(rows[m], 3));
+    }
+}
+
+// Four words turned within each quarter.
+static inline void turn_quarters(vf* v) {
+    const vf ab = _mm512_unpacklo_ps(v[0], v[1]), cd = _mm512_unpacklo_ps(v[2], v[3]);
+    const vf after_ab = _mm512_unpackhi_ps(v[0], v[1]), after_cd = _mm512_unpackhi_ps(v[2], v[3]);
+    v[0] = _mm512_shuffle_ps(ab, cd, 0x44), v[1] = _mm512_shuffle_ps(ab, cd, 0xee);
+    v[2] = _mm512_shuffle_ps(after_ab, after_cd, 0x44), v[3] = _mm512_shuffle_ps(after_ab, after_cd, 0xee);
+}
+
+__attribute__((always_inline)) static inline void turn(vf* v) {
+    EFL_UNROLL
+    for (int k = 0; k < 16; k += 4) turn_quarters(v + k);
+    EFL_UNROLL
+    for (int k = 0; k < 4; ++k) {  // quarter q of v[4 p + k] is quarter p of v[4 q + k]
+        const vf a = _mm512_shuffle_f32x4(v[k], v[k + 4], 0x44), b = _mm512_shuffle_f32x4(v[k + 8], v[k + 12], 0x44);
+        const vf c = _mm512_shuffle_f32x4(v[k], v[k + 4], 0xee), d = _mm512_shuffle_f32x4(v[k + 8], v[k + 12], 0xee);
+        v[k] = _mm512_shuffle_f32x4(a, b, 0x88), v[k + 4] = _mm512_shuffle_f32x4(a, b, 0xdd);
+        v[k + 8] = _mm512_shuffle_f32x4(c, d, 0x88), v[k + 12] = _mm512_shuffle_f32x4(c, d, 0xdd);
     }
 }
 

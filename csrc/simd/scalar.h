@@ -50,6 +50,9 @@ static inline float sum(vf v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 // Lane i: the sum of the lanes of v[i], for i < W.
 static inline vf sums(const vf* v) { return vf{sum(v[0]), sum(v[1]), sum(v[2]), sum(v[3])}; }
 
+// The same, each sum in an order of the tier's own, which is cheaper.
+static inline vf totals(const vf* v) { return sums(v); }
+
 // Bit i set where v[i] > 0 (NaN: clear), and its use: v[i] where bit i is set, else 0.
 static inline unsigned positive_bits(vf v) {
     unsigned b = 0;
@@ -119,6 +122,15 @@ static inline void load_columns(const float* const* from, int64_t at, vf* to) {
 // The way back: to[m][at + k] = lane m of from[k], for k < 4 and m < W.
 static inline void store_columns(float* const* to, int64_t at, const vf* from) {
     for (int m = 0; m < 4; ++m) store(to[m] + at, vf{from[0][m], from[1][m], from[2][m], from[3][m]});
+}
+
+// W words turned: lane m of v[k] becomes lane k of v[m].
+__attribute__((always_inline)) static inline void turn(vf* v) {
+    const vf ab = zip_low(v[0], v[1]), cd = zip_low(v[2], v[3]), after_ab = zip_high(v[0], v[1]),
+             after_cd = zip_high(v[2], v[3]);
+    v[0] = vf{ab[0], ab[1], cd[0], cd[1]}, v[1] = vf{ab[2], ab[3], cd[2], cd[3]};
+    v[2] = vf{after_ab[0], after_ab[1], after_cd[0], after_cd[1]};
+    v[3] = vf{after_ab[2], after_ab[3], after_cd[2], after_cd[3]};
 }
 
 // W bytes as floats, and floats that hold whole numbers from 0 to 255 as bytes.

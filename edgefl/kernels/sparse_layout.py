@@ -11,7 +11,7 @@ from functools import cached_property
 
 from .arrays import Pair
 
-HEADER, OFFSETS, WINDOW, LIST, WHOLE_LIST = 16, 65535, 400, 10, 60
+HEADER, OFFSETS, WINDOW, LIST, WHOLE_LIST = 16, 65535, 400, 10, 120
 PART, PHASES, PLANES, BAND = 128, 4096, 8192, 6
 
 
@@ -152,7 +152,7 @@ class Layout:
         )
         window = self.plane if self.is_whole else self.source_phases * down * along
         least = WHOLE_LIST if self.is_whole else LIST
-        long_enough = 1 if self.count == 0 else _shares(self.rows * self.channels, self.count) * least
+        long_enough = 1 if self.count == 0 else _shares(self.rows * self.channels * least, self.count)
         most = OFFSETS // max(self.plane, self.layer.taps)
         return max(1, min(max(WINDOW // max(window, 1), long_enough), most, self.channels))
 

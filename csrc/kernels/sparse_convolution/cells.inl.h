@@ -1,95 +1,137 @@
 // A masked convolution's source, batch innermost: [channel][phase][row][col] of words, a word one cell of W images.
 
-// A few images of [batch, channels, rows, cols] side by side. Those beyond the batch read as zeros.
+// A few images of [batch, channels, plane] side by side. Those beyond the batch read as zeros.
 struct SparseImages {
     const float* from[W];  // each image's first channel
     int64_t step[W];       // floats from channel to channel: 0 where there is no image
-    int64_t plane;
 
-    SparseImages(const float* x, int64_t batch, int64_t first, int64_t channels, int64_t plane_, const float* zeros)
-        : plane(plane_) {
+    SparseImages(const float* x, int64_t batch, int64_t first, int64_t channels, int64_t plane, const float* zeros) {
         for (int64_t m = 0; m < W; ++m) {
             const bool there = first + m < batch;
             from[m] = there ? x + (first + m) * channels * plane : zeros;
             step[m] = there ? plane : 0;
         }
     }
-    void channel(int64_t c, const float** rows) const {
-        for (int m = 0; m < W; ++m) rows[m] = from[m] + c * step[m];
+    void channel(int64_t c, const float** planes) const {
+        for (int m = 0; m < W; ++m) planes[m] = from[m] + c * step[m];
     }
 };
 
-// n cells in a row of W images, as n words.
-static inline void turn_row(const float* const* from, int64_t at, int64_t n, float* to) {
+// put(i, word) for cells at + i of W images, i < n. Each image's floats are read once, a word of them at a time.
+template <class Put>
+static inline void turn_cells(const float* const* from, int64_t at, int64_t n, int64_t ahead, const Put& put) {
     int64_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        vf words[4];
-        load_columns(from, at + i, words);
+    for (; i + W <= n; i += W) {
+        vf words[W];
         EFL_UNROLL
-        for (int k = 0; k < 4; ++k) store(to + (i + k) * W, words[k]);
+        for (int m = 0; m < W; ++m) __builtin_prefetch(from[m] + at + i + ahead, 0, 2);
+        EFL_UNROLL
+        for (int m = 0; m < W; ++m) words[m] = load(from[m] + at + i);
+        turn(words);
+        EFL_UNROLL
+        for (int k = 0; k < W; ++k) put(i + k, words[k]);
     }
     if (i == n) return;
-    if (n >= 4) {
-        vf words[4];
-        load_columns(from, at + n - 4, words);
-        EFL_UNROLL
-        for (int k = 0; k < 4; ++k) store(to + (n - 4 + k) * W, words[k]);
-        return;
-    }
-    for (; i < n; ++i)
-        for (int m = 0; m < W; ++m) to[i * W + m] = from[m][at + i];
+    vf words[W];
+    for (int m = 0; m < W; ++m) words[m] = load_n(from[m] + at + i, int(n - i));
+    turn(words);
+    for (int k = 0; i < n; ++k, ++i) put(i, words[k]);
 }
 
-// The same where a row is read by steps: its cells go to the planes of their phases.
-static void turn_stepped_row(const SparseLayout& l, const float* const* from, int64_t at, int64_t down_phase,
-                             float* to) {
-    const SparseAxis& axis = l.along;
-    for (int64_t col = axis.start > 0 ? axis.start : 0; col < axis.source; ++col) {
-        const int64_t reach = col - axis.start, phase = reach % axis.step, cell = reach / axis.step;
-        if (phase >= axis.source_phases || cell >= l.pitch) continue;
-        float* const word = to + ((down_phase * axis.source_phases + phase) * l.phase_plane() + cell) * W;
-        for (int m = 0; m < W; ++m) word[m] = from[m][at + col];
+// Where the cells of a source go, by row and by column: in words from the channel's first cell, or nowhere.
+struct SparsePlaces {
+    static constexpr int64_t NOWHERE = -1;
+    int64_t *rows, *cols;  // [source]
+
+    // For the band of results that begins at row `first`.
+    void find(const SparseLayout& l, int64_t first) const {
+        const int64_t phases = l.along.source_phases;
+        for (int64_t i = 0; i < l.down.source; ++i)
+            rows[i] = place(l.down, i - first * l.down.step, l.band_rows(), l.pitch, phases * l.phase_plane());
+        for (int64_t j = 0; j < l.along.source; ++j) cols[j] = place(l.along, j, l.pitch, 1, l.phase_plane());
+    }
+
+private:
+    static int64_t place(const SparseAxis& axis, int64_t at, int64_t cells, int64_t pitch, int64_t phase_step) {
+        const int64_t reach = at - axis.start, cell = reach / axis.step, phase = reach % axis.step;
+        return reach < 0 || cell >= cells || phase >= axis.source_phases ? NOWHERE : phase * phase_step + cell * pitch;
+    }
+};
+
+// A source that is read cell by cell: whole lines follow each other, `skip` words of halo between them.
+static void fill_lines(const SparseLayout& l, const float* const* from, int64_t first, int64_t rows, float* to) {
+    const int64_t width = l.along.source, skip = (l.pitch - width) * W;
+    int64_t left = width;
+    turn_cells(from, first * width, rows * width, l.down.source * width, [&](int64_t, vf word) {
+        store(to, word);
+        to += W;
+        if (--left == 0) left = width, to += skip;
+    });
+}
+
+// Of rows first, first + 1, ... of the source; what is not needed goes nowhere.
+static void fill_places(const SparseLayout& l, const float* const* from, int64_t first, int64_t rows,
+                        const SparsePlaces& places, float* to) {
+    const int64_t width = l.along.source;
+    int64_t row = first, col = 0;
+    turn_cells(from, first * width, rows * width, l.down.source * width, [&](int64_t, vf word) {
+        const int64_t down = places.rows[row], along = places.cols[col];
+        if (down >= 0 && along >= 0) store(to + (down + along) * W, word);
+        if (++col == width) col = 0, ++row;
+    });
+}
+
+// A channel's cells, of which a halo is zero already.
+static void fill_channel(const SparseLayout& l, const float* const* from, const SparsePlaces& places, float* to) {
+    int64_t first = 0, last = l.down.source;
+    if (l.down.step > 1) return fill_places(l, from, first, last, places, to);
+    while (first < last && places.rows[first] == SparsePlaces::NOWHERE) ++first;
+    while (first < last && places.rows[last - 1] == SparsePlaces::NOWHERE) --last;
+    const bool whole_lines = l.along.step == 1 && l.along.start <= 0 && l.along.source - l.along.start <= l.pitch;
+    if (!whole_lines) return fill_places(l, from, first, last - first, places, to);
+    fill_lines(l, from, first, last - first, to + (first < last ? places.rows[first] - l.along.start : 0) * W);
+}
+
+// The cells of a channel that no source fills: for all bands at once, but for rows that only some bands have outside.
+static void clear_halo(const SparseLayout& l, float* to) {
+    const int64_t first = l.along.start < 0 ? least(-l.along.start, l.pitch) : 0;
+    const int64_t last = least(l.pitch, l.along.source - l.along.start);
+    if (l.along.step > 1 || l.down.step > 1 || last <= first) return zero_floats(to, l.plane * W);
+    for (int64_t r = 0; r < l.band_rows(); ++r, to += l.pitch * W) {
+        zero_floats(to, first * W);
+        zero_floats(to + last * W, (l.pitch - last) * W);
     }
 }
 
-// One row of a phase: its halo is 0.
-static void fill_row(const SparseLayout& l, const float* const* from, int64_t row, int64_t down_phase, float* to) {
-    const SparseAxis& axis = l.along;
-    if (axis.step == 1) {
-        const int64_t first = axis.start < 0 ? least(-axis.start, l.pitch) : 0;
-        const int64_t last = axis.source - axis.start < first ? first : least(l.pitch, axis.source - axis.start);
-        float* const at = to + down_phase * axis.source_phases * l.phase_plane() * W;
-        zero_floats(at, first * W);
-        if (first < last) turn_row(from, row * axis.source + axis.start + first, last - first, at + first * W);
-        zero_floats(at + last * W, (l.pitch - last) * W);
-        return;
-    }
-    for (int64_t phase = 0; phase < axis.source_phases; ++phase)
-        zero_floats(to + (down_phase * axis.source_phases + phase) * l.phase_plane() * W, l.pitch * W);
-    turn_stepped_row(l, from, row * axis.source, down_phase, to);
-}
-
-// A channel's cells for the band of results that begins at row `first`.
-static void fill_channel(const SparseLayout& l, const float* const* from, int64_t first, float* to) {
+// The rows of a band that are not of the source.
+static void clear_outside(const SparseLayout& l, int64_t first, float* to) {
     const SparseAxis& axis = l.down;
-    if (l.whole) return turn_row(from, 0, l.plane, to);
     for (int64_t phase = 0; phase < axis.source_phases; ++phase)
         for (int64_t r = 0; r < l.band_rows(); ++r) {
             const int64_t row = (first + r) * axis.step + axis.start + phase;
-            float* const at = to + r * l.pitch * W;
-            if (row >= 0 && row < axis.source) fill_row(l, from, row, phase, at);
-            else
-                for (int64_t other = 0; other < l.along.source_phases; ++other)
-                    zero_floats(at + (phase * l.along.source_phases + other) * l.phase_plane() * W, l.pitch * W);
+            if (row >= 0 && row < axis.source) continue;
+            for (int64_t other = 0; other < l.along.source_phases; ++other)
+                zero_floats(to + ((phase * l.along.source_phases + other) * l.phase_plane() + r * l.pitch) * W,
+                            l.pitch * W);
         }
 }
 
-static void fill_cells(const SparseLayout& l, const SparseImages& images, int64_t first, float* cells) {
+static void clear_cells(const SparseLayout& l, float* cells) {
+    for (int64_t c = 0; c < l.channels; ++c) {
+        clear_halo(l, cells + c * l.plane * W);
+        if (l.band >= l.down.positions) clear_outside(l, 0, cells + c * l.plane * W);
+    }
+}
+
+static void fill_cells(const SparseLayout& l, const SparseImages& images, const SparsePlaces& places, int64_t first,
+                       float* cells) {
+    places.find(l, first);
     split(l.channels, l.plane * W, [&](int64_t from, int64_t to) {
         for (int64_t c = from; c < to; ++c) {
-            const float* rows[W];
-            images.channel(c, rows);
-            fill_channel(l, rows, first, cells + c * l.plane * W);
+            const float* planes[W];
+            images.channel(c, planes);
+            if (l.band < l.down.positions) clear_outside(l, first, cells + c * l.plane * W);
+            fill_channel(l, planes, places, cells + c * l.plane * W);
         }
     });
 }

@@ -16,12 +16,12 @@ struct SparseSums {
         if (waiting >= SPARSE_SUMS) flush();
     }
     // All whole words of gradients; the rest moves to the front.
-    void flush() {
+    __attribute__((noinline)) void flush() {
         int64_t done = 0;
         for (; done + W <= waiting; done += W, gradients += W) {
             vf some[W];
             for (int k = 0; k < W; ++k) some[k] = load(words + (done + k) * W);
-            store(gradients, add(load(gradients), sums(some)));
+            store(gradients, add(load(gradients), totals(some)));
         }
         copy_floats(words, words + done * W, (waiting - done) * W);
         waiting -= done;
@@ -31,7 +31,7 @@ struct SparseSums {
         vf some[W];
         for (int k = 0; k < W; ++k) some[k] = k < waiting ? load(words + k * W) : zero();
         const int rest = int(waiting);
-        store_n(gradients, add(load_n(gradients, rest), sums(some)), rest);
+        store_n(gradients, add(load_n(gradients, rest), totals(some)), rest);
     }
 };
 
@@ -78,24 +78,23 @@ static inline void sum_kind(const vf (&sent)[ROWS][COLS], SparseLists& p, int64_
     for (; p.runs < end; ++p.runs) sum_runs<ROWS, COLS, LENGTH, 1>(sent, p, p.runs, sums_of);
 }
 
-// As add_lists, with `results` for dy, whose rows are `sent_pitch` floats apart and channels `sent_plane`.
+// As add_lists, with dy for the results, whose rows are `sent_pitch` floats apart.
 template <int ROWS, int COLS>
-static void sum_lists(const SparseLists& lists, int64_t sent_plane, int64_t sent_pitch, SparseSums& sums_of) {
+static void sum_lists(const SparseLists& lists, int64_t sent_pitch, SparseSums& sums_of) {
     SparseLists p = lists;
     for (int64_t i = 0; i < p.lists; ++i, p.list += p.list_size) {
-        const float* const dy = p.results + p.list[0] * sent_plane;
+        const float* const dy = p.results + p.list[0] * p.step;
         vf sent[ROWS][COLS];
         EFL_UNROLL
-        for (int r = 0; r < ROWS; ++r)
-            EFL_UNROLL
-            for (int c = 0; c < COLS; ++c) sent[r][c] = load(dy + r * sent_pitch + c * W);
+        for (int r = 0; r < ROWS; ++r) EFL_UNROLL
+        for (int c = 0; c < COLS; ++c) sent[r][c] = load(dy + r * sent_pitch + c * W);
         sum_kind<ROWS, COLS, 3, 1>(sent, p, p.list[1], sums_of);
         sum_kind<ROWS, COLS, 2, 2>(sent, p, p.list[2], sums_of);
         sum_kind<ROWS, COLS, 1, 4>(sent, p, p.list[3], sums_of);
     }
 }
 
-using SumLists = void (*)(const SparseLists&, int64_t sent_plane, int64_t sent_pitch, SparseSums&);
+using SumLists = void (*)(const SparseLists&, int64_t sent_pitch, SparseSums&);
 
 template <int ROWS, int COLS>
 static SumLists sums_of_lists(int64_t rows, int64_t cols) {
@@ -112,23 +111,34 @@ template <int SIDE, int TAP>
 static inline void sum_tap(const vf (&sent)[SIDE * SIDE], SparseLists& p, const unsigned short* counts,
                            SparseSums& sums_of) {
     const unsigned short* const end = p.runs + counts[TAP];
-    for (; p.runs < end; ++p.runs) {
-        const float* const x = p.cells + *p.runs * W;
-        vf acc[4] = {zero(), zero(), zero(), zero()};
-        each_inside<SIDE, TAP>([&](int at, int cell) { acc[at % 4] = fma(sent[at], load(x + cell * W), acc[at % 4]); });
-        store(sums_of.next(), add(add(acc[0], acc[1]), add(acc[2], acc[3])));
-        sums_of.push(1);
+    while (p.runs < end) {
+        const int64_t some = least(end - p.runs, SPARSE_SUMS - sums_of.waiting);
+        float* to = sums_of.next();
+        for (int64_t i = 0; i < some; ++i, to += W) {
+            const float* const x = p.cells + p.runs[i] * W;
+            vf acc[4] = {zero(), zero(), zero(), zero()};
+            int met = 0;
+            each_inside<SIDE, TAP>([&](int at, int cell) {
+                vf& sum_of = acc[met % 4];
+                sum_of = met++ < 4 ? mul(sent[at], load(x + cell * W)) : fma(sent[at], load(x + cell * W), sum_of);
+            });
+            store(to, met == 1   ? acc[0]
+                      : met == 2 ? add(acc[0], acc[1])
+                                 : add(add(acc[0], acc[1]), add(acc[2], acc[3])));
+        }
+        p.runs += some;
+        sums_of.push(some);
     }
 }
 
 // As add_maps.
 template <int SIDE>
-static void sum_maps(const SparseLists& lists, int64_t sent_plane, int64_t, SparseSums& sums_of) {
+static void sum_maps(const SparseLists& lists, int64_t, SparseSums& sums_of) {
     SparseLists p = lists;
     for (int64_t i = 0; i < p.lists; ++i, p.list += p.list_size) {
         vf sent[SIDE * SIDE];
         EFL_UNROLL
-        for (int k = 0; k < SIDE * SIDE; ++k) sent[k] = load(p.results + p.list[0] * sent_plane + k * W);
+        for (int k = 0; k < SIDE * SIDE; ++k) sent[k] = load(p.results + p.list[0] * p.step + k * W);
         const unsigned short* const counts = p.list + 1;
         sum_tap<SIDE, 0>(sent, p, counts, sums_of), sum_tap<SIDE, 1>(sent, p, counts, sums_of);
         sum_tap<SIDE, 2>(sent, p, counts, sums_of), sum_tap<SIDE, 3>(sent, p, counts, sums_of);

@@ -29,7 +29,7 @@ static void add_maps(const SparseLists& lists) {
     constexpr int CELLS = SIDE * SIDE;
     SparseLists p = lists;
     for (int64_t i = 0; i < p.lists; ++i, p.list += p.list_size) {
-        float* const results = p.results + p.list[0] * int64_t(CELLS * W);
+        float* const results = p.results + p.list[0] * p.step;
         vf acc[CELLS];
         EFL_UNROLL
         for (int k = 0; k < CELLS; ++k) acc[k] = load(results + k * W);

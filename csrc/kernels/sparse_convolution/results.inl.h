@@ -6,47 +6,98 @@ struct SparseTargets {
     int64_t count;
 
     SparseTargets(float* y, int64_t batch, int64_t first, int64_t size) : count(least(W, batch - first)) {
-        for (int64_t m = 0; m < count; ++m) to[m] = y + (first + m) * size;
+        for (int64_t m = 0; m < W; ++m) to[m] = m < count ? y + (first + m) * size : nullptr;
     }
 };
 
-// Columns [0, n) of each image, whose words are at word(column): at[image][n].
-template <class Word>
-static void write_columns(const SparseTargets& targets, int64_t at, int64_t n, const Word& word) {
-    if (targets.count < W || n < 4) {
-        for (int64_t j = 0; j < n; ++j) {
-            const float* const lanes = word(j);
-            for (int64_t m = 0; m < targets.count; ++m) targets.to[m][at + j] = lanes[m];
+// n floats of each image from `at` on, whose words are at from + places[i].
+static inline void write_run(const SparseTargets& targets, int64_t at, int64_t n, const float* from,
+                             const int32_t* places, int64_t ahead) {
+    int64_t i = 0;
+    for (; i + W <= n; i += W) {
+        vf words[W];
+        EFL_UNROLL
+        for (int k = 0; k < W; ++k) {
+            __builtin_prefetch(from + places[i + k] + ahead);
+            words[k] = load(from + places[i + k]);
         }
-        return;
+        turn(words);
+        if (targets.count == W) {
+            EFL_UNROLL
+            for (int m = 0; m < W; ++m) store(targets.to[m] + at + i, words[m]);
+        } else
+            for (int64_t m = 0; m < targets.count; ++m) store(targets.to[m] + at + i, words[m]);
     }
-    for (int64_t next = 0; next < n; next += 4) {
-        const int64_t j = least(next, n - 4);  // the last four overlap those before
-        const vf words[4] = {load(word(j)), load(word(j + 1)), load(word(j + 2)), load(word(j + 3))};
-        store_columns(targets.to, at + j, words);
-    }
+    if (i == n) return;
+    const int rest = int(n - i);
+    vf words[W];
+    for (int k = 0; k < W; ++k) words[k] = k < rest ? load(from + places[i + k]) : zero();
+    turn(words);
+    for (int64_t m = 0; m < targets.count; ++m) store_n(targets.to[m] + at + i, words[m], rest);
 }
 
-// A tile of results: rows of `cols` words, from row `down` and column `along` of every row's map on.
-struct SparseTile {
+// Tiles of results side by side: `rows` by `cols` cells from row `down` and column `along` of every map on.
+struct SparseStrip {
     int64_t down, along, rows, cols;
-    int64_t cells() const { return rows * cols; }
+    int64_t first, tiles;  // of the tiles of a row
 };
 
-// The results of the rows [first, first + count), tile by tile in `words`, whose phases are interleaved again.
-static void write_tile(const SparseLayout& l, const SparseTargets& targets, const SparseTile& tile, int64_t first,
-                       int64_t count, const float* words) {
+// How a band of results is cut into tiles, and what lies where in a strip's results: tile by tile, and in a tile row of
+// the part by row, `step` floats for each.
+struct SparseTiles {
+    Parts cols, rows;
+    int64_t abreast, step;  // tiles of a strip
+
+    SparseTiles(int64_t height, int64_t width, int64_t most_rows, int64_t most_cols, int64_t most_cells)
+        : cols(width, most_cols), rows(height, least(most_rows, most_cells / (cols.size(0) ? cols.size(0) : 1))),
+          abreast(least(cols.count, 32 / (cols.size(0) ? cols.size(0) : 1))), step(rows.size(0) * cols.size(0) * W) {
+        if (abreast < 1) abreast = 1;
+    }
+    int64_t across() const { return (cols.count + abreast - 1) / abreast; }
+    int64_t strips() const { return rows.count * across(); }
+    SparseStrip strip(int64_t i) const {
+        const int64_t r = i / across(), first = i % across() * abreast, tiles = least(abreast, cols.count - first);
+        const int64_t along = cols.first(first), end = cols.first(first + tiles);
+        return {.down = rows.first(r),
+                .along = along,
+                .rows = rows.size(r),
+                .cols = end - along,
+                .first = first,
+                .tiles = tiles};
+    }
+    // Where the words of one row's results lie, line by line, the phases of the stride interleaved.
+    void find_words(const SparseStrip& strip, int64_t phases, int64_t tile_floats, int32_t* words) const {
+        for (int64_t r = 0; r < strip.rows; ++r)
+            for (int64_t t = 0; t < strip.tiles; ++t) {
+                const int64_t width = cols.size(strip.first + t);
+                for (int64_t c = 0; c < width; ++c)
+                    for (int64_t phase = 0; phase < phases; ++phase)
+                        *words++ = int32_t(t * tile_floats + phase * step + (r * width + c) * W);
+            }
+    }
+};
+
+// The results of rows [first, first + count) of a strip that begins at row `down` of the maps.
+static void write_strip(const SparseLayout& l, const SparseTargets& targets, const SparseStrip& strip, int64_t down,
+                        int64_t first, int64_t count, const float* results, int64_t step, const int32_t* words) {
     const int64_t height = l.transposed ? l.conv.height : l.down.positions;
     const int64_t width = l.transposed ? l.conv.width : l.along.positions;
-    const int64_t down = l.down.row_phases, along = l.along.row_phases, size = tile.cells() * W;
-    for (int64_t i = 0; i < count; i += along) {
-        const int64_t row = first + i, channel = row / l.row_phases(), phase = row % l.row_phases() / along;
-        for (int64_t r = 0; r < tile.rows; ++r) {
-            const int64_t y = (tile.down + r) * down + phase, x = tile.along * along;
-            if (y >= height) continue;
-            const float* const from = words + i * size + r * tile.cols * W;
-            write_columns(targets, (channel * height + y) * width + x, least(tile.cols * along, width - x),
-                          [=](int64_t j) { return from + (along == 1 ? j * W : j % along * size + j / along * W); });
+    const int64_t down_phases = l.down.row_phases, phases = l.along.row_phases;
+    const int64_t x = strip.along * phases, line = strip.cols * phases;
+    const bool joined = line == width && down_phases == 1;
+    for (int64_t i = 0; i < count; i += phases) {
+        const int64_t row = first + i, channel = row / l.row_phases(), phase = row % l.row_phases() / phases;
+        const float* const from = results + i * step;
+        const int64_t map = channel * height;
+        if (joined) {
+            write_run(targets, (map + down) * width, strip.rows * width, from, words, phases * step);
+            continue;
+        }
+        for (int64_t r = 0; r < strip.rows; ++r) {
+            const int64_t y = (down + r) * down_phases + phase;
+            if (y < height)
+                write_run(targets, (map + y) * width + x, least(line, width - x), from, words + r * line,
+                          phases * step);
         }
     }
 }

@@ -2,11 +2,6 @@
 //
 // Threads take tiles and parts of the rows, or for weights cells of the structure; no sum is split between them.
 
-// What a correlation of W images needs of packing memory.
-struct SparseMemory {
-    float *zeros, *cells, *results;
-};
-
 // A band of results of W images.
 struct SparseBand {
     int64_t first, rows;
@@ -17,8 +12,9 @@ static SparseBand band_of(const SparseLayout& l, int64_t first) {
 }
 
 static SparseTiles tiles_of(const SparseLayout& l, int64_t rows, int64_t cells) {
-    if (l.whole) return SparseTiles(rows, l.along.positions, rows, l.along.positions, rows * l.along.positions);
-    return SparseTiles(rows, l.along.positions, SPARSE_ROWS, SPARSE_COLS, cells);
+    const int64_t cols = l.along.positions;
+    if (l.whole) return SparseTiles(rows, cols, rows, cols, rows * cols);
+    return SparseTiles(rows, cols, SPARSE_ROWS, SPARSE_COLS, cells);
 }
 
 static SparseLists lists_at(const SparseStructure& s, int64_t part, int64_t block, const float* values) {
@@ -30,70 +26,102 @@ static SparseLists lists_at(const SparseStructure& s, int64_t part, int64_t bloc
             .values = values ? values + cell.slot : nullptr,
             .cells = nullptr,
             .pitch = s.layout.pitch * W,
-            .results = nullptr};
+            .results = nullptr,
+            .step = 0};
 }
 
-// One tile of the results of a part's rows.
-static void correlate_tile(const SparseStructure& s, const float* values, const float* bias, const float* cells,
-                           const SparseTile& tile, int64_t part, float* results) {
-    const SparseLayout& l = s.layout;
-    const int64_t first = part * l.part, count = l.part_rows(part), size = tile.cells();
+// A correlation's packing memory. `results` and `words` are of the first task; the others' follow.
+struct SparseMemory {
+    SparsePlaces places;
+    float *zeros, *cells, *results;
+    int32_t* words;
+    int64_t tile_floats, task_floats, task_words;
+
+    static SparseMemory of(Carve& carve, const SparseLayout& l, const SparseTiles& tiles, int64_t tasks) {
+        SparseMemory m;
+        m.tile_floats = l.part * tiles.step;
+        m.task_floats = tiles.abreast * m.tile_floats;
+        m.task_words = tiles.abreast * tiles.step / W * l.along.row_phases;
+        m.places = {.rows = carve.take<int64_t>(l.down.source), .cols = carve.take<int64_t>(l.along.source)};
+        m.zeros = carve.take<float>(l.down.source * l.along.source);
+        m.cells = carve.take<float>(l.channels * l.plane * W);
+        m.results = carve.take<float>(m.task_floats * tasks);
+        m.words = carve.take<int32_t>(m.task_words * tasks);
+        return m;
+    }
+};
+
+static void start_results(const float* bias, int64_t count, int64_t step, float* results) {
     for (int64_t i = 0; i < count; ++i) {
-        const vf start = bias ? set1(bias[first + i]) : zero();
-        for (int64_t k = 0; k < size; ++k) store(results + (i * size + k) * W, start);
-    }
-    const AddLists add_to = l.whole ? (l.along.positions == 2 ? add_maps<2> : add_maps<4>)
-                                    : lists_of<SPARSE_ROWS, SPARSE_COLS>(tile.rows, tile.cols);
-    for (int64_t block = 0; block < l.blocks; ++block) {
-        SparseLists lists = lists_at(s, part, block, values);
-        lists.cells = cells + block * l.block * l.plane * W;
-        lists.results = results;
-        add_to(lists);
+        const vf start = bias ? set1(bias[i]) : zero();
+        for (int64_t k = 0; k < step; k += W) store(results + i * step + k, start);
     }
 }
 
-// All tiles of a band.
+static AddLists lists_adder(const SparseLayout& l, int64_t rows, int64_t cols) {
+    if (!l.whole) return lists_of<SPARSE_ROWS, SPARSE_COLS>(rows, cols);
+    return cols == 2 ? add_maps<2> : add_maps<4>;
+}
+
+// A strip of the results of a part's rows, of which `cells` are at the first position.
+static void correlate_strip(const SparseStructure& s, const float* values, const float* bias, const float* cells,
+                            const SparseTiles& tiles, const SparseStrip& strip, int64_t part, int64_t tile_floats,
+                            float* results) {
+    const SparseLayout& l = s.layout;
+    const float* const starts = bias ? bias + part * l.part : nullptr;
+    for (int64_t t = 0; t < strip.tiles; ++t, results += tile_floats) {
+        const int64_t tile = strip.first + t;
+        const AddLists add_to = lists_adder(l, strip.rows, tiles.cols.size(tile));
+        start_results(starts, l.part_rows(part), tiles.step, results);
+        for (int64_t block = 0; block < l.blocks; ++block) {
+            SparseLists lists = lists_at(s, part, block, values);
+            lists.cells = cells + (block * l.block * l.plane + strip.down * l.pitch + tiles.cols.first(tile)) * W;
+            lists.results = results, lists.step = tiles.step;
+            add_to(lists);
+        }
+    }
+}
+
+// All strips of a band, by `tasks` tasks.
 static void correlate_band(const SparseStructure& s, const float* values, const float* bias, const SparseBand& band,
-                           const SparseMemory& memory, int64_t room, int64_t chunks, const SparseTargets& targets) {
+                           const SparseMemory& memory, int64_t tasks, const SparseTargets& targets) {
     const SparseLayout& l = s.layout;
     const SparseTiles tiles = tiles_of(l, band.rows, SPARSE_CELLS);
-    const Parts tasks(tiles.count() * l.parts, (tiles.count() * l.parts + chunks - 1) / chunks);
-    parallel(tasks.count, [&](int64_t chunk) {
-        float* const results = memory.results + chunk * room;
-        for (int64_t i = tasks.first(chunk); i < tasks.first(chunk) + tasks.size(chunk); ++i) {
-            const int64_t part = i / tiles.count();
-            SparseTile tile = tiles.at(i % tiles.count());
-            const float* const cells = memory.cells + (tile.down * l.pitch + tile.along) * W;
-            correlate_tile(s, values, bias, cells, tile, part, results);
-            tile.down += band.first;
-            write_tile(l, targets, tile, part * l.part, l.part_rows(part), results);
+    const int64_t count = tiles.strips() * l.parts;
+    const Parts shares(count, (count + tasks - 1) / tasks);
+    parallel(shares.count, [&](int64_t task) {
+        float* const results = memory.results + task * memory.task_floats;
+        int32_t* const words = memory.words + task * memory.task_words;
+        for (int64_t i = shares.first(task); i < shares.first(task) + shares.size(task); ++i) {
+            const int64_t part = i / tiles.strips();
+            const SparseStrip strip = tiles.strip(i % tiles.strips());
+            correlate_strip(s, values, bias, memory.cells, tiles, strip, part, memory.tile_floats, results);
+            tiles.find_words(strip, l.along.row_phases, memory.tile_floats, words);
+            write_strip(l, targets, strip, band.first + strip.down, part * l.part, l.part_rows(part), results,
+                        tiles.step, words);
         }
     });
 }
+
+static int64_t tasks_of() { return threads() == 1 ? 1 : 2 * threads(); }
 
 static efl_status sparse_correlate(const SparseStructure& s, const float* values, const float* source,
                                    const float* bias, float* target) {
     const SparseLayout& l = s.layout;
     const int64_t batch = l.conv.batch, source_plane = l.down.source * l.along.source;
-    const int64_t target_plane =
-        l.transposed ? l.conv.height * l.conv.width : l.down.positions * l.along.positions;
-    if (batch == 0 || l.rows == 0 || target_plane == 0) return EFL_OK;
+    const int64_t plane = l.transposed ? l.conv.height * l.conv.width : l.down.positions * l.along.positions;
+    if (batch == 0 || l.rows == 0 || plane == 0) return EFL_OK;
     const SparseTiles tiles = tiles_of(l, l.band, SPARSE_CELLS);
-    const int64_t room = l.part * tiles.rows.size(0) * tiles.cols.size(0) * W, chunks = threads() == 1 ? 1 : 2 * threads();
     SparseMemory memory;
-    if (!place([&](Carve& carve) {
-            memory = {.zeros = carve.take<float>(source_plane),
-                      .cells = carve.take<float>(l.channels * l.plane * W),
-                      .results = carve.take<float>(room * chunks)};
-        }))
-        return EFL_NO_MEMORY;
+    if (!place([&](Carve& carve) { memory = SparseMemory::of(carve, l, tiles, tasks_of()); })) return EFL_NO_MEMORY;
     zero_floats(memory.zeros, source_plane);
+    clear_cells(l, memory.cells);
     for (int64_t image = 0; image < batch; image += W) {
         const SparseImages images(source, batch, image, l.channels, source_plane, memory.zeros);
-        const SparseTargets targets(target, batch, image, l.rows / l.row_phases() * target_plane);
+        const SparseTargets targets(target, batch, image, l.rows / l.row_phases() * plane);
         for (int64_t first = 0; first < l.down.positions; first += l.band) {
-            fill_cells(l, images, first, memory.cells);
-            correlate_band(s, values, bias, band_of(l, first), memory, room, chunks, targets);
+            fill_cells(l, images, memory.places, first, memory.cells);
+            correlate_band(s, values, bias, band_of(l, first), memory, tasks_of(), targets);
         }
     }
     return EFL_OK;
@@ -117,61 +145,80 @@ static void fill_sent(const SparseLayout& l, const SparseImages& images, const S
     const int64_t cells = band.rows * l.along.positions;
     split(l.rows, cells * W, [&](int64_t from, int64_t to) {
         for (int64_t o = from; o < to; ++o) {
-            const float* rows[W];
-            images.channel(o, rows);
-            turn_row(rows, band.first * l.along.positions, cells, sent + o * cells * W);
+            const float* planes[W];
+            images.channel(o, planes);
+            turn_cells(planes, band.first * l.along.positions, cells, l.down.positions * l.along.positions,
+                       [=](int64_t i, vf word) { store(sent + (o * cells + i) * W, word); });
         }
     });
 }
 
+static SumLists lists_summer(const SparseLayout& l, int64_t rows, int64_t cols) {
+    if (!l.whole) return sums_of_lists<SPARSE_ROWS, SPARSE_COLS>(rows, cols);
+    return cols == 2 ? sum_maps<2> : sum_maps<4>;
+}
+
+// The packing memory of a weight's gradients. `waiting` is of the first task; the others' follow.
+struct SparseGradientMemory {
+    SparsePlaces places;
+    float *zeros, *cells, *sent, *waiting;
+    int64_t task_floats;
+
+    static SparseGradientMemory of(Carve& carve, const SparseLayout& l, int64_t tasks) {
+        SparseGradientMemory m;
+        const int64_t source = l.down.source * l.along.source, sent = l.down.positions * l.along.positions;
+        m.task_floats = (SPARSE_SUMS + 4) * W;
+        m.places = {.rows = carve.take<int64_t>(l.down.source), .cols = carve.take<int64_t>(l.along.source)};
+        m.zeros = carve.take<float>(source > sent ? source : sent);
+        m.cells = carve.take<float>(l.channels * l.plane * W);
+        m.sent = carve.take<float>(l.rows * l.band * l.along.positions * W);
+        m.waiting = carve.take<float>(m.task_floats * tasks);
+        return m;
+    }
+};
+
 // The gradients of one cell of the structure from a band.
 static void sum_cell(const SparseStructure& s, int64_t part, int64_t block, const SparseBand& band,
-                     const float* cells, const float* sent, float* waiting, float* gradients) {
+                     const SparseGradientMemory& memory, float* waiting, float* gradients) {
     const SparseLayout& l = s.layout;
     const int64_t pitch = l.along.positions * W, plane = band.rows * pitch;
     const SparseTiles tiles = tiles_of(l, band.rows, SPARSE_SENT);
-    for (int64_t i = 0; i < tiles.count(); ++i) {
-        const SparseTile tile = tiles.at(i);
-        SparseLists lists = lists_at(s, part, block, nullptr);
-        lists.cells = cells + (block * l.block * l.plane + tile.down * l.pitch + tile.along) * W;
-        lists.results = const_cast<float*>(sent) + part * l.part * plane + tile.down * pitch + tile.along * W;
-        SparseSums sums_of{.gradients = gradients + s.cell(part, block).slot, .words = waiting};
-        const SumLists sum_to = l.whole ? (l.along.positions == 2 ? sum_maps<2> : sum_maps<4>)
-                                        : sums_of_lists<SPARSE_ROWS, SPARSE_COLS>(tile.rows, tile.cols);
-        sum_to(lists, plane, pitch, sums_of);
-        sums_of.end();
-    }
+    for (int64_t r = 0; r < tiles.rows.count; ++r)
+        for (int64_t c = 0; c < tiles.cols.count; ++c) {
+            const int64_t down = tiles.rows.first(r), along = tiles.cols.first(c);
+            SparseLists lists = lists_at(s, part, block, nullptr);
+            lists.cells = memory.cells + (block * l.block * l.plane + down * l.pitch + along) * W;
+            lists.results = memory.sent + part * l.part * plane + down * pitch + along * W, lists.step = plane;
+            SparseSums sums_of{.gradients = gradients + s.cell(part, block).slot, .words = waiting};
+            lists_summer(l, tiles.rows.size(r), tiles.cols.size(c))(lists, pitch, sums_of);
+            sums_of.end();
+        }
 }
 
 static efl_status sparse_conv2d_grad_weight_f32(const efl_conv2d* conv, const efl_uint32* structure, efl_int64,
                                                 const float* x, const float* dy, float* gradients, efl_int64 count) {
     const SparseLayout l(*conv, count, false);
     const SparseStructure s{l, structure};
+    const int64_t batch = conv->batch, cells = l.parts * l.blocks;
     const int64_t x_plane = l.down.source * l.along.source, y_plane = l.down.positions * l.along.positions;
-    const int64_t cells_of = l.parts * l.blocks, chunks = threads() == 1 ? 1 : 2 * threads();
-    const int64_t room = (SPARSE_SUMS + 4) * W;
-    float *zeros, *cells, *sent, *waiting;
-    if (!place([&](Carve& carve) {
-            zeros = carve.take<float>(x_plane > y_plane ? x_plane : y_plane);
-            cells = carve.take<float>(l.channels * l.plane * W);
-            sent = carve.take<float>(l.rows * l.band * l.along.positions * W);
-            waiting = carve.take<float>(room * chunks);
-        }))
-        return EFL_NO_MEMORY;
+    SparseGradientMemory memory;
+    if (!place([&](Carve& carve) { memory = SparseGradientMemory::of(carve, l, tasks_of()); })) return EFL_NO_MEMORY;
     zero_floats(gradients, count);
-    zero_floats(zeros, x_plane > y_plane ? x_plane : y_plane);
-    if (cells_of == 0) return EFL_OK;
-    const Parts tasks(cells_of, (cells_of + chunks - 1) / chunks);
-    for (int64_t image = 0; image < conv->batch; image += W) {
-        const SparseImages seen(x, conv->batch, image, l.channels, x_plane, zeros);
-        const SparseImages sent_by(dy, conv->batch, image, l.rows, y_plane, zeros);
+    if (cells == 0) return EFL_OK;
+    zero_floats(memory.zeros, x_plane > y_plane ? x_plane : y_plane);
+    clear_cells(l, memory.cells);
+    const Parts shares(cells, (cells + tasks_of() - 1) / tasks_of());
+    for (int64_t image = 0; image < batch; image += W) {
+        const SparseImages seen(x, batch, image, l.channels, x_plane, memory.zeros);
+        const SparseImages sent_by(dy, batch, image, l.rows, y_plane, memory.zeros);
         for (int64_t first = 0; first < l.down.positions; first += l.band) {
             const SparseBand band = band_of(l, first);
-            fill_cells(l, seen, first, cells);
-            fill_sent(l, sent_by, band, sent);
-            parallel(tasks.count, [&](int64_t chunk) {
-                for (int64_t i = tasks.first(chunk); i < tasks.first(chunk) + tasks.size(chunk); ++i)
-                    sum_cell(s, i / l.blocks, i % l.blocks, band, cells, sent, waiting + chunk * room, gradients);
+            fill_cells(l, seen, memory.places, first, memory.cells);
+            fill_sent(l, sent_by, band, memory.sent);
+            parallel(shares.count, [&](int64_t task) {
+                for (int64_t i = shares.first(task); i < shares.first(task) + shares.size(task); ++i)
+                    sum_cell(s, i / l.blocks, i % l.blocks, band, memory, memory.waiting + task * memory.task_floats,
+                             gradients);
             });
         }
     }

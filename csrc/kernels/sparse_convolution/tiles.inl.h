@@ -1,7 +1,7 @@
 // Results of a masked convolution, a tile at a time: some rows by columns of one channel's map stay in registers over
 // all weights that it has in a block of the source's channels. Of W images at once, one a lane.
 
-constexpr int SPARSE_COLS = REGISTERS >= 32 ? 8 : 4;    // of a tile, at most
+constexpr int SPARSE_COLS = REGISTERS >= 32 ? 8 : 4;  // of a tile, at most
 constexpr int SPARSE_ROWS = REGISTERS >= 32 ? 4 : 3;
 constexpr int SPARSE_CELLS = REGISTERS >= 32 ? 24 : 12;
 
@@ -12,7 +12,8 @@ struct SparseLists {
     const float* values;
     const float* cells;  // of the block, at the tile's first position
     int64_t pitch;       // floats from row to row
-    float* results;      // [row of the part][ROWS][COLS] words
+    float* results;      // [row of the part], `step` floats each: [ROWS][COLS] words
+    int64_t step;
 };
 
 // LENGTH weights whose cells lie side by side: every word that is loaded serves all of them.
@@ -37,22 +38,23 @@ template <int ROWS, int COLS>
 static void add_lists(const SparseLists& lists) {
     SparseLists p = lists;
     for (int64_t i = 0; i < p.lists; ++i, p.list += p.list_size) {
-        float* const results = p.results + p.list[0] * int64_t(ROWS * COLS * W);
+        float* const results = p.results + p.list[0] * p.step;
         vf acc[ROWS][COLS];
         EFL_UNROLL
-        for (int r = 0; r < ROWS; ++r)
-            EFL_UNROLL
-            for (int c = 0; c < COLS; ++c) acc[r][c] = load(results + (r * COLS + c) * W);
+        for (int r = 0; r < ROWS; ++r) EFL_UNROLL
+        for (int c = 0; c < COLS; ++c) acc[r][c] = load(results + (r * COLS + c) * W);
         const unsigned short* end = p.runs + p.list[1];
-        for (; p.runs < end; ++p.runs, p.values += 3) add_run<ROWS, COLS, 3>(acc, p.cells + *p.runs * W, p.pitch, p.values);
+        for (; p.runs < end; ++p.runs, p.values += 3)
+            add_run<ROWS, COLS, 3>(acc, p.cells + *p.runs * W, p.pitch, p.values);
         end += p.list[2];
-        for (; p.runs < end; ++p.runs, p.values += 2) add_run<ROWS, COLS, 2>(acc, p.cells + *p.runs * W, p.pitch, p.values);
+        for (; p.runs < end; ++p.runs, p.values += 2)
+            add_run<ROWS, COLS, 2>(acc, p.cells + *p.runs * W, p.pitch, p.values);
         end += p.list[3];
-        for (; p.runs < end; ++p.runs, p.values += 1) add_run<ROWS, COLS, 1>(acc, p.cells + *p.runs * W, p.pitch, p.values);
+        for (; p.runs < end; ++p.runs, p.values += 1)
+            add_run<ROWS, COLS, 1>(acc, p.cells + *p.runs * W, p.pitch, p.values);
         EFL_UNROLL
-        for (int r = 0; r < ROWS; ++r)
-            EFL_UNROLL
-            for (int c = 0; c < COLS; ++c) store(results + (r * COLS + c) * W, acc[r][c]);
+        for (int r = 0; r < ROWS; ++r) EFL_UNROLL
+        for (int c = 0; c < COLS; ++c) store(results + (r * COLS + c) * W, acc[r][c]);
     }
 }
 
@@ -68,15 +70,3 @@ static AddLists lists_of(int64_t rows, int64_t cols) {
     if constexpr (ROWS * COLS <= SPARSE_CELLS) return add_lists<ROWS, COLS>;
     return nullptr;
 }
-
-// How a band of `rows` by `cols` results is cut into tiles.
-struct SparseTiles {
-    Parts cols, rows;
-    SparseTiles(int64_t rows_, int64_t cols_, int64_t most_rows, int64_t most_cols, int64_t most_cells)
-        : cols(cols_, most_cols), rows(rows_, least(most_rows, most_cells / (cols.size(0) ? cols.size(0) : 1))) {}
-    int64_t count() const { return rows.count * cols.count; }
-    SparseTile at(int64_t i) const {
-        const int64_t r = i / cols.count, c = i % cols.count;
-        return {.down = rows.first(r), .along = cols.first(c), .rows = rows.size(r), .cols = cols.size(c)};
-    }
-};

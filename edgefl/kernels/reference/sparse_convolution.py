@@ -32,7 +32,7 @@ def sparse_conv2d_build(
 
     Raises ValueError unless the mask keeps as many weights as `order` holds.
     """
-    kept = np.count_nonzero(mask)
+    kept = int(np.count_nonzero(mask))
     if kept != len(order):
         raise ValueError(f"order has shape {order.shape}; expected ({kept},), the weights that mask keeps")
     outs, ins, *kernel = mask.shape
