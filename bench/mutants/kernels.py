@@ -277,15 +277,15 @@ MUTANTS = (
     Mutant(
         "linear-passes",
         f"{K}linear/product.inl.h",
-        ".add = k > 0,",
-        ".add = false,",
+        "k > 0",
+        "false",
         "of long sums only the last pass over the terms counts",
         LARGE,
     ),
     Mutant(
         "linear-chosen-edges",
         f"{K}linear/chosen.inl.h",
-        "for (int64_t skipped = rank[v]; skipped < n; ++skipped) from &= from - 1;",
+        "for (int64_t skipped = rank[r.v0]; skipped < first; ++skipped) r.in_first &= r.in_first - 1;",
         "",
         "a tile that begins inside a word of chosen columns begins with those before",
         LARGE,
