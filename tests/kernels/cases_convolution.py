@@ -98,6 +98,7 @@ GEOMETRIES = list(
             Geometry(2, 1, 50, (32, 32), (2, 2), (2, 2), (2, 2)),
             Geometry(2, 50, 12, (9, 9), (2, 2), (2, 2), (2, 2)),
             *(Geometry(2, ins, 50, (width, width), (5, 5), padding=(0, 0)) for ins, width in ((6, 14), (20, 12))),
+            *(Geometry(17, ins, 6, (5, 5), (2, 2)) for ins in (8, 16)),  # images in chunks
             Geometry(2, 3, 40, (11, 10), (3, 2), (2, 1)),
             Geometry(2, 3, 40, (10, 12), (2, 3), (1, 2), dilation=(2, 1)),
             Geometry(2, 70, 66, (9, 9), (1, 1), (2, 2), (0, 0)),
