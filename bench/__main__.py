@@ -11,9 +11,25 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
-from bench import codec, federation, figures, flower, fuzz, heads, history, kernels, machine, memory, peak, rounds, step
+from bench import (
+    codec,
+    codec_masks,
+    federation,
+    figures,
+    flower,
+    fuzz,
+    heads,
+    history,
+    kernels,
+    machine,
+    memory,
+    peak,
+    rounds,
+    step,
+)
 from bench.faults import command as faults
 from bench.mutants import command as mutants
 from bench.papers import command as papers
@@ -43,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
     plain = {
         "peak": lambda: peak.measure(options.threads, effort),
         "memory": memory.rows,
-        "codec": lambda: codec.measure(effort),
+        "codec": lambda: chain(codec.measure(effort), codec_masks.measure(effort)),
     }
     if options.what in plain:
         for row in plain[options.what]():

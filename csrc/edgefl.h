@@ -266,6 +266,15 @@ efl_status efl_encode_mask(const efl_uint8* bits, efl_int64 n, efl_int64 ones, e
 efl_status efl_decode_mask(const efl_uint8* code, efl_int64 room, efl_int64 ones, efl_uint8* bits, efl_int64 n,
                            efl_int64* size);
 
+/* ---- narrow: values as bytes with a scale for every 256 of them ---------------------------------------------- */
+
+/* Of every 256 values of x [n] the largest magnitude, largest [ceil(n / 256)], 0 if it is below 2^-100; and codes [n]:
+ *   codes[i] = floor(127 x[i] / largest + 128 + (noise[i] + 1/2) / 256)
+ * in float64, so that noise [n] of uniform bytes rounds by chance. 128 where largest is 0 or not finite. */
+efl_status efl_narrow_int8_f32(const float* x, efl_int64 n, const efl_uint8* noise, float* largest, efl_uint8* codes);
+/* x[i] = (codes[i] - 128) * (largest[i / 256] / 127), in float64 until it is rounded once. */
+efl_status efl_widen_int8_f32(const float* largest, const efl_uint8* codes, efl_int64 n, float* x);
+
 #ifdef __cplusplus
 }
 #endif

@@ -59,3 +59,7 @@ EFL_KERNEL(put_flat_32)
 // mask
 EFL_KERNEL(encode_mask)
 EFL_KERNEL(decode_mask)
+
+// narrow
+EFL_KERNEL(narrow_int8_f32)
+EFL_KERNEL(widen_int8_f32)

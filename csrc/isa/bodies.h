@@ -16,6 +16,7 @@
 #include "../kernels/elementwise.inl.h"
 #include "../kernels/loss.inl.h"
 #include "../kernels/mask.inl.h"
+#include "../kernels/narrow.inl.h"
 #include "../kernels/parameters.inl.h"
 #include "../kernels/update.inl.h"
 #include "../kernels/linear.inl.h"

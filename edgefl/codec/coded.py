@@ -40,9 +40,10 @@ LOG_UNITS = 4096  # of one bit of information
 
 
 def expected_bytes(n: int, k: int) -> int:
-    """About the bytes of the code of n bits with k ones, 16 + n H(k / n) / 8, in integers alone, so that both sides agree:
-    16 + n (P (65536 - lg(P)) + Q (65536 - lg(Q))) / 2^31, rounded up, with P as above but at least 1, Q = 65536 - P, and
-    lg(x) = 4096 log2(x), rounded down.
+    """About the bytes of the code of n bits with k ones, 16 + n H(k / n) / 8.
+
+    In integers alone, so that both sides agree: 16 + n (P (65536 - lg P) + Q (65536 - lg Q)) / 2^31, rounded up, with P
+    as above but at least 1, Q = 65536 - P, and lg x = 4096 log2 x, rounded down.
     """
     few = min(k, n - k)
     return STATES_BYTES + -(-n * _entropy(max(1, ((few << 17) + n) // (2 * n))) >> 31) if n else STATES_BYTES

@@ -7,19 +7,15 @@ every check has a named test. The format is in codec/__init__.py.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import TYPE_CHECKING
-
-import numpy as np
-import numpy.typing as npt
 
 from edgefl.codec.coordinates import read_flat
 from edgefl.codec.format import (
+    ALL_FLAGS,
     AXES,
     DENSE,
     FLAT,
     FLAT_CODED,
-    FLOAT16,
     HASH_BYTES,
     HEADER,
     KNOWN,
@@ -27,11 +23,12 @@ from edgefl.codec.format import (
     MAGIC,
     MASKED,
     VERSION,
-    WIDTHS,
+    Format,
     Sets,
 )
 from edgefl.codec.ids import Coding
 from edgefl.codec.sets import Entry, Reader, read_sets, read_table
+from edgefl.codec.values import format_of, read_values, value_bytes
 from edgefl.errors import CodecError
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
@@ -53,17 +50,17 @@ def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | Mask 
     if len(data) > limit:
         raise CodecError(f"payload of {len(data)} bytes; the limit is {limit}")
     reader = Reader(bytes(data))
-    is_float16, set_count, block_count = _read_header(reader, spec, known)
+    form, set_count, block_count = _read_header(reader, spec, known)
     set_table = read_table(reader, "id set", "group", set_count, list(spec.groups))
     block_table = read_table(reader, "block", "parameter", block_count, list(spec.params))
-    _check_values_are_there(reader, block_table, is_float16)
+    _check_values_are_there(reader, block_table, form)
     mask = known if isinstance(known, Mask) else None
     sets = Sets(known.active, known.keys) if isinstance(known, NeuronSet) else read_sets(reader, set_table, spec)
     indices = [_read_index(reader, entry, spec, sets, mask) for entry in block_table]
     _check_sets_are_read(set_table, block_table, spec)
     reader.skip_padding()
     shapes = [block_shape(spec.params[entry.name].shape, index) for entry, index in zip(block_table, indices)]
-    parts = _read_values(reader, block_table, is_float16)
+    parts = read_values(form, reader, [(entry.name, entry.count) for entry in block_table])
     return Update(
         {
             entry.name: Block(spec.params[entry.name].shape, index, part.reshape(shape))
@@ -72,15 +69,15 @@ def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | Mask 
     )
 
 
-def _read_header(reader: Reader, spec: ModelSpec, known: NeuronSet | Mask | None) -> tuple[bool, int, int]:
-    """Whether values are float16, the number of id sets and the number of blocks."""
+def _read_header(reader: Reader, spec: ModelSpec, known: NeuronSet | Mask | None) -> tuple[Format, int, int]:
+    """The format of values, the number of id sets and the number of blocks."""
     magic, version, flags, set_count, fingerprint, block_count = HEADER.unpack(reader.take("header", HEADER.size))
     if magic != MAGIC:
         raise CodecError(f"magic {magic!r}; expected {MAGIC!r}")
     if version != VERSION:
         raise CodecError(f"version {version}; expected {VERSION}")
-    if flags & ~(FLOAT16 | KNOWN | KNOWN_MASK):
-        raise CodecError(f"flags {flags:#04x}; expected no bits but {FLOAT16 | KNOWN | KNOWN_MASK:#04x}")
+    if flags & ~ALL_FLAGS:
+        raise CodecError(f"flags {flags:#04x}; expected no bits but {ALL_FLAGS:#04x}")
     if fingerprint != spec.fingerprint:
         raise CodecError(f"payload of model {fingerprint.hex()}; expected {spec.fingerprint.hex()}")
     _read_selection(reader, flags & (KNOWN | KNOWN_MASK), known)
@@ -88,7 +85,7 @@ def _read_header(reader: Reader, spec: ModelSpec, known: NeuronSet | Mask | None
         raise CodecError(f"{set_count} id sets; expected at most {0 if known is not None else len(spec.groups)}")
     if block_count > len(spec.params):
         raise CodecError(f"{block_count} blocks; expected at most {len(spec.params)}")
-    return bool(flags & FLOAT16), set_count, block_count
+    return format_of(flags), set_count, block_count
 
 
 def _read_selection(reader: Reader, flags: int, known: NeuronSet | Mask | None) -> None:
@@ -107,9 +104,9 @@ def _read_selection(reader: Reader, flags: int, known: NeuronSet | Mask | None) 
         raise CodecError(f"{what} {found.hex()}; expected {expected.hex()}")
 
 
-def _check_values_are_there(reader: Reader, table: list[Entry], is_float16: bool) -> None:
+def _check_values_are_there(reader: Reader, table: list[Entry], form: Format) -> None:
     """A payload must send the values it claims before its ids are expanded: they may take more memory than it does."""
-    expected = _width(is_float16) * sum(entry.count for entry in table)
+    expected = value_bytes(form, [entry.count for entry in table])
     left = len(reader.data) - reader.at
     if left < expected:
         raise CodecError(f"index and values: {left} bytes left; expected at least {expected}")
@@ -154,21 +151,3 @@ def _check_sets_are_read(set_table: list[Entry], block_table: list[Entry], spec:
     for entry in set_table:
         if entry.name not in read:
             raise CodecError(f"ids of group {entry.name!r}, which no block reads; expected none")
-
-
-def _read_values(reader: Reader, table: list[Entry], is_float16: bool) -> list[npt.NDArray[np.float32]]:
-    """One flat float32 array per block; views of the payload unless they had to be widened."""
-    bounds = np.cumsum([0, *(entry.count for entry in table)])
-    data = reader.take("values", _width(is_float16) * int(bounds[-1]))
-    if reader.at != len(reader.data):
-        raise CodecError(f"{len(reader.data) - reader.at} trailing bytes; expected none after the values")
-    values = np.frombuffer(data, "<f2" if is_float16 else "<f4").astype(np.float32, copy=False)
-    parts = [values[start:end] for start, end in pairwise(bounds)]
-    if is_float16 and not np.isfinite(values).all():
-        name = next(entry.name for entry, part in zip(table, parts) if not np.isfinite(part).all())
-        raise CodecError(f"block {name!r} holds a non-finite float16 value; expected finite ones")
-    return parts
-
-
-def _width(is_float16: bool) -> int:
-    return WIDTHS["float16" if is_float16 else "float32"]

@@ -82,8 +82,9 @@ def decode_mask(data: bytes, spec: ModelSpec, *, known: Mask | None = None) -> M
     if reader.at != len(reader.data):
         raise CodecError(f"{len(reader.data) - reader.at} trailing bytes; expected none after the coordinates")
     if held is None:
-        return Mask.of(spec, bits)
-    mask = Mask.of(spec, {**held.bits, **{name: _flipped(held, name, found) for name, found in bits.items()}})
+        return _locked(bits)
+    changed = {name: _flipped(held, name, found) for name, found in bits.items()}
+    mask = _locked({name: changed.get(name, held.bits.get(name)) for name in spec.params})
     if not _is_shorter(_counts(bits), _counts(mask.bits)):
         raise CodecError(f"difference to mask {held.hash().hex()}, which is not shorter; expected the mask")
     return mask
@@ -139,6 +140,14 @@ def _flipped(mask: Mask, name: str, bits: Bits | None) -> Bits:
     if bits is None:
         bits = np.ones_like(mask.bits[name])
     return ~bits if old is None else old ^ bits
+
+
+def _locked(bits: Mapping[str, Bits | None]) -> Mask:
+    """The mask of bits that nobody else has, in the order of the specification, without those that are none or all."""
+    found = {name: each for name, each in bits.items() if each is not None and not each.all()}
+    for each in found.values():
+        each.flags.writeable = False
+    return Mask(found)
 
 
 def _counts(bits: Mapping[str, Bits]) -> Counts:

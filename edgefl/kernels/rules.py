@@ -137,10 +137,16 @@ def room(values: Values, extents: Extents) -> None:
         raise wrong("code", values["code"].shape, f"at least {least} bytes")
 
 
+def blocks(values: Values, extents: Extents) -> None:
+    expected = (extents["N"] + 255) // 256
+    if extents["M"] != expected:
+        raise wrong("largest", values["largest"].shape, f"({expected},), one for every 256 values")
+
+
 RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
-        not_negative, some_of_the_bits, room,
+        not_negative, some_of_the_bits, room, blocks,
     )
 }  # fmt: skip

@@ -228,6 +228,20 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             rules=("some_of_the_bits",),
         ),
     ),
+    "narrow": (
+        Signature(
+            "narrow_int8",
+            "x{N} noise:uint8{N} largest[M]! codes:uint8{N}!",
+            "codes = floor(127 x / largest + 128 + (noise + 1/2) / 256), with the largest magnitude of each 256 values",
+            rules=("blocks",),
+        ),
+        Signature(
+            "widen_int8",
+            "largest[M] codes:uint8{N} x{N}!",
+            "x = (codes - 128) * (largest / 127)",
+            rules=("blocks",),
+        ),
+    ),
 }
 
 TABLE: dict[str, Signature] = {row.name: row for rows in FAMILIES.values() for row in rows}

@@ -23,6 +23,7 @@ from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.update import Axes, Flat, Update, active_axes, flat_index, mask_of
+from edgefl.rng import ROUNDING, stream
 from edgefl.wire.messages import Asked, Evaluate, Plain, Train, Trained
 
 PLANNED, NOTHING = Expected("planned"), Update({})
@@ -31,13 +32,15 @@ PLANNED, NOTHING = Expected("planned"), Update({})
 def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, bytes] | None = None) -> Train:
     """A plan to train, for its client.
 
-    values   number format of the payload, float32 or float16
+    values   number format of the payload (codec/values.py)
     payload  the plan's without masks, where it has been encoded before
     Raises   CodecError for a plan that no message says.
     """
     if payload is None:
+        chance = stream(0, ROUNDING, round=plan.round)  # of no client, for what several are sent is encoded once
         payload = {
-            name: codec.encode(update, spec, values=values, known=plan.held) for name, update in plan.payload.items()
+            name: codec.encode(update, spec, values=values, known=plan.held, chance=chance)
+            for name, update in plan.payload.items()
         }
     selection = b""
     if plan.selection is not None and plan.selection != _selection_in(plan.payload, spec):
@@ -97,8 +100,9 @@ def _finite(name: str, value: Plain) -> Plain:
 
 def trained_message(reply: Reply, plan: Plan, spec: ModelSpec, values: str, seconds: float) -> Trained:
     """A reply to `plan`, for the server. Ids that the server knows are not sent."""
+    chance = stream(0, ROUNDING, plan.client, plan.round, extra=1)
     payload = {
-        name: codec.encode(update, spec, values=values, known=_known_to_server(plan, name, update))
+        name: codec.encode(update, spec, values=values, known=_known_to_server(plan, name, update), chance=chance)
         for name, update in reply.payload.items()
     }
     masks = {name: encode_mask(mask, spec, known=_mask_before(plan, name)) for name, mask in reply.masks.items()}

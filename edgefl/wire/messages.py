@@ -96,7 +96,7 @@ class Welcome(Message, frozen=True):
     seed: Count
     method: Name
     options: Annotated[dict[Name, Plain | Annotated[list[Plain], Meta(max_length=1000)]], Meta(max_length=64)]
-    values: Literal["float32", "float16"]
+    values: Literal["float32", "float16", "bfloat16", "int8"]
     shares: tuple[float, float]
     model_bytes: Count
     model_digest: Digest

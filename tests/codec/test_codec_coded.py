@@ -116,6 +116,9 @@ def test_a_code_with_another_number_of_ones_is_refused(backend: ModuleType) -> N
     np.testing.assert_array_equal(accepted(data, 300, 240), ~scattered(1, 300, 60))
     for k in (0, 59, 61, 239, 241, 300):
         assert accepted(data, 300, k) is None
+    many = encode_bits(scattered(2, 100_000, 30_000), 30_000)  # whose shares are those of one more
+    assert accepted(many, 100_000, 30_000) is not None
+    assert accepted(many, 100_000, 30_001) is None
 
 
 @settings(max_examples=300, deadline=None)

@@ -19,9 +19,9 @@ import numpy as np
 
 from edgefl import codec, rng
 from edgefl.codec.coded import decode_bits, encode_bits
-from edgefl.codec.format import FLOAT16
 from edgefl.codec.masks import decode_mask, encode_mask, is_difference
 from edgefl.codec.neurons import decode_neurons, encode_neurons
+from edgefl.codec.values import format_of
 from edgefl.data.dataset import DataSet
 from edgefl.data.idx import read_idx
 from edgefl.data.npz import read_npz
@@ -76,7 +76,7 @@ def payload(data: bytes) -> None:
         update = codec.decode(content, SPEC, limit=LIMIT, known=known)
     except CodecError:
         return
-    values = "float16" if content[5] & FLOAT16 else "float32"
+    values = format_of(content[5])
     assert codec.encode(update, SPEC, values=values, known=known) == content, "a payload with two forms"
 
 

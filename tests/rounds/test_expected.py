@@ -249,6 +249,18 @@ def test_values_at_a_mask_that_the_client_keeps_go_down_without_ids() -> None:
     assert plan_of(with_ids, 0, SPEC, [OTHER]) == asked
 
 
+def test_values_of_8_bits_are_rounded_alike_for_all_and_by_client_on_the_way_up() -> None:
+    plans = [replace(plan(None), client=client, round=round) for client, round in ((0, 1), (1, 1), (0, 2))]
+    down = [train_message(each, SPEC, "int8").payload[MODEL] for each in plans]
+    assert down[0] == down[1] != down[2]
+    replies = [replace(answer(model=WHOLE[MODEL]), client=each.client, round=each.round) for each in plans]
+    up = [trained_message(reply, each, SPEC, "int8", 0).payload[MODEL] for reply, each in zip(replies, plans)]
+    assert len({*up, *down}) == 5
+    found = read_answer(trained_message(replies[0], plans[0], SPEC, "int8", 0), plans[0], SPEC)
+    assert found.refusal is None
+    assert found.sizes.values == 120 + 40 + 80 + 2 + 4 * 4
+
+
 NEAR = Mask.of(SPEC, {name: bits ^ (np.arange(bits.size).reshape(bits.shape) == 4) for name, bits in MASK.bits.items()})
 HELD = plan(
     {MODEL: Expected("masked", None, MASK), "mask": Expected("mask", WEIGHTS)},

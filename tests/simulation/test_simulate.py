@@ -129,6 +129,29 @@ def test_half_precision_halves_the_value_bytes_and_still_learns(federation: Fede
     assert half[-1]["evaluation"]["personal"]["accuracy"] > 0.2
 
 
+class BrokenOff(FedSPU):
+    """FedSPU, until its third round."""
+
+    def train(self, local: Any, plan: Any) -> Reply:
+        if plan.round == 3:
+            raise RuntimeError("broken off")
+        return super().train(local, plan)
+
+
+def test_rounding_by_chance_repeats_when_a_run_is_resumed_with_more_workers(
+    federation: Federation, tmp_path: Path
+) -> None:
+    settings = replace(SETTINGS, values="int8")
+    _, lines = run(tmp_path / "once", METHODS["fedspu"], federation, settings)
+    with pytest.raises(RuntimeError, match="broken off"):
+        run(tmp_path / "twice", BrokenOff(**vars(METHODS["fedspu"])), federation, settings)
+    run(tmp_path / "twice", METHODS["fedspu"], federation, replace(settings, workers=2))
+    assert content(tmp_path / "once") == content(tmp_path / "twice")
+    _, whole = run(tmp_path / "32", METHODS["fedspu"], federation)
+    assert all(4 * line["up"]["values"] < 1.1 * all32["up"]["values"] for line, all32 in zip(lines, whole, strict=True))
+    assert lines[-1]["evaluation"]["personal"]["accuracy"] > 0.2
+
+
 def test_full_clients_with_the_same_draws_give_fedavg(federation: Federation, tmp_path: Path) -> None:
     """t_fedspu_p1_equals_fedavg, through codec and files: the server's model is bit-identical after every round."""
     options = {"per_round": 3, "epochs": 1}
@@ -313,7 +336,7 @@ def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
     ("settings", "message"),
     [
         ({"rounds": 0}, "rounds=0; expected rounds >= 1"),
-        ({"values": "int8"}, "values=int8; expected float32 or float16"),
+        ({"values": "int4"}, "values=int4; expected one of float32, float16, bfloat16, int8"),
     ],
 )
 def test_settings_out_of_range_are_named(settings: dict[str, Any], message: str) -> None:

@@ -7,9 +7,9 @@ tested against.
 
 from ..functions import functions
 from ..program import Program as RecordedCalls
-from . import batch, convolution, elementwise, linear, loss, mask, norm, parameters, pool, update
+from . import batch, convolution, elementwise, linear, loss, mask, narrow, norm, parameters, pool, update
 
-FUNCTIONS = functions(batch, convolution, linear, norm, pool, elementwise, loss, update, parameters, mask)
+FUNCTIONS = functions(batch, convolution, linear, norm, pool, elementwise, loss, update, parameters, mask, narrow)
 globals().update({name: function.call for name, function in FUNCTIONS.items()})
 
 
