@@ -47,6 +47,15 @@ struct Chosen {
         }
     }
 
+    // Of each of `count` rows that hold the columns [begin, begin + width), whole words of them, the chosen ones.
+    void pick(const float* rows, int64_t count, int64_t pitch, int64_t begin, int64_t width, float* to,
+              int64_t to_pitch) const {
+        const int64_t first = rank[begin / W], last = rank[(begin + width + W - 1) / W];
+        if (first == last) return;
+        const Range r = range(first, last);
+        for (int64_t m = 0; m < count; ++m) read(rows + m * pitch - begin, r, to + m * to_pitch + first);
+    }
+
     // row[columns[n]] = from[n - first]; up to a word after `from` is read.
     void write(const float* from, int64_t first, int64_t last, float* row) const {
         const int64_t v0 = columns.ids[first] / W, v1 = columns.ids[last - 1] / W;

@@ -32,7 +32,8 @@ struct ColumnProduct {
 
 // How a product is cut up.
 struct Cut {
-    int64_t columns, words, width, tiles;  // of the result; words and floats of a tile
+    bool picked;                           // all columns are computed, then the chosen ones picked
+    int64_t columns, words, width, tiles;  // that are computed; words and floats of a tile
     Parts panels, passes;                  // of rows; of terms
     bool by_rows, a_in_place, b_in_place;
     int64_t a_pitch;
@@ -41,14 +42,23 @@ struct Cut {
     int64_t turn;  // tiles that a panel meets before the next one does
 
     explicit Cut(const ColumnProduct& p)
-        : columns(count_of(p.columns, p.b_columns)), words(words_of_tile(int(Parts(p.count, TILE_ROWS).size(0)))),
-          width(words * W), tiles((columns + width - 1) / width), panels(p.count, TILE_ROWS),
+        : picked(picks(p)), columns(picked ? p.b_columns : count_of(p.columns, p.b_columns)),
+          words(words_of_tile(int(Parts(p.count, TILE_ROWS).size(0)))), width(words * W),
+          tiles((columns + width - 1) / width), panels(p.count, TILE_ROWS),
           passes(p.terms > 0 ? p.terms : 1, PASS_TERMS), by_rows(p.t_step == 1),
           a_in_place(by_rows && !p.t_ids.ids && p.m_step % CONFLICTING_ROWS),
-          b_in_place(!p.b_transposed && !p.columns.ids && !(p.b_rows_selected && p.t_ids.ids) && p.count <= FEW_ROWS),
+          b_in_place(!p.b_transposed && (picked || !p.columns.ids) && !(p.b_rows_selected && p.t_ids.ids) &&
+                     p.count <= FEW_ROWS),
           a_pitch(a_in_place ? p.m_step : (p.terms + 31) / 32 * 32 + 16),
-          apart(p.step || (p.columns.ids && !p.compact)), blocks(tiles, b_in_place ? tiles : fitting(BLOCK, p.terms)),
+          apart(p.step || picked || (p.columns.ids && !p.compact)),
+          blocks(tiles, b_in_place ? tiles : fitting(BLOCK, p.terms)),
           turn(b_in_place && panels.count > 1 ? fitting(SWEEP, passes.size(0)) : fitting(INT64_MAX, 1)) {}
+
+    // Picking columns out of the terms takes about as long as eight rows of the result take to compute them.
+    static bool picks(const ColumnProduct& p) {
+        return p.columns.ids && p.compact && !p.step && !p.b_rows_selected && p.count <= FEW_ROWS &&
+               (p.b_columns - p.columns.count) * p.count < 8 * p.b_columns;
+    }
 
     // How many tiles of so many terms hold `floats`: one at least.
     int64_t fitting(int64_t floats, int64_t terms) const {
@@ -104,8 +114,9 @@ struct Job {
 static void pack_tile(const Job& job, int64_t n, int64_t t0, int64_t t1, float* to) {
     const ColumnProduct& p = job.p;
     const int64_t pitch = job.cut.width, column = n * pitch, width = least(pitch, job.cut.columns - column);
-    if (!p.columns.ids && width == pitch) return copy_words(p, job.cut.words, column, t0, t1, to);
-    if (!p.columns.ids) {
+    const bool all = !p.columns.ids || job.cut.picked;
+    if (all && width == pitch) return copy_words(p, job.cut.words, column, t0, t1, to);
+    if (all) {
         for (int64_t t = t0; t < t1; ++t, to += pitch) copy_floats(to, p.b_row(t) + column, width);
         return;
     }
@@ -180,6 +191,8 @@ static void multiply_pass(const Job& job, int64_t i, int64_t k, int64_t first, i
 static void finish(const Job& job, int64_t m0, int64_t rows, int64_t n0, int64_t columns, const float* results,
                    int64_t pitch) {
     if (job.p.step) return job.p.step->apply(Step::Part{m0, rows, n0, columns, results, pitch});
+    if (job.cut.picked)
+        return job.chosen.pick(results, rows, pitch, n0, columns, job.p.c + m0 * job.p.c_pitch, job.p.c_pitch);
     for (int64_t m = 0; m < rows; ++m)
         job.chosen.write(results + m * pitch, n0, n0 + columns, job.p.c + (m0 + m) * job.p.c_pitch);
 }
