@@ -4,7 +4,7 @@
 // whose words run across rows; the sum over (source channel, tap) then runs over a table of offsets. Weights are packed
 // once per call, in panels of as many target channels as the registers hold.
 
-constexpr int64_t MOST_ABREAST = 4;  // images that share words
+constexpr int64_t MOST_ABREAST = 4;  // images that share words: half as many where several threads have such planes
 
 // What the images of one call share, and the padded planes of each block of images. All of it in the caller's scratch.
 struct CorrelationPlan {
@@ -40,7 +40,7 @@ struct CorrelationPlan {
 
     // Several images share the words whose lanes one would leave empty.
     void join_images(const Correlation& c) {
-        by_tap.abreast = least(MOST_ABREAST, (c.batch + blocks - 1) / blocks);
+        by_tap.abreast = least(blocks > 1 ? MOST_ABREAST / 2 : MOST_ABREAST, (c.batch + blocks - 1) / blocks);
         spread = spread || by_tap.abreast > 1;
         words = (run(c) + W - 1) / W;
     }
