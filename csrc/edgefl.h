@@ -349,7 +349,13 @@ efl_status efl_encode_mask(const efl_uint8* bits, efl_int64 n, efl_int64 ones, e
 efl_status efl_decode_mask(const efl_uint8* code, efl_int64 room, efl_int64 ones, efl_uint8* bits, efl_int64 n,
                            efl_int64* size);
 
-/* ---- narrow: values as bytes with a scale for every 256 of them ---------------------------------------------- */
+/* ---- narrow: values in fewer bits ---------------------------------------------------------------------------- */
+
+/* halves [n], two bytes each: x [n] rounded to nearest even. What is too large becomes infinity, NaN stays NaN. */
+efl_status efl_narrow_float16_f32(const float* x, efl_int64 n, efl_uint8* halves);
+efl_status efl_widen_float16_f32(const efl_uint8* halves, efl_int64 n, float* x);
+efl_status efl_narrow_bfloat16_f32(const float* x, efl_int64 n, efl_uint8* halves);
+efl_status efl_widen_bfloat16_f32(const efl_uint8* halves, efl_int64 n, float* x);
 
 /* Of every 256 values of x [n] the largest magnitude, largest [ceil(n / 256)], 0 if it is below 2^-100; and codes [n]:
  *   codes[i] = floor(127 x[i] / largest + 128 + (noise[i] + 1/2) / 256)

@@ -103,11 +103,11 @@ MUTANTS = (
     ),
     Mutant(
         "bfloat16-even",
-        "edgefl/codec/values.py",
+        "edgefl/kernels/reference/narrow.py",
         "(bits >> np.uint32(16) & np.uint32(1))",
         "np.uint32(1)",
         "bfloat16 rounds halves up",
-        VALUES,
+        "tests/kernels/test_operations.py -k narrow",
     ),
     Mutant(
         "rounding-client",

@@ -77,5 +77,9 @@ EFL_KERNEL(encode_mask)
 EFL_KERNEL(decode_mask)
 
 // narrow
+EFL_KERNEL(narrow_float16_f32)
+EFL_KERNEL(widen_float16_f32)
+EFL_KERNEL(narrow_bfloat16_f32)
+EFL_KERNEL(widen_bfloat16_f32)
 EFL_KERNEL(narrow_int8_f32)
 EFL_KERNEL(widen_int8_f32)

@@ -1,4 +1,4 @@
-// Arguments of values as bytes.
+// Arguments of values in fewer bits.
 #include "call.h"
 
 namespace efl {
@@ -6,6 +6,23 @@ namespace {
 
 void expect_blocks(const Args& a, const View& largest, efl_int64 values) {
     a.expect_shape(largest, {(values + 255) / 256});
+}
+
+using Narrow = efl_status (*)(const float*, efl_int64, efl_uint8*);
+using Widen = efl_status (*)(const efl_uint8*, efl_int64, float*);
+
+template <Narrow narrow>
+Call to_halves(Args& a) {
+    const View x = a.f32("x"), halves = a.typed<efl_uint8>("halves", Access::out, "uint8");
+    a.expect_size(halves, 2 * x.size());
+    return [=] { return narrow(x.in(), x.size(), halves.as<efl_uint8>()); };
+}
+
+template <Widen widen>
+Call from_halves(Args& a) {
+    const View halves = a.typed<efl_uint8>("halves", Access::in, "uint8"), x = a.f32("x", Access::out);
+    a.expect_size(halves, 2 * x.size());
+    return [=] { return widen(halves.as<efl_uint8>(), x.size(), x.out()); };
 }
 
 Call narrow_int8(Args& a) {
@@ -30,6 +47,10 @@ Call widen_int8(Args& a) {
 }  // namespace
 
 const std::vector<Op> narrow_ops = {
+    {.name = "narrow_float16", .make = to_halves<efl_narrow_float16_f32>},
+    {.name = "widen_float16", .make = from_halves<efl_widen_float16_f32>},
+    {.name = "narrow_bfloat16", .make = to_halves<efl_narrow_bfloat16_f32>},
+    {.name = "widen_bfloat16", .make = from_halves<efl_widen_bfloat16_f32>},
     {.name = "narrow_int8", .make = narrow_int8},
     {.name = "widen_int8", .make = widen_int8},
 };

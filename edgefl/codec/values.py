@@ -56,16 +56,8 @@ def write_values(form: Format, blocks: Sequence[tuple[str, Floats]], chance: Str
     for name, values in blocks:
         if form == "float32":
             yield np.ascontiguousarray(values, "<f4").view(np.uint8).data
-            continue
-        short = _to_float16(values) if form == "float16" else _to_bfloat16(values)
-        exponent = np.uint16(0x7C00 if form == "float16" else 0x7F80)
-        wrong = np.flatnonzero((short & exponent) == exponent)  # an exponent of ones: not finite
-        if wrong.size:
-            value = values[wrong[0]]
-            raise CodecError(
-                f"block {name!r}: value {value} at {wrong[0]}; expected a finite one below {LARGEST[form]} for {form}"
-            )
-        yield short.view(np.uint8).data
+        else:
+            yield _halves(form, name, values).data
 
 
 def read_values(form: Format, reader: Reader, blocks: Named) -> list[Floats]:
@@ -89,22 +81,24 @@ def read_values(form: Format, reader: Reader, blocks: Named) -> list[Floats]:
 
 
 def _widened(form: Format, data: memoryview) -> Floats:
-    if form == "bfloat16":
-        return (np.frombuffer(data, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
-    return np.frombuffer(data, "<f2" if form == "float16" else "<f4").astype(np.float32, copy=False)
+    if form == "float32":
+        return np.frombuffer(data, "<f4").astype(np.float32, copy=False)
+    values = np.empty(len(data) // 2, np.float32)
+    ops = kernels.backend()
+    (ops.widen_float16 if form == "float16" else ops.widen_bfloat16)(np.frombuffer(data, np.uint8), values)
+    return values
 
 
-def _to_float16(values: Floats) -> npt.NDArray[np.uint16]:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return values.astype("<f2").view("<u2")
-
-
-def _to_bfloat16(values: Floats) -> npt.NDArray[np.uint16]:
-    """The upper halves, rounded to nearest even; NaN, which rounding could make a number, is infinity."""
-    bits = values.view(np.uint32)
-    rounded = (bits + (np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)))) >> np.uint32(16)
-    rounded[np.isnan(values)] = 0x7F80
-    return rounded.astype("<u2")
+def _halves(form: Format, name: str, values: Floats) -> npt.NDArray[np.uint8]:
+    halves, ops = np.empty(2 * values.size, np.uint8), kernels.backend()
+    (ops.narrow_float16 if form == "float16" else ops.narrow_bfloat16)(values, halves)
+    magnitudes, least = halves.view("<u2") & np.uint16(0x7FFF), np.uint16(0x7C00 if form == "float16" else 0x7F80)
+    if magnitudes.size and magnitudes.max() >= least:  # an exponent of ones: not finite
+        at = int(np.argmax(magnitudes >= least))
+        raise CodecError(
+            f"block {name!r}: value {values[at]} at {at}; expected a finite one below {LARGEST[form]} for {form}"
+        )
+    return halves
 
 
 # ---- 8 bits with a scale --------------------------------------------------------------------------------------------

@@ -319,6 +319,10 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         ),
     ),
     "narrow": (
+        Signature("narrow_float16", "x{N} halves:uint8{N,2}!", "two bytes of each x, rounded to nearest even"),
+        Signature("widen_float16", "halves:uint8{N,2} x{N}!", "x of its two bytes"),
+        Signature("narrow_bfloat16", "x{N} halves:uint8{N,2}!", "two bytes of each x, rounded to nearest even"),
+        Signature("widen_bfloat16", "halves:uint8{N,2} x{N}!", "x of its two bytes"),
         Signature(
             "narrow_int8",
             "x{N} noise:uint8{N} largest[M]! codes:uint8{N}!",

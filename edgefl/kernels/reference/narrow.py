@@ -1,4 +1,4 @@
-"""float32 values as bytes with a scale for every 256 of them, and back, in plain numpy."""
+"""float32 values in fewer bits, and back, in plain numpy: as halves, and as bytes with a scale for every 256."""
 
 from __future__ import annotations
 
@@ -8,6 +8,31 @@ from ..arrays import Array
 
 BLOCK = 256
 SMALLEST = 2.0**-100  # below it a block is all 0: steps would lose bits as subnormal numbers
+
+
+def narrow_float16(x: Array, halves: Array) -> None:
+    """Two bytes of each x, rounded to nearest even; infinity for what is too large."""
+    with np.errstate(over="ignore"):
+        halves.reshape(-1)[...] = x.reshape(-1).astype("<f2").view(np.uint8)
+
+
+def widen_float16(halves: Array, x: Array) -> None:
+    """x of its two bytes."""
+    x.reshape(-1)[...] = halves.reshape(-1).view("<f2")
+
+
+def narrow_bfloat16(x: Array, halves: Array) -> None:
+    """The upper two bytes of each x, rounded to nearest even; NaN stays NaN."""
+    values = x.reshape(-1).astype(np.float32)
+    bits = values.view(np.uint32)
+    rounded = (bits + (np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)))) >> np.uint32(16)
+    kept = np.where(np.isnan(values), bits >> np.uint32(16) | np.uint32(0x40), rounded)
+    halves.reshape(-1)[...] = kept.astype("<u2").view(np.uint8)
+
+
+def widen_bfloat16(halves: Array, x: Array) -> None:
+    """x of its upper two bytes; the others are 0."""
+    x.reshape(-1)[...] = (halves.reshape(-1).view("<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def narrow_int8(x: Array, noise: Array, largest: Array, codes: Array) -> None:
