@@ -278,3 +278,15 @@ def test_a_search_by_tiles_stores_no_gradient_whole() -> None:
     lists = 8 * (3000 + 1500)
     assert tile < learner.memory()["arena"] < tile + lists + 4 * sum(counts.values()) + 4 * 5 * 16 * 300 + 20_000
     assert learner.memory()["arena"] < dense["fc1.weight"].nbytes
+
+
+def test_what_does_not_exist_stays_zero_where_training_has_diverged() -> None:
+    """A gradient that is not a number makes the clip's scale none either."""
+    graph = GRAPHS["mlp"]
+    for terms in ("plain", "momentum", "clip"):
+        learner, mask, data = GraphLearner(model(graph), "native"), drawn(graph), samples(graph, 4)
+        learner.restrict(mask)
+        data.x[0, 0] = np.nan
+        learner.fit(data, batches_of(4, 4, epochs=2), TERMS[terms])
+        assert np.isnan(learner.read()["fc3.weight"]).any(), terms
+        assert_zero_outside(mask, learner.read())
