@@ -1,8 +1,8 @@
 """python -m bench WHAT: figures of this machine, beside those of PyTorch, and of Flower for rounds.
 
 `python -m bench papers` runs the tables of papers again, `python -m bench faults` runs with faults. `python -m bench
-mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, and `python -m
-bench sparse` measures masked layers. These five have options of their own.
+mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, `python -m bench
+peers` times a step of other trainers, and `python -m bench sparse` masked layers. These six have options of their own.
 """
 
 from __future__ import annotations
@@ -10,16 +10,36 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 
-from bench import codec, federation, figures, flower, fuzz, heads, history, kernels, machine, memory, peak, rounds, step
+from bench import (
+    caps,
+    codec,
+    codec_masks,
+    federation,
+    figures,
+    flower,
+    fuzz,
+    heads,
+    history,
+    kernels,
+    machine,
+    memory,
+    peak,
+    rounds,
+    step,
+    verdict,
+)
 from bench.faults import command as faults
 from bench.mutants import command as mutants
 from bench.papers import command as papers
-from bench.rows import print_json, print_table
+from bench.rows import Row, print_json, print_table
 from bench.runner import PRODUCTS, QUICK, STEPS
 from bench.sparse import command as sparse
+from bench.trainers import command as trainers
 
 WHATS = ("step", "kernels", "peak", "memory", "codec", "federation", "heads", "rounds", "history", "papers")
 BUSY = 0.5  # load per core before the measurement
@@ -27,19 +47,16 @@ BUSY = 0.5  # load per core before the measurement
 
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
-    apart = {
-        "papers": papers.main,
-        "faults": faults.main,
-        "mutants": mutants.main,
-        "fuzz": fuzz.main,
-        "sparse": sparse.main,
-    }
+    apart = {"papers": papers.main, "faults": faults.main, "mutants": mutants.main, "fuzz": fuzz.main}
+    apart |= {"peers": trainers.main, "sparse": sparse.main}
     if arguments and arguments[0] in apart:
         return apart[arguments[0]](arguments[1:])
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.record is not None and options.what != "step":
         parser.error(f"--record with {options.what}; expected it with step only")
+    if options.isa:
+        caps.start_anew(options.isa, arguments)
     if options.what == "history":
         history.draw(options.plot, history.read(history.FILE))
         return 0
@@ -50,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     plain = {
         "peak": lambda: peak.measure(options.threads, effort),
         "memory": memory.rows,
-        "codec": lambda: codec.measure(effort),
+        "codec": lambda: chain(codec.measure(effort), codec_masks.measure(effort)),
     }
     if options.what in plain:
         for row in plain[options.what]():
@@ -64,9 +81,23 @@ def main(arguments: list[str] | None = None) -> int:
     rows = measure(cases, options.threads, effort)
     if options.record is not None:
         rows = history.recording(options.record, facts, rows)
+    shown: list[Row] = []
     show = print_json if options.json else print_table
-    show(facts, rows)
+    show(facts, _kept(rows, shown))
+    if options.what == "kernels":
+        _print_verdicts(shown, options.json)
     return 0
+
+
+def _kept(rows: Iterable[Row], shown: list[Row]) -> Iterator[Row]:
+    for row in rows:
+        shown.append(row)
+        yield row
+
+
+def _print_verdicts(rows: Sequence[Row], as_json: bool) -> None:
+    for each in verdict.verdicts(rows):
+        print(json.dumps({"verdict": asdict(each), "is_met": each.is_met}) if as_json else each)
 
 
 def _figures(options: argparse.Namespace) -> Iterator[figures.Figure]:
@@ -85,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--batches", type=_counts, help="batch sizes, separated by commas, in place of the models' own")
     parser.add_argument("--threads", type=_counts, default=(1, 2), help="numbers of threads, separated by commas")
     parser.add_argument("--json", action="store_true", help="JSON lines: machine facts first, then a line per row")
+    parser.add_argument("--isa", choices=tuple(caps.CAPS), help="both sides are capped at this instruction set")
     parser.add_argument("--quick", action="store_true", help="few short turns: shows that it runs, not how fast")
     parser.add_argument(
         "--record",
@@ -94,12 +126,20 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="append the rows of step to a history",
     )
-    parser.add_argument("--plot", type=Path, default=history.PICTURE, metavar="FILE", help="of history: its picture")
+    parser.add_argument(
+        "--plot", type=_picture, default=history.PICTURE, metavar="FILE", help="of history: its picture"
+    )
     served = parser.add_argument_group("rounds")
     served.add_argument("--parts", type=_parts, help=f"of {', '.join(rounds.PARTS)}, separated by commas; default: all")
     served.add_argument("--dir", type=Path, metavar="DIR", help="where runs and devices keep their files meanwhile")
     served.add_argument("--flower", type=Path, metavar="PYTHON", help=f"Flower beside us; to make one: {flower.HOW}")
     return parser
+
+
+def _picture(text: str) -> Path:
+    if Path(text).suffix not in history.FORMATS:
+        raise argparse.ArgumentTypeError(f"picture {text!r}; expected a name ending in {', '.join(history.FORMATS)}")
+    return Path(text)
 
 
 def _parts(text: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from bench.runner import Contender, Effort, interleave
-from edgefl.codec import decode, encode
+from edgefl.codec import FORMATS, decode, encode
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import Linear
 from edgefl.neurons.gather import take
@@ -13,7 +13,6 @@ from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import INIT, stream
 
 SIDE = 1000  # of a square Linear layer
-FORMATS = ("float32", "float16")
 
 
 def measure(effort: Effort) -> list[dict[str, str | float]]:

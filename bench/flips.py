@@ -1,20 +1,18 @@
-"""A TCP relay that flips single bits of what goes through it, at most one in a connection: what a bad line does.
+"""A relay that flips single bits of what goes through it, at most one in a connection: what a bad line does.
 
-One thread, loopback. It knows nothing of the protocol. Not bench/relay.py, which reads the frames.
+It knows nothing of the protocol. Not bench/relay.py, which reads the frames.
 """
 
 from __future__ import annotations
 
 import random
-import selectors
-import socket
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
-CHUNK_BYTES = 1 << 16
+from bench.passing import Through, Ways, passing
+
 SHORT, LONG = 600, 30_000  # bytes within which a flip lies: in the handshake, or further on
 
 Direction = Literal["up", "down"]
@@ -53,85 +51,32 @@ def bad_line(server: str, budget: int, seed: int, within: Sequence[int] = (SHORT
 
     within  bytes of a connection's direction, one of which is drawn, and the flip's place below it
     """
-    with socket.create_server(("127.0.0.1", 0)) as listener, selectors.DefaultSelector() as selector:
-        wake, sleeper = socket.socketpair()
-        line = BadLine("{}:{}".format(*listener.getsockname()), budget, random.Random(seed), within)
-        selector.register(listener, selectors.EVENT_READ, lambda: _accept(listener, server, selector, line))
-        selector.register(sleeper, selectors.EVENT_READ, None)
-        thread = threading.Thread(target=_run, args=(selector,))
-        thread.start()
-        try:
-            yield line
-        finally:
-            wake.send(b"x")
-            thread.join()
-            for each in (wake, *(key.fileobj for key in selector.get_map().values())):
-                each.close()  # type: ignore[union-attr]
+    line = BadLine("", budget, random.Random(seed), within)
+    with passing(server, lambda: _ways(line)) as line.address:
+        yield line
 
 
-def _run(selector: selectors.BaseSelector) -> None:
-    while True:
-        for key, _ in selector.select():
-            if key.data is None:
-                return
-            key.data()
-
-
-def _accept(listener: socket.socket, server: str, selector: selectors.BaseSelector, line: BadLine) -> None:
-    device, _ = listener.accept()
-    host, port = server.rsplit(":", 1)
-    try:
-        link = socket.create_connection((host, int(port)))
-    except OSError:
-        device.close()  # the server is away
-        return
+def _ways(line: BadLine) -> Ways:
+    """Those of a new connection, of which at most one flips a bit."""
     flip = line.next()
-    open_ends = [2]
-    ways: list[tuple[Direction, socket.socket, socket.socket]] = [("up", device, link), ("down", link, device)]
-    for direction, source, target in ways:
-        mine = flip if flip is not None and flip.direction == direction else None
-        way = _passing(source, target, mine, line, selector, open_ends)
-        selector.register(source, selectors.EVENT_READ, way)
+    up, down = (flip if flip is not None and flip.direction == each else None for each in get_args(Direction))
+    return Ways(_flipping(up, line), _flipping(down, line))
 
 
-def _passing(
-    source: socket.socket,
-    target: socket.socket,
-    flip: Flip | None,
-    line: BadLine,
-    selector: selectors.BaseSelector,
-    open_ends: list[int],
-) -> Callable[[], None]:
-    """Moves what `source` has to `target`, with this bit flipped."""
+def _flipping(flip: Flip | None, line: BadLine) -> Through:
+    """One direction, with this bit flipped."""
     passed = 0
 
-    def move() -> None:
+    def through(data: bytes) -> bytes:
         nonlocal passed
-        try:
-            data = source.recv(CHUNK_BYTES)
-            if flip is not None and passed <= flip.at < passed + len(data):
-                data = _flipped(data, flip.at - passed, flip.bit)
-                line.flips.append(flip)
-            passed += len(data)
-            target.sendall(data)
-        except OSError:
-            data = b""
-        if not data:
-            selector.unregister(source)
-            _end(source, target, open_ends)
+        start, passed = passed, passed + len(data)
+        if flip is None or not start <= flip.at < passed:
+            return data
+        line.flips.append(flip)
+        return _flipped(data, flip.at - start, flip.bit)
 
-    return move
+    return through
 
 
 def _flipped(data: bytes, at: int, bit: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
-
-
-def _end(source: socket.socket, target: socket.socket, open_ends: list[int]) -> None:
-    """Tells the other side that nothing more will come; closes both once neither has more."""
-    open_ends[0] -= 1
-    with suppress(OSError):  # it is gone already
-        target.shutdown(socket.SHUT_WR)
-    if not open_ends[0]:
-        source.close()
-        target.close()

@@ -16,6 +16,7 @@ from bench.rows import Row
 
 FILE = Path(__file__).with_name("history.jsonl")
 PICTURE = FILE.with_suffix(".svg")
+FORMATS = (".svg", ".png", ".pdf")
 STYLES = {1.0: "o-", 0.2: "s--"}  # share of active neurons -> line
 
 Run = dict[str, Any]

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from bench import caps
 from edgefl.kernels import native
 
 Facts = dict[str, str | int | float]
@@ -24,6 +25,7 @@ def facts() -> Facts:
         "isa": native.isa(),
         "compiler": native.compiler(),
         "torch_isa": torch.backends.cpu.get_cpu_capability(),
+        "torch_caps": caps.in_force(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "torch": torch.__version__,

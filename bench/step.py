@@ -17,7 +17,7 @@ from bench.bound import step_macs
 from bench.rows import Row, native_name, row
 from bench.runner import Contender, Effort, clock_for, interleave
 from edgefl.graph import Graph, Model
-from edgefl.graph.models import build
+from edgefl.graph.models import EXAMPLES, build
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
@@ -46,11 +46,13 @@ PAPER = (
     Case("fedspu_emnist", (1, 28, 28), 62, (16,)),
     Case("fedspu_speech", (1, 32, 32), 35, (16,)),
 )
+OTHERS = ("lenet5", "pflego_cifar", "pflego_omniglot", "feddyn_mlp", "digits_cnn")
 ALL = (
     *PAPER,
     Case("pflego_mlp", (1, 28, 28), 10, (600,)),
     Case("vgg11", (3, 32, 32), 10, (16,)),
     Case("resnet18", (3, 32, 32), 10, (16,)),
+    *(Case(name, *EXAMPLES[name], (16,)) for name in OTHERS),
 )
 
 

@@ -309,6 +309,23 @@ efl_status efl_sgd_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 i
                        const float* grad, const efl_sgd* sgd, const float* scale, float* velocity, const float* centre,
                        const float* linear);
 
+/* ---- growth: the coordinates with the largest gradients, of gradients seen a part at a time --------------------- */
+
+/* Look at the next part of a parameter's gradient: grad[i] belongs to coordinate first + i. Coordinates whose bit of
+ * `exists` is set (bit c % 8 of byte c / 8; [exists_bytes]) are passed over. Of the others |grad| and the coordinate
+ * are appended to magnitudes and places [capacity], NaN as infinity. Before 16 values of the part for which there is no
+ * room the list shrinks: its `count` largest stay, of equal ones those with lower coordinates, in order, and from then
+ * on only what is larger than *smallest, the smallest of them, is appended. *filled: how many there are; at first == 0
+ * the list begins anew. Parts come in order. EFL_BAD_SHAPE unless 0 <= count <= capacity - 16 and first + size <= 8
+ * exists_bytes, and coordinates are below 2^31; EFL_BAD_ARGUMENT unless 0 <= *filled <= capacity. */
+efl_status efl_keep_largest_f32(const float* grad, efl_int64 size, efl_int64 first, const efl_uint8* exists,
+                                efl_int64 exists_bytes, efl_int64 count, float* magnitudes, efl_int32* places,
+                                efl_int64 capacity, efl_int32* filled, float* smallest);
+/* found [count] = the places of the `count` largest of the first *filled magnitudes, of equal ones the first, in order.
+ * EFL_BAD_ARGUMENT unless count <= *filled <= capacity. */
+efl_status efl_largest_places_f32(const float* magnitudes, const efl_int32* places, efl_int64 capacity,
+                                  const efl_int32* filled, efl_int64 count, efl_int32* found);
+
 /* ---- parameters: gather and scatter (any 4-byte type) -------------------------------------------------------- */
 
 /* values [|rows|, |cols|, inner] = w[rows, cols, :]. */
@@ -319,6 +336,27 @@ efl_status efl_put_axes_32(void* w, efl_int64 n_rows, efl_int64 n_cols, efl_int6
                            const void* values);
 efl_status efl_take_flat_32(const void* w, efl_int64 size, const efl_uint32* ids, efl_int64 count, void* values);
 efl_status efl_put_flat_32(void* w, efl_int64 size, const efl_uint32* ids, efl_int64 count, const void* values);
+
+/* ---- mask: booleans as bytes, near their entropy (the format: edgefl/codec/coded.py) -------------------------- */
+
+/* The code of bits [n], each 0 or 1, of which `ones` are 1: the last *size bytes of code [room]; those before them are
+ * left alone. `ones` is not checked: with another number the code is that of no bits. EFL_BAD_SHAPE if n is over 2^40,
+ * EFL_BAD_ARGUMENT if ones is not in [0, n] or room below 16 + 4 ceil(n / 8). O(n). */
+efl_status efl_encode_mask(const efl_uint8* bits, efl_int64 n, efl_int64 ones, efl_uint8* code, efl_int64 room,
+                           efl_int64* size);
+/* The bits [n] whose code begins at code [room], which may be anything: *size is the bytes that it takes, or -1 if no
+ * bits with so many ones have such a code; bits are then unspecified. Statuses as above. O(n). */
+efl_status efl_decode_mask(const efl_uint8* code, efl_int64 room, efl_int64 ones, efl_uint8* bits, efl_int64 n,
+                           efl_int64* size);
+
+/* ---- narrow: values as bytes with a scale for every 256 of them ---------------------------------------------- */
+
+/* Of every 256 values of x [n] the largest magnitude, largest [ceil(n / 256)], 0 if it is below 2^-100; and codes [n]:
+ *   codes[i] = floor(127 x[i] / largest + 128 + (noise[i] + 1/2) / 256)
+ * in float64, so that noise [n] of uniform bytes rounds by chance. 128 where largest is 0 or not finite. */
+efl_status efl_narrow_int8_f32(const float* x, efl_int64 n, const efl_uint8* noise, float* largest, efl_uint8* codes);
+/* x[i] = (codes[i] - 128) * (largest[i / 256] / 127), in float64 until it is rounded once. */
+efl_status efl_widen_int8_f32(const float* largest, const efl_uint8* codes, efl_int64 n, float* x);
 
 #ifdef __cplusplus
 }

@@ -44,7 +44,7 @@ class Clients:
         self.secrets = dict(secrets or {})
         self._owners = {secret: client for client, secret in self.secrets.items()}
         self._makers = set(makers)
-        self._count = count
+        self.count = count
         self._enrolling: set[int] = set()
         self._by_number: dict[int, Link] = {}
         self._by_client: dict[int, Link] = {}
@@ -52,11 +52,11 @@ class Clients:
     def find(self, wanted: int | None, secret: bytes = b"") -> int | None:
         """The id for a device that asks for this one, for its own by secret, or for any free one; None if none is."""
         if wanted is not None:
-            return wanted if 0 <= wanted < self._count else None
+            return wanted if 0 <= wanted < self.count else None
         if secret in self._owners:
             return self._owners[secret]
         taken = self.capacities.keys() | self._enrolling
-        return next((client for client in range(self._count) if client not in taken), None)
+        return next((client for client in range(self.count) if client not in taken), None)
 
     def begin_enrolment(self, client: int, secret: bytes = b"") -> bool:
         """True if the client must enrol: it has not, and is not doing so. From now on it is, and has this secret."""

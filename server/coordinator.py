@@ -25,12 +25,12 @@ from edgefl.rounds.exchange import NOT_DECLARED, Declared
 from edgefl.rounds.metrics import Tested, accepts_nobody, stuck
 from edgefl.rounds.participation import TRAINED
 from edgefl.server import awaited
+from edgefl.server.arrivals import Arrivals
 from edgefl.server.clients import Clients, Link
 from edgefl.server.events import (
     Action,
     Admit,
     Begun,
-    Claim,
     Close,
     Closed,
     Done,
@@ -39,14 +39,11 @@ from edgefl.server.events import (
     Joined,
     Judged,
     Left,
-    Lost,
-    Made,
     Opened,
     Received,
     Record,
     Save,
     Saved,
-    Say,
     Scored,
     Send,
     WakeAt,
@@ -54,7 +51,7 @@ from edgefl.server.events import (
 from edgefl.server.pace import Pace
 from edgefl.server.planner import Planner
 from edgefl.server.progress import Progress, Ruling
-from edgefl.server.returning import Holdings, check_secret
+from edgefl.server.returning import Holdings
 from edgefl.server.round import OpenRound
 from edgefl.server.rules import Rules
 from edgefl.server.rulings import Rulings
@@ -86,17 +83,17 @@ class Coordinator:
         `accepting`: clients whose next loss of what they kept, or of their secret, is accepted, once.
         """
         self._clients = Clients(task.clients, progress.capacities, progress.secrets, progress.makers, progress.declared)
-        self.task = replace(task, limits=self._clients.capacities)  # as they are at any time
         self.algorithm, self.rules, self._common = algorithm, rules, common
         self.round, self.done, self._scored = progress.round, progress.done, progress.scored
         self.state = algorithm.start(task, initial) if progress.state is None else progress.state
         self.phase: Phase = "waiting"
-        self._beginning: dict[int, bytes] = {}  # by client, lives that are not durable yet
         self._judging: dict[tuple[int, int], str] = {}  # by (round, client), outcomes that are not durable yet
         self._rulings = Rulings(progress.rulings, progress.trained)
         last = {client: self._rulings.last_trained(client) for client in progress.capacities}
         keeps, losses, lives = algorithm.keeps_state, progress.losses, progress.lives
         self._holdings = Holdings(self._has_trained, last, losses, lives, accepting, keeps)
+        limits, lost = self._clients.capacities, self._holdings.behind
+        self.task = replace(task, limits=limits, lost=lost)  # as they are at any time
         self._stored = progress
         self._planner = Planner(self.task, algorithm, rules.seen_s)
         self._pace = Pace(rules.deadline_s, progress.deadline_s)
@@ -108,6 +105,9 @@ class Coordinator:
         self._empty = 0  # rounds in a row, up to the last closed one, that accepted nobody
         self._line: dict[str, Any] = {}  # metrics of the last closed round
         self._actions: list[Action] = []
+        self._arrivals = Arrivals(
+            self._clients, self._holdings, algorithm.name, self._do, self._admit, self._plan_again
+        )
 
     def start(self, now: float) -> list[Action]:
         """Goes on from what is durable."""
@@ -118,7 +118,7 @@ class Coordinator:
     def handle(self, event: Event, now: float) -> list[Action]:
         """What to do about an event, in order. `now`: seconds of a monotonic clock."""
         if isinstance(event, Joined):
-            self._join(event, now)
+            self._arrivals.join(event, now)
         elif isinstance(event, Left):
             self._leave(event.link, now)
         elif isinstance(event, Received):
@@ -257,97 +257,23 @@ class Coordinator:
 
     # Connections.
 
-    def _join(self, event: Joined, now: float) -> None:
-        client = self._clients.find(event.client, event.secret)
-        if client is None:
-            count = self.task.clients
-            known = f"client {event.client}; expected an id below {count}"
-            full = f"no id is free; all {count} clients of this run have enrolled"
-            self._actions.append(Close(event.link, full if event.client is None else known))
-            return
-        if problem := self._wrong(client, event):
-            self._actions.append(Close(event.link, problem))
-            return
-        link = Link(event.link, client, event.pending, event.claim.life if event.claim else b"")
-        older = self._clients.connect(link)
-        if older is not None:
-            copy = ", from another process" if older.life != link.life else ""
-            self._actions.append(Close(older.number, f"client {client} has connected again{copy}"))
-        if client in self._clients.capacities:
-            self._return(link, event, now)
-        elif self._clients.begin_enrolment(client, event.secret):
-            self._holdings.lives[client] = link.life
-            self._save(Enrolment(client, event.capacity, event.secret, link.life, event.examples))
-        if event.maker and self._clients.add_maker(client, event.maker):
-            self._save(Made(client, event.maker))
-
-    def _wrong(self, client: int, event: Joined) -> str | None:
-        """Why a device may not take part as this client, in one sentence."""
-        if event.claim is None:
-            return None
-        known = self._clients.secrets.get(client, b"") if event.claim.is_new else b""
-        problem = check_secret(client, known, event.secret, self._holdings.accepting)
-        return problem or self._holdings.problem(client, event.claim)
-
-    def _return(self, link: Link, event: Joined, now: float) -> None:
-        """A client that has enrolled is there again: it is admitted once what is new about it is durable."""
-        loss = None if event.claim is None else self._accept(link.client, event.claim)
-        is_new = loss is not None or link.life != self._holdings.lives.get(link.client, b"")
-        if is_new or (event.secret and event.secret != self._clients.secrets.get(link.client)):
-            self._begin(link, event.secret)
-        elif link.client not in self._beginning:
-            self._admit(link, now)
-
-    def _begin(self, link: Link, secret: bytes = b"") -> None:
-        """Another process of the client's device is there: it is admitted once that is durable."""
-        self._holdings.lives[link.client] = self._beginning[link.client] = link.life
-        self._clients.bind(link.client, secret)
-        self._save(Begun(link.client, link.life, secret))
-
-    def _accept(self, client: int, claim: Claim) -> Lost | None:
-        """Lets in a device as it is."""
-        has_changed, due = self._holdings.has_changed(client, claim), self._holdings.due(client)
-        loss = self._holdings.lost(client, claim)
-        if loss is not None:
-            self._save(loss)
-            what = f"goes on from what it kept after round {loss.kept}" if loss.kept else "begins again with nothing"
-            self._actions.append(Say(f"client {client} has lost what it kept after round {due}, and {what}: accepted"))
-        elif has_changed:
-            keeps = f"clients of {self.algorithm.name} keep nothing"
-            self._actions.append(
-                Say(f"client {client} comes without what it had after round {due}; {keeps}, so it may")
-            )
-        return loss
-
     def _enrolled(self, record: Enrolment, now: float) -> None:
         self._clients.end_enrolment(record.client, record.capacity, record.examples)
         if record.capacity < 1:
-            self._limit(record.client)
-        link = self._clients.link_of(record.client)
-        if link is not None and link.life == record.life:
-            self._admit(link, now)
-        elif link is not None:
-            self._begin(link)
+            self._plan_again(record.client)
+        self._arrivals.enrolled(record, now)
         if self.phase == "waiting":
             self._go_on(now)
-
-    def _begun(self, record: Begun, now: float) -> None:
-        if self._beginning.get(record.client) != record.life:
-            return  # yet another one has begun
-        del self._beginning[record.client]
-        link = self._clients.link_of(record.client)
-        if link is not None and not link.admitted and link.life == record.life:
-            self._admit(link, now)
 
     def _has_trained(self, round: int, client: int) -> bool:
         """Whether the client keeps what it trained in this round, by a ruling that is durable or not."""
         return self._rulings.has_trained(round, client) or self._judging.get((round, client)) in TRAINED
 
-    def _limit(self, client: int) -> None:
-        """The client's capacity changes the plans for it, of which it has been sent none."""
+    def _plan_again(self, client: int) -> None:
+        """The client's capacity, or what it has lost, changes the plans for it that it has not answered."""
         self._planner.forget()
-        if self._open is not None and client in self._open.clients:
-            self._open.limit(client)
+        if self._open is not None and client in self._open.clients and client not in self._open.answers:
+            self._open.plan_again(client)
 
     def _leave(self, number: int, now: float) -> None:
         link = self._clients.link(number)
@@ -448,7 +374,7 @@ class Coordinator:
         if isinstance(record, Enrolment):
             self._enrolled(record, now)
         elif isinstance(record, Begun):
-            self._begun(record, now)
+            self._arrivals.begun(record, now)
         elif isinstance(record, Judged):
             ruling = Ruling(record.outcome, record.reason)
             self._rulings.rule(record.round, record.client, ruling)
@@ -461,6 +387,9 @@ class Coordinator:
 
     def _save(self, record: Record) -> None:
         self._actions.append(Save(record))
+
+    def _do(self, action: Action) -> None:
+        self._actions.append(action)
 
     def _send(self, link: Link, message: Message) -> None:
         self._actions.append(Send(link.number, message))

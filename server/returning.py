@@ -23,6 +23,7 @@ class Holdings:
 
     lives      by client, the last life that was heard of
     accepting  clients whose next loss is accepted, once
+    behind     clients that have lost what they kept, or some of it, and have not trained since
     """
 
     def __init__(
@@ -40,11 +41,13 @@ class Holdings:
         """
         self._has_trained, self._last, self._losses = has_trained, dict(last), dict(losses)
         self.lives, self.accepting, self._keeps = dict(lives), set(accepting), keeps
+        self.behind = {client for client, after in losses if after == self._last.get(client, 0)}
 
     def judged(self, client: int, round: int, outcome: str) -> None:
         """A reply of the client has been judged, durably or not."""
         if outcome in TRAINED:
             self._last[client] = max(round, self._last.get(client, 0))
+            self.behind.discard(client)
 
     def due(self, client: int) -> int:
         """The round whose state the client's device should hold."""
@@ -79,6 +82,7 @@ class Holdings:
             return None
         loss = Lost(client, self._last.get(client, 0), self.found(client, claim))
         self._losses[client, loss.after] = loss.kept
+        self.behind.add(client)
         return loss
 
     def _loss(self, client: int, claim: Claim) -> str | None:

@@ -47,8 +47,8 @@ class OpenRound:
         kept = self._requests[client]
         return Train(kept.round, kept.selection, kept.payload, kept.settings, deadline_s, kept.expects)
 
-    def limit(self, client: int) -> None:
-        """A planned client has declared its capacity, which the task knows by now: its plan is made again."""
+    def plan_again(self, client: int) -> None:
+        """A planned client has declared its capacity or lost what it kept, which the task knows by now."""
         self._plans[client] = self._algorithm.replan(self._task, self._state, self._plans[client])
         self._requests.pop(client, None)
 

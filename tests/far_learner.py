@@ -15,7 +15,8 @@ import numpy as np
 from edgefl.graph import Model
 from edgefl.learners import Evaluation, FitResult, GraphLearner
 from edgefl.learners.base import Array, Gradient
-from edgefl.neurons.gather import put, take
+from edgefl.neurons.gather import take
+from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.submodel import lifted
 from edgefl.neurons.update import Update, read_only, values
@@ -39,6 +40,7 @@ class FarLearner:
     def _begin(self, near: GraphLearner, cells: dict[str, Cell], lent: list[Array]) -> FarLearner:
         self._near, self._cells, self._lent = near, cells, lent
         self._heads: dict[int, FarLearner] = {}
+        self._mask: Mask | None = None
         return self
 
     def _relative(self, near: GraphLearner) -> FarLearner:
@@ -69,15 +71,23 @@ class FarLearner:
         self._lent.extend(found.values())
         return {name: read_only(value) for name, value in found.items()}
 
-    def take(self, neurons: NeuronSet | None = None, **chosen: Any) -> Update:
+    def take(self, neurons: NeuronSet | Mask | None = None, **chosen: Any) -> Update:
         return take(self._fetched(), self._near.spec, neurons, **chosen)
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
-        if isinstance(new, Update):
-            whole = self._fetched()
-            put(whole, new)
-            new = whole
-        self._store(new)
+        with self._loaded() as near:
+            near.write(new)
+            self._store(near.read())
+
+    def restrict(self, mask: Mask | None, batch: int = 16) -> None:
+        with self._loaded() as near:
+            near.restrict(mask, batch)
+            self._store(near.read())
+        self._mask = mask
+
+    def strongest(self, *given: Any, **named: Any) -> Mapping[str, Array]:
+        with self._loaded() as near:
+            return near.strongest(*given, **named)
 
     def fit(self, *given: Any, **named: Any) -> FitResult:
         with self._loaded() as near:
@@ -116,7 +126,9 @@ class FarLearner:
         self.write(lifted(smaller.read(), self._near.spec, neurons))
 
     def clone(self) -> FarLearner:
-        return FarLearner(Model(self._near.graph, self._fetched()))
+        twin = FarLearner(Model(self._near.graph, self._fetched()))
+        twin.restrict(self._mask)
+        return twin
 
     def memory(self) -> dict[str, int]:
         return self._near.memory()

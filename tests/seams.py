@@ -83,12 +83,12 @@ class Sparse(FedAvg):
         new = {f"{MASK}.{client}": dict(mask.bits) for client, mask in tally.masks.items()}
         return State({**state.arrays, **super().finish(task, state, tally, round).arrays, **new})
 
-    def held(self, local: Local) -> Mask | None:
-        return mask_named(local.spec, local.arrays, MASK)
+    def held(self, local: Local) -> list[Mask]:
+        mask = mask_named(local.spec, local.arrays, MASK)
+        return [] if mask is None else [mask]
 
     def train(self, local: Local, plan: Plan) -> Reply:
-        mask = plan.masks.get(MASK) or self.held(local)
-        assert mask is not None
+        mask = plan.masks.get(MASK) or self.held(local)[0]
         local.learner.write(zeros_elsewhere(local, mask))
         local.learner.write(plan.payload[MODEL])
         fit = local.learner.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round))
@@ -98,7 +98,7 @@ class Sparse(FedAvg):
 
     def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
         assert shared is not None
-        mask = self.held(local) or random_mask(local.spec, local.seed, local.client, 0.5)
+        (mask,) = self.held(local) or [random_mask(local.spec, local.seed, local.client, 0.5)]
         local.learner.write({**shared, **zeros_elsewhere(local, mask)})
         local.learner.write(take(shared, local.spec, mask))
         return evaluate(local)

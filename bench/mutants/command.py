@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bench.mutants import kernels, learning, methods, payloads, rounds, seams, tree, trial
+from bench.mutants import kernels, learning, methods, payloads, rounds, seams, sparse, tree, trial
 from bench.mutants.mutant import Mutant
 from bench.mutants.switch import VARIABLE
 from bench.mutants.trial import Trial
@@ -29,6 +29,7 @@ ALL: tuple[Mutant, ...] = (
     *methods.MUTANTS,
     *rounds.MUTANTS,
     *seams.MUTANTS,
+    *sparse.MUTANTS,
 )
 LIMIT_S = 300.0  # of the tests without a mutant, and the least that those with one get
 SUITE = "tests"

@@ -319,8 +319,8 @@ MUTANTS = (
     Mutant(
         "split-last-item",
         "csrc/micro/loops.inl.h",
-        "least(count, (block + 1) * per)",
-        "(block + 1) * per < count ? (block + 1) * per : count - 1",
+        "body(blocks.first(i), blocks.first(i) + blocks.size(i))",
+        "body(blocks.first(i), blocks.first(i) + blocks.size(i) - (i + 1 == blocks.count))",
         "the last item of a loop that is split over threads is left out",
         "tests/kernels/test_threads.py -k 'add or relu_forward'",
     ),

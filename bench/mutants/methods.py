@@ -113,8 +113,8 @@ MUTANTS = (
     Mutant(
         "epochs-order",
         f"{A}base.py",
-        "round=round, extra=epoch)",
-        "round=round)",
+        "round=round, extra=first + epoch)",
+        "round=round, extra=first)",
         "every epoch has the order of the first",
         METHODS,
     ),

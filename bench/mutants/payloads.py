@@ -5,7 +5,8 @@ from __future__ import annotations
 from bench.mutants.mutant import Mutant
 
 CODEC = "tests/codec/test_codec.py tests/codec/test_codec_malformed.py"
-NEURONS = "tests/codec/test_codec_neurons.py"
+NEURONS, VALUES = "tests/codec/test_codec_neurons.py", "tests/codec/test_codec_values.py"
+EXPECTED = "tests/rounds/test_expected.py"
 FRAMES, CONNECTION = "tests/wire/test_frames.py", "tests/wire/test_connection.py"
 AGREEMENT, HANDSHAKE = "tests/wire/test_agreement.py", "tests/wire/test_handshake.py"
 
@@ -78,15 +79,47 @@ MUTANTS = (
     # Values.
     Mutant(
         "float16-finite",
-        "edgefl/codec/decoding.py",
-        "is_float16 and not np.isfinite(values).all()",
-        "is_float16 and np.isnan(values).any()",
+        "edgefl/codec/values.py",
+        'form != "float32" and not np.isfinite(values).all()',
+        'form != "float32" and np.isnan(values).any()',
         "an infinite float16 value passes",
         CODEC,
     ),
     Mutant(
+        "int8-largest",
+        "edgefl/codec/values.py",
+        "np.where(largest > 0, 127, 0)",
+        "np.where(largest > 0, reach, 0)",
+        "values of 8 bits have other forms with a larger scale",
+        VALUES,
+    ),
+    Mutant(
+        "int8-scale",
+        "edgefl/codec/values.py",
+        "(largest >= SMALLEST) & np.isfinite(largest)",
+        "largest >= SMALLEST",
+        "a scale may be infinite",
+        VALUES,
+    ),
+    Mutant(
+        "bfloat16-even",
+        "edgefl/codec/values.py",
+        "(bits >> np.uint32(16) & np.uint32(1))",
+        "np.uint32(1)",
+        "bfloat16 rounds halves up",
+        VALUES,
+    ),
+    Mutant(
+        "rounding-client",
+        "edgefl/rounds/exchange.py",
+        "stream(0, ROUNDING, round=plan.round)",
+        "stream(0, ROUNDING, plan.client, plan.round)",
+        "what several clients are sent depends on who is asked first",
+        EXPECTED,
+    ),
+    Mutant(
         "trailing-bytes",
-        "edgefl/codec/decoding.py",
+        "edgefl/codec/values.py",
         "reader.at != len(reader.data)",
         "reader.at > len(reader.data)",
         "bytes after the values are ignored",

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-EXPECTED, MASKS, SERVED = (
+EXPECTED, MASKS, CODES, SERVED = (
     "tests/rounds/test_expected.py",
     "tests/codec/test_codec_masks.py",
+    "tests/codec/test_codec_coded.py",
     "tests/server/test_seams.py",
 )
 ADAPTED, RUN_FILE = "tests/algorithms/test_fedavg_ft.py", "tests/experiment/test_run_file.py"
@@ -99,16 +100,64 @@ MUTANTS = (
     Mutant(
         "mask-of-all",
         "edgefl/codec/masks.py",
-        "if k >= n:",
-        "if k > n:",
+        "if not is_difference and entry.count >= n:",
+        "if not is_difference and entry.count > n:",
         "a parameter that is whole may be listed",
         MASKS,
     ),
     Mutant(
+        "difference-hash",
+        "edgefl/codec/masks.py",
+        "if found != known.hash():",
+        "if not found:",
+        "what differs from one mask is applied to another",
+        f"{MASKS} {EXPECTED}",
+    ),
+    Mutant(
+        "difference-longer",
+        "edgefl/codec/masks.py",
+        "if not _is_shorter(_counts(bits), _counts(mask.bits)):",
+        "if not mask:",
+        "a difference may come where the mask is shorter",
+        MASKS,
+    ),
+    Mutant(
+        "difference-unproven",
+        "edgefl/rounds/exchange.py",
+        "next((mask for mask in named.values() if mask is not None), None),",
+        "next(iter(held), None),",
+        "a client sends what differs from a mask that the server may not know",
+        EXPECTED,
+    ),
+    Mutant(
+        "code-too-short",
+        "edgefl/codec/coded.py",
+        "if len(data) < least:",
+        "if not data:",
+        "a mask is allocated for a code that is too short for it",
+        f"{MASKS} {CODES}",
+    ),
+    Mutant(
+        "code-ones",
+        "edgefl/kernels/reference/mask.py",
+        "found.sum() == few and not",
+        "not",
+        "a code may have other ones than it claims",
+        CODES,
+    ),
+    Mutant(
+        "code-shares",
+        "edgefl/kernels/reference/mask.py",
+        "unit // 2 <= share < unit",
+        "unit // 4 <= share < unit",
+        "backends disagree about which bytes are escaped",
+        "tests/kernels/test_operations.py -k mask",
+    ),
+    Mutant(
         "mask-held",
         "edgefl/rounds/exchange.py",
-        "held if is_at_mask(data) else None",
-        "held",
+        "if found is None or not held:",
+        "if not held:",
         "a client that keeps a mask reads no payload with ids",
         EXPECTED,
     ),

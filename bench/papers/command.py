@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.papers import fedumf, pflego
+from bench.papers import fedspa, fedumf, pflego
 from bench.papers.record import record, write
 from bench.papers.runs import metrics
 from bench.papers.show import draw, print_table
@@ -20,7 +20,11 @@ from bench.papers.table import Table
 from edgefl.commands import doctor
 from edgefl.errors import EdgeflError
 
-PAPERS = {"fedumf": fedumf.tables, "pflego": pflego.tables}  # by name: the tables of a paper, quick or whole
+PAPERS = {
+    "fedspa": fedspa.tables,
+    "fedumf": fedumf.tables,
+    "pflego": pflego.tables,
+}  # by name: the tables of a paper, quick or whole
 RUNS = Path("edgefl-runs/papers")
 RESULTS = Path(__file__).with_name("results")
 

@@ -62,8 +62,20 @@ EFL_KERNEL(softmax_xent_f32)
 EFL_KERNEL(sum_squares_f32)
 EFL_KERNEL(sgd_f32)
 
+// growth
+EFL_KERNEL(keep_largest_f32)
+EFL_KERNEL(largest_places_f32)
+
 // parameters
 EFL_KERNEL(take_axes_32)
 EFL_KERNEL(put_axes_32)
 EFL_KERNEL(take_flat_32)
 EFL_KERNEL(put_flat_32)
+
+// mask
+EFL_KERNEL(encode_mask)
+EFL_KERNEL(decode_mask)
+
+// narrow
+EFL_KERNEL(narrow_int8_f32)
+EFL_KERNEL(widen_int8_f32)

@@ -1,12 +1,21 @@
-// The thread pool: the caller opens a job, workers that are awake join it, everyone claims indices from one counter.
+// The thread pool: the caller opens a job, workers that are awake join it, and everyone claims indices until none is
+// left.
 //
-// A worker that wakes late finds the job closed and goes back to sleep, so the caller never waits for one that has
-// nothing to do. `inside` counts workers between joining and leaving: each side writes its own flag and then reads the
-// other's (sequentially consistent), so either the worker sees the job closed or the caller sees the worker inside.
+// Every thread has a share of a job's indices, every n-th of them, always the same: so the calls of a step, which are
+// cut alike, find in a thread's cache what it wrote before. Who is done with its share goes on with the others': a
+// worker that comes late, or not at all, leaves its share to the rest. A worker that wakes late finds the job closed,
+// so the caller never waits for one that has nothing to do. `inside` counts workers between joining and leaving: each
+// side writes its own flag and then reads the other's (sequentially consistent), so either the worker sees the job
+// closed or the caller sees the worker inside.
+//
+// To wake a parked worker costs its caller 5 to 45 us (a virtual machine has to start the processor), a job for one
+// that still spins less than 1 us, so workers spin for longer than the calls between two jobs of a step take.
 //
 // A worker that shares its processor with a busy neighbour may be put aside for milliseconds in the middle of a task.
-// When the caller waited longer than it had worked itself, and long, it does all jobs alone for four times that wait:
-// then stalls cost at most a fifth of the time.
+// When the caller waited longer than it had worked itself, and long, it does all jobs alone for several times that
+// wait: then stalls cost at most a tenth of the time. When stalls come again soon after, it works alone twice as long
+// each time. The same where workers were woken several times running and came too late for anything: each time cost a
+// wake. A worker that finds itself on its caller's processor parks at once, as there it only takes the caller's time.
 #include "threads.h"
 
 #include <atomic>
@@ -28,9 +37,11 @@ namespace efl {
 namespace {
 
 constexpr int max_threads = 1024;
-constexpr std::chrono::microseconds spin_time{20};
+constexpr std::chrono::microseconds idle_spin{200};   // of a worker without a job
+constexpr std::chrono::microseconds wait_spin{20};    // of the caller, whose processor a worker may need
 constexpr std::chrono::microseconds stall_time{200};  // a wait worth noticing
-constexpr int alone_for = 4;                          // times the wait
+constexpr int alone_for = 10, alone_most = 320;       // times the wait
+constexpr int most_misses = 4;                        // jobs running for which somebody was woken and nobody came
 
 thread_local bool in_task = false;
 
@@ -57,12 +68,21 @@ inline void pause() {
 #endif
 }
 
-// Polls `done` for spin_time; false if it did not come true.
+// The processor that this thread runs on; -1 if the system does not say.
+inline int processor() {
+#if defined(__linux__)
+    return sched_getcpu();
+#else
+    return -1;
+#endif
+}
+
+// Polls `done` for a time; false if it did not come true.
 template <class Done>
-bool spin_until(Done done) {
+bool spin_until(std::chrono::microseconds time, Done done) {
     static const bool spare_cpu = available_cpus() > 1;
     if (!spare_cpu) return done();
-    const auto end = std::chrono::steady_clock::now() + spin_time;
+    const auto end = std::chrono::steady_clock::now() + time;
     do {
         for (int i = 0; i < 32; ++i) {
             if (done()) return true;
@@ -74,6 +94,41 @@ bool spin_until(Done done) {
 
 using Clock = std::chrono::steady_clock;
 
+// A thread's share of a job: the index that is claimed next, by whoever is free.
+struct alignas(64) Share {
+    std::atomic<int64_t> next{0};
+};
+
+// Whether the caller is to work alone after a stall, and for how long.
+class Patience {
+public:
+    bool is_alone(Clock::time_point now) const { return now < until_; }
+
+    // The caller worked from begin to end and waited until now.
+    void note_wait(Clock::time_point begin, Clock::time_point end, Clock::time_point now) {
+        if (now - end > end - begin && now - end > stall_time) stall(now - end, now);
+    }
+
+    // A job for which somebody was woken, or not; whether anybody came.
+    void note_turnout(bool woken, bool came, Clock::time_point now) {
+        misses_ = came ? 0 : misses_ + woken;
+        if (misses_ < most_misses) return;
+        misses_ = 0;
+        stall(stall_time, now);
+    }
+
+private:
+    void stall(Clock::duration wait, Clock::time_point now) {
+        const bool again = now < until_ + (until_ - since_);
+        times_ = !again ? alone_for : times_ < alone_most ? 2 * times_ : alone_most;
+        since_ = now;
+        until_ = now + times_ * wait;
+    }
+
+    Clock::time_point since_{}, until_{};
+    int times_ = alone_for, misses_ = 0;
+};
+
 class Pool {
 public:
     explicit Pool(int threads) : threads_(threads) {}
@@ -84,70 +139,88 @@ public:
         std::lock_guard<std::mutex> turn(busy_);
         stop();
         threads_ = threads;
-        alone_until_ = {};
+        patience_ = {};
     }
 
     void run(int64_t count, void (*task)(void*, int64_t), void* context) {
         std::unique_lock<std::mutex> turn(busy_, std::defer_lock);
-        if (count == 1 || threads() == 1 || in_task || !turn.try_lock() || Clock::now() < alone_until_) {
+        if (count == 1 || threads() == 1 || in_task || !turn.try_lock() || patience_.is_alone(Clock::now())) {
             for (int64_t i = 0; i < count; ++i) task(context, i);
             return;
         }
         start();
         task_ = task;
         context_ = context;
-        count_ = count;
-        next_.store(0, std::memory_order_relaxed);
+        deal(count);
+        home_.store(processor(), std::memory_order_relaxed);
+        joined_.store(0, std::memory_order_relaxed);
         open_.store(true);
-        announce(count - 1);
+        const bool woken = announce(count - 1);
         const Clock::time_point begin = Clock::now();
         in_task = true;
-        claim();
+        claim(0);
         in_task = false;
         const Clock::time_point end = Clock::now();
         open_.store(false);
         wait_until_empty();
         const Clock::time_point now = Clock::now();
-        if (now - end > end - begin && now - end > stall_time) alone_until_ = now + alone_for * (now - end);
+        patience_.note_wait(begin, end, now);
+        patience_.note_turnout(woken, joined_.load(std::memory_order_relaxed) > 0, now);
     }
 
 private:
-    void claim() {
-        for (int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) task_(context_, i);
+    void deal(int64_t count) {
+        count_ = count;
+        for (size_t k = 0; k < shares_.size(); ++k) shares_[k].next.store(int64_t(k), std::memory_order_relaxed);
     }
 
-    void announce(int64_t useful) {
+    // The tasks of share `own`, then those that are left of the others.
+    void claim(size_t own) {
+        const int64_t stride = int64_t(shares_.size());
+        for (size_t k = 0; k < shares_.size(); ++k) {
+            std::atomic<int64_t>& next = shares_[(own + k) % shares_.size()].next;
+            for (int64_t i; (i = next.fetch_add(stride, std::memory_order_relaxed)) < count_;) task_(context_, i);
+        }
+    }
+
+    // Whether somebody had to be woken.
+    bool announce(int64_t useful) {
         generation_.fetch_add(1);
-        if (!parked_.load()) return;
+        if (!parked_.load()) return false;
         std::lock_guard<std::mutex> lock(mutex_);
-        if (useful >= int64_t(workers_.size())) return wake_.notify_all();
-        for (int64_t i = 0; i < useful; ++i) wake_.notify_one();
+        if (useful >= int64_t(workers_.size())) wake_.notify_all();
+        else
+            for (int64_t i = 0; i < useful; ++i) wake_.notify_one();
+        return true;
     }
 
     void wait_until_empty() {
         const auto empty = [this] { return inside_.load() == 0; };
-        if (spin_until(empty)) return;
+        if (spin_until(wait_spin, empty)) return;
         std::unique_lock<std::mutex> lock(mutex_);
         caller_waits_.store(true);
         left_.wait(lock, empty);
         caller_waits_.store(false);
     }
 
-    void join_job() {
+    void join_job(size_t own) {
         inside_.fetch_add(1);
-        if (open_.load()) claim();
+        if (open_.load()) {
+            joined_.fetch_add(1, std::memory_order_relaxed);
+            claim(own);
+        }
         if (inside_.fetch_sub(1) == 1 && caller_waits_.load()) {
             std::lock_guard<std::mutex> lock(mutex_);
             left_.notify_one();
         }
     }
 
-    void work(unsigned seen) {
+    void work(size_t own, unsigned seen) {
         in_task = true;  // the first use: allocates the thread's variables
         ready_.fetch_add(1);
         const auto news = [this, &seen] { return generation_.load() != seen; };
         for (;;) {
-            if (!spin_until(news)) {
+            if (is_in_the_way() || !spin_until(idle_spin, news)) {
                 std::unique_lock<std::mutex> lock(mutex_);
                 parked_.fetch_add(1);
                 wake_.wait(lock, news);
@@ -155,9 +228,11 @@ private:
             }
             seen = generation_.load();
             if (stopping_.load()) return;
-            join_job();
+            if (!is_in_the_way()) join_job(own);
         }
     }
+
+    bool is_in_the_way() const { return processor() >= 0 && processor() == home_.load(std::memory_order_relaxed); }
 
     // Waits until the workers run, so that what a starting thread allocates is not put down to a later job.
     void start() {
@@ -165,7 +240,8 @@ private:
         const unsigned now = generation_.load();
         ready_.store(0);
         try {
-            for (int i = 1; i < threads(); ++i) workers_.emplace_back([this, now] { work(now); });
+            shares_ = std::vector<Share>(size_t(threads()));
+            for (size_t i = 1; i < shares_.size(); ++i) workers_.emplace_back([this, i, now] { work(i, now); });
         } catch (...) {
             // Fewer threads than asked for, or none: the job still runs, on those there are.
         }
@@ -187,11 +263,13 @@ private:
     void (*task_)(void*, int64_t) = nullptr;
     void* context_ = nullptr;
     int64_t count_ = 0;
-    Clock::time_point alone_until_{};  // guarded by busy_
-    std::atomic<int64_t> next_{0};
+    std::vector<Share> shares_;  // the caller's, then the workers'
+    Patience patience_;          // guarded by busy_
     std::atomic<bool> open_{false};
     std::atomic<int> inside_{0};
-    std::atomic<int> ready_{0};  // workers that have begun to run
+    std::atomic<int> joined_{0};  // workers that came while the job was open
+    std::atomic<int> home_{-1};   // the processor that the last caller was on
+    std::atomic<int> ready_{0};   // workers that have begun to run
 
     std::mutex mutex_;  // guards the two conditions below
     std::condition_variable wake_, left_;

@@ -215,7 +215,7 @@ static efl_status column_product(const ColumnProduct& p) {
     Columns all(p);
     const Parts tiles(columns, TILE);
     const int64_t wanted = blocks_of(tiles.count, p.count * p.terms * columns);
-    const Parts blocks(tiles.count, (tiles.count + wanted - 1) / wanted);
+    const Parts blocks = Parts::into(tiles.count, wanted);
     const bool in_place = !p.b_transposed && !p.columns.ids && p.count <= FEW_PANELS * MAX_ROWS;
     const int64_t tile_size = PACKED_TERMS * PACKED_COLUMNS, results_size = all.apart ? p.count * TILE : 0;
     float *packed, *start, *tile, *results;
@@ -273,7 +273,7 @@ static efl_status linear_forward_f32(const float* x, const float* weight, const 
     for (int64_t i = 0; i < in_features / W; ++i) off[i] = i * W;
     const Parts quads(out_features, MAX_LEFT);
     const int64_t wanted = blocks_of(quads.count, batch * in_features * out_features);
-    const Parts blocks(quads.count, (quads.count + wanted - 1) / wanted);
+    const Parts blocks = Parts::into(quads.count, wanted);
     parallel(blocks.count, [&](int64_t i) {
         const int64_t first = quads.first(blocks.first(i)), end = blocks.first(i) + blocks.size(i);
         linear_outputs(x, weight, bias, batch, in_features, out_features, first,

@@ -124,6 +124,15 @@ static inline void store_u8(unsigned char* p, vf v) {
     _mm_storel_epi64((__m128i*)p, _mm_packus_epi16(halves, halves));
 }
 
+static inline vf packed(vf v, unsigned bits) {
+    const uint64_t chosen = _pdep_u64(bits, 0x0101010101010101) * 0xff;  // a byte for each lane
+    const uint64_t order = _pext_u64(0x0706050403020100, chosen);
+    return _mm256_permutevar8x32_ps(v, _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(int64_t(order))));
+}
+static inline vf counted(int32_t first) {
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_set1_epi32(first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
+}
+
 static inline vf pow2(vf n) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvttps_epi32(n), _mm256_set1_epi32(127)), 23));
 }

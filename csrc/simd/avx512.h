@@ -117,6 +117,12 @@ static inline void store_u8(unsigned char* p, vf v) {
     _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(v)));
 }
 
+static inline vf packed(vf v, unsigned bits) { return _mm512_maskz_compress_ps(__mmask16(bits), v); }
+static inline vf counted(int32_t first) {
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_set1_epi32(first), lanes));
+}
+
 static inline vf pow2(vf n) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvttps_epi32(n), _mm512_set1_epi32(127)), 23));
 }

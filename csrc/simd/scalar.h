@@ -114,6 +114,23 @@ static inline void store_u8(unsigned char* p, vf v) {
     for (int i = 0; i < W; ++i) p[i] = (unsigned char)(v[i]);
 }
 
+// The lanes of v whose bit is set, in order, from lane 0 on; the others are undefined.
+static inline vf packed(vf v, unsigned bits) {
+    vf found = v;
+    for (int i = 0, k = 0; i < W; ++i) {
+        found[k & (W - 1)] = v[i];
+        k += bits >> i & 1;
+    }
+    return found;
+}
+// The int32 first, first + 1, ... as the bits of a word, to be moved and stored only.
+static inline vf counted(int32_t first) {
+    const int32_t numbers[W] = {first, first + 1, first + 2, first + 3};
+    vf v;
+    __builtin_memcpy(&v, numbers, sizeof v);
+    return v;
+}
+
 // 2^n for whole n in [-126, 127].
 static inline vf pow2(vf n) {
     for (int i = 0; i < W; ++i) {

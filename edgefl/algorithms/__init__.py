@@ -13,19 +13,23 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 from edgefl.algorithms.base import Algorithm
 
 if TYPE_CHECKING:
+    from edgefl.algorithms.ditto import Ditto
     from edgefl.algorithms.fedavg import FedAvg
     from edgefl.algorithms.fedavg_ft import FedAvgFT
     from edgefl.algorithms.feddc import FedDC
     from edgefl.algorithms.feddyn import FedDyn
     from edgefl.algorithms.fedper import FedPer
     from edgefl.algorithms.fedrecon import FedRecon
+    from edgefl.algorithms.fedspa import FedSpa
     from edgefl.algorithms.fedspu import FedSPU
     from edgefl.algorithms.fedumf import FedUmf
     from edgefl.algorithms.fedumf_feddc import FedUmfDC
     from edgefl.algorithms.local import LocalOnly
     from edgefl.algorithms.pflego import PFLEGO
+    from edgefl.algorithms.subfedavg import SubFedAvg
 
 FILES = {
+    "Ditto": "ditto",
     "FedAvg": "fedavg",
     "FedAvgFT": "fedavg_ft",
     "FedDC": "feddc",
@@ -33,10 +37,12 @@ FILES = {
     "FedPer": "fedper",
     "FedRecon": "fedrecon",
     "FedSPU": "fedspu",
+    "FedSpa": "fedspa",
     "FedUmf": "fedumf",
     "FedUmfDC": "fedumf_feddc",
     "LocalOnly": "local",
     "PFLEGO": "pflego",
+    "SubFedAvg": "subfedavg",
 }
 
 
@@ -63,8 +69,12 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "feddc": _made("FedDC"),
     "fedumf-feddc": _made("FedUmfDC"),
     "pflego": _made("PFLEGO"),
+    "fedspa": _made("FedSpa"),
+    "fedspa-rsm": _made("FedSpa", search="rsm"),
     "fedper": _made("FedPer"),
     "fedrecon": _made("FedRecon"),
+    "ditto": _made("Ditto"),
+    "subfedavg": _made("SubFedAvg"),
 }
 
 
@@ -124,6 +134,7 @@ __all__ = [
     "METHODS",
     "PFLEGO",
     "Algorithm",
+    "Ditto",
     "FedAvg",
     "FedAvgFT",
     "FedDC",
@@ -131,9 +142,11 @@ __all__ = [
     "FedPer",
     "FedRecon",
     "FedSPU",
+    "FedSpa",
     "FedUmf",
     "FedUmfDC",
     "LocalOnly",
+    "SubFedAvg",
     "build",
     "parse",
     "settings_of",

@@ -19,7 +19,7 @@ from edgefl import rng
 from edgefl.algorithms.expected import Expected
 from edgefl.algorithms.fold import MEAN, Fold
 from edgefl.algorithms.mean import Mean
-from edgefl.graph import Params
+from edgefl.graph import Graph, Params
 from edgefl.learners.base import Evaluation, Learner, Samples
 from edgefl.learners.batches import Minibatches
 from edgefl.neurons.mask import Mask
@@ -42,6 +42,7 @@ class Task:
     examples    for training, of all clients together; 0: not known
     rounds      of the whole run, for what is annealed over it; 0: not known
     candidates  clients that may be chosen in the round that is being planned; None: all
+    lost        clients that have lost what they kept, or some of it, since they last trained
     """
 
     spec: ModelSpec
@@ -51,6 +52,7 @@ class Task:
     examples: int = 0
     rounds: int = 0
     candidates: AbstractSet[int] | None = None
+    lost: AbstractSet[int] = frozenset()
 
 
 @dataclass
@@ -69,8 +71,9 @@ class Plan:
     """The server's message to one client for one round.
 
     masks       by names that no payload has
-    held        the mask that the client keeps (Algorithm.held): the payload's values at it go without ids. It is the
-                server's alone, and not sent
+    held        a mask that the client keeps (Algorithm.held): the payload's values at it go without ids, and masks as
+                what differs from it, both ways. It is not sent; at the client it is set where the server has shown that
+                it knows it
     authorised  its answer carries what it trained; a client that is not trains as well, keeps what came of it in its
                 private state, and answers without a payload
     expects     what the answer carries, by name; {} is nothing. None: values by the names of `payload`, where they were
@@ -195,8 +198,8 @@ class Algorithm(ABC):
         """Server: one plan per selected client, in ascending client order; empty when the run is over."""
 
     def replan(self, task: Task, state: State, plan: Plan) -> Plan:
-        """Server: the plan of one client again, whose limit `task` has come to know since. A method whose plans depend
-        on limits saves the others' by its own.
+        """Server: the plan of one client again, whose limit or loss `task` has come to know since. A method whose plans
+        depend on either saves the others' by its own.
         """
         return next(again for again in self.plan(task, state, plan.round) if again.client == plan.client)
 
@@ -228,6 +231,12 @@ class Algorithm(ABC):
         """How many gradient steps a client with so many training samples takes in a round; None: that is not said."""
         return None
 
+    def flops(self, graph: Graph, examples: int) -> float | None:
+        """Client: floating point operations of a round over so many training samples, as papers count them
+        (neurons/cost.py), not as they are executed; None: that is not said.
+        """
+        return None
+
     def untrained(self, state: State, initial: Params) -> Params:
         """The personal model of a client that has never been selected: w^0 (Alg. 1 line 2)."""
         return initial
@@ -240,13 +249,13 @@ class Algorithm(ABC):
         """
         return evaluate(local)
 
-    def held(self, local: Local) -> Mask | None:
-        """Client: the mask that it keeps and the server knows, at which values may come without ids; None: none.
+    def held(self, local: Local) -> Sequence[Mask]:
+        """Client: the masks that it keeps, the one it uses first, at one of which values may come without ids.
 
-        A reply that came too late was not folded, though the client keeps what it trained: a method that changes masks
-        has to keep the one that the server knows.
+        The server knows the last one that it folded. A reply that came too late was not, though the client keeps what
+        it trained: a method that moves masks keeps the one that it moved from, too.
         """
-        return None
+        return ()
 
     def scored(self, parts: Collection[str]) -> Scored | None:
         """What `evaluate` tests of a client, by the name it has in metrics; None: nothing but the model of all clients.
@@ -308,11 +317,13 @@ def passes(examples: int, epochs: int, batch: int) -> tuple[int, int]:
     return epochs * -(-examples // batch), epochs * examples
 
 
-def minibatches(local: Local, round: int, epochs: int, batch: int) -> Minibatches:
-    """The client's training indices for `epochs` shuffled passes. The last, smaller batch of a pass is kept."""
+def minibatches(local: Local, round: int, epochs: int, batch: int, first: int = 0) -> Minibatches:
+    """The client's training indices for `epochs` shuffled passes from pass number `first` of the round on. The last,
+    smaller batch of a pass is kept.
+    """
 
     def order(epoch: int) -> NDArray[np.int64]:
-        stream = rng.stream(local.seed, rng.DATA, client=local.client, round=round, extra=epoch)
+        stream = rng.stream(local.seed, rng.DATA, client=local.client, round=round, extra=first + epoch)
         return stream.permutation(len(local.train))
 
     return Minibatches(local.train, order, epochs, batch)

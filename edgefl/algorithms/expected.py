@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -19,9 +20,11 @@ class Expected:
            'masked'   values at `mask`, without ids: the client has it. Parameters that it does not list are whole
            'mask'     a mask that the client chose, without values
     names  the parameters; None: those that the plan sends by that name, or all of the model if it sends none
-    mask   is the server's alone, and not sent
+    mask   is the server's alone, and not sent, as counts are
+    counts of 'mask': how many coordinates it must have of these parameters; None: any number of each
     """
 
     kind: Kind
     names: tuple[str, ...] | None = None
     mask: Mask | None = field(default=None, compare=False)
+    counts: Mapping[str, int] | None = field(default=None, compare=False)

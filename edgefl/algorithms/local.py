@@ -8,38 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.algorithms.base import (
-    Algorithm,
-    Local,
-    Plan,
-    Reply,
-    State,
-    Tally,
-    Task,
-    check_sgd,
-    minibatches,
-    passes,
-    sample_clients,
-)
+from edgefl.algorithms.base import Local, Plan, Reply, State, Tally, Task, sample_clients
+from edgefl.algorithms.training import LocalTraining
 from edgefl.graph import Params
-from edgefl.learners.base import SGD
 
 
 @dataclass(frozen=True)
-class LocalOnly(Algorithm):
+class LocalOnly(LocalTraining):
     """Zero bytes; a client's model is independent of everybody else's data."""
 
     name: ClassVar[str] = "local"
     keeps_model: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
-
-    per_round: int = 10
-    epochs: int = 5
-    batch: int = 16
-    lr: float = 0.05
-
-    def __post_init__(self) -> None:
-        check_sgd(self.per_round, self.epochs, self.batch, self.lr)
 
     def start(self, task: Task, initial: Params) -> State:
         return State({})
@@ -54,11 +34,7 @@ class LocalOnly(Algorithm):
     def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
         return state
 
-    def effort(self, examples: int) -> tuple[int, int]:
-        return passes(examples, self.epochs, self.batch)
-
     def train(self, local: Local, plan: Plan) -> Reply:
-        batches = minibatches(local, plan.round, self.epochs, self.batch)
-        fit = local.learner.fit(local.data, batches, SGD(self.lr))
+        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round))
         metrics = {"loss": fit.loss_sum / fit.examples}
         return Reply(plan.round, plan.client, examples=len(local.train), steps=fit.steps, metrics=metrics)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgefl.algorithms.base import Algorithm, Local, check, check_choices, check_sgd, minibatches, passes
-from edgefl.graph import Params
+from edgefl.graph import Graph, Params
 from edgefl.learners.base import SGD, Array, Batches
+from edgefl.neurons.cost import flops
 from edgefl.neurons.spec import ModelSpec
 
 
@@ -53,6 +54,9 @@ class LocalTraining(Algorithm):
 
     def steps(self, examples: int) -> int:
         return self.effort(examples)[0]
+
+    def flops(self, graph: Graph, examples: int) -> float | None:
+        return flops(graph, {}, self.effort(examples)[1])
 
     def batches(self, local: Local, round: int) -> Batches:
         """A client's batches of a round."""

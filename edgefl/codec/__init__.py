@@ -7,8 +7,8 @@ Nothing here touches sockets or files, or knows of the messages around a payload
 
     header   4  magic "EFLU"
              1  version, 1
-             1  flags: 1 = values are float16 (else float32); 2 = the receiver knows the neuron set, or 4 = the mask;
-                other bits 0
+             1  flags: values are 1 = float16, 8 = bfloat16 or 16 = int8, else float32; 2 = the receiver knows the
+                neuron set, or 4 = the mask; other bits 0
              2  number of id sets, S
             16  fingerprint of the model's specification
              4  number of blocks, B
@@ -17,7 +17,13 @@ Nothing here touches sockets or files, or knows of the messages around a payload
            8 B  blocks, by increasing parameter:  2 parameter, 2 coding, 4 number of values
     index       bytes of the id sets, then of the coordinates of flat blocks, each in the order of their table;
                 zero bytes up to a multiple of 4
-    values      of the blocks in order, each in row-major order
+    values      of the blocks in order, each in row-major order; of int8 first the scales of all blocks
+
+    float32     4 bytes a value
+    float16     2 bytes, and bfloat16, the upper half of float32: rounded to nearest even, finite
+    int8        a byte a value, and for every 256 values of a block, or what is left of them, 4 of float32 scale, which
+                is their largest magnitude, or 0 if that is below 2^-100. A byte b is (b - 128) (scale / 127), computed
+                in float64. Some b is 1 or 255, or the scale is 0 and all are 128
 
 Groups and parameters are numbered in the order of ModelSpec.groups and ModelSpec.params.
 
@@ -25,6 +31,7 @@ Groups and parameters are numbered in the order of ModelSpec.groups and ModelSpe
                   1  axes: rows and columns of the active neurons of the parameter's groups (ParamSpec.rows, .cols)
               2 + c  flat: coordinates of the flattened parameter, in id coding c = 0, 1 or 2
                   6  masked: the coordinates that the receiver's mask lists; with flag 4 only, and in place of flat
+                  7  flat, in id coding 4
 
 An id set lists the active neurons of a group: at least one, and not all of them. A group without a set is whole. Each
 set is read by some block, and an axes block reads at least one. With flag 2 the sets are the receiver's own.
@@ -33,11 +40,14 @@ set is read by some block, and an axes block reads at least one. With flag 2 the
                   1  list of 2-byte ids, if n <= 65535
                   2  list of 4-byte ids, if n > 65535
                   3  seed: 8 bytes, the key whose rng.sample_ids(key, n, k) are the ids; not in flat blocks
+                  4  code, near the entropy of so many ids: coded.py; in flat blocks and masks only
 
-Of bitmap and list the smaller is written, the bitmap if equal; a seed only where it is smaller than both.
+Of bitmap and list the smaller is written, the bitmap if equal; a seed, or a code by what coded.expected_bytes says of
+its size, only where it is smaller than both.
 """
 
 from edgefl.codec.decoding import decode
 from edgefl.codec.encoding import Sizes, encode, sizes
+from edgefl.codec.values import FORMATS
 
-__all__ = ["Sizes", "decode", "encode", "sizes"]
+__all__ = ["FORMATS", "Sizes", "decode", "encode", "sizes"]

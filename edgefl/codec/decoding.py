@@ -7,17 +7,15 @@ every check has a named test. The format is in codec/__init__.py.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
+from edgefl.codec.coordinates import read_flat
 from edgefl.codec.format import (
+    ALL_FLAGS,
     AXES,
     DENSE,
     FLAT,
-    FLOAT16,
+    FLAT_CODED,
     HASH_BYTES,
     HEADER,
     KNOWN,
@@ -25,11 +23,12 @@ from edgefl.codec.format import (
     MAGIC,
     MASKED,
     VERSION,
-    WIDTHS,
+    Format,
     Sets,
 )
-from edgefl.codec.ids import Coding, decode_ids, size_of
+from edgefl.codec.ids import Coding
 from edgefl.codec.sets import Entry, Reader, read_sets, read_table
+from edgefl.codec.values import format_of, read_values, value_bytes
 from edgefl.errors import CodecError
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
@@ -51,17 +50,17 @@ def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | Mask 
     if len(data) > limit:
         raise CodecError(f"payload of {len(data)} bytes; the limit is {limit}")
     reader = Reader(bytes(data))
-    is_float16, set_count, block_count = _read_header(reader, spec, known)
+    form, set_count, block_count = _read_header(reader, spec, known)
     set_table = read_table(reader, "id set", "group", set_count, list(spec.groups))
     block_table = read_table(reader, "block", "parameter", block_count, list(spec.params))
-    _check_values_are_there(reader, block_table, is_float16)
+    _check_values_are_there(reader, block_table, form)
     mask = known if isinstance(known, Mask) else None
     sets = Sets(known.active, known.keys) if isinstance(known, NeuronSet) else read_sets(reader, set_table, spec)
     indices = [_read_index(reader, entry, spec, sets, mask) for entry in block_table]
     _check_sets_are_read(set_table, block_table, spec)
     reader.skip_padding()
     shapes = [block_shape(spec.params[entry.name].shape, index) for entry, index in zip(block_table, indices)]
-    parts = _read_values(reader, block_table, is_float16)
+    parts = read_values(form, reader, [(entry.name, entry.count) for entry in block_table])
     return Update(
         {
             entry.name: Block(spec.params[entry.name].shape, index, part.reshape(shape))
@@ -70,15 +69,15 @@ def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | Mask 
     )
 
 
-def _read_header(reader: Reader, spec: ModelSpec, known: NeuronSet | Mask | None) -> tuple[bool, int, int]:
-    """Whether values are float16, the number of id sets and the number of blocks."""
+def _read_header(reader: Reader, spec: ModelSpec, known: NeuronSet | Mask | None) -> tuple[Format, int, int]:
+    """The format of values, the number of id sets and the number of blocks."""
     magic, version, flags, set_count, fingerprint, block_count = HEADER.unpack(reader.take("header", HEADER.size))
     if magic != MAGIC:
         raise CodecError(f"magic {magic!r}; expected {MAGIC!r}")
     if version != VERSION:
         raise CodecError(f"version {version}; expected {VERSION}")
-    if flags & ~(FLOAT16 | KNOWN | KNOWN_MASK):
-        raise CodecError(f"flags {flags:#04x}; expected no bits but {FLOAT16 | KNOWN | KNOWN_MASK:#04x}")
+    if flags & ~ALL_FLAGS:
+        raise CodecError(f"flags {flags:#04x}; expected no bits but {ALL_FLAGS:#04x}")
     if fingerprint != spec.fingerprint:
         raise CodecError(f"payload of model {fingerprint.hex()}; expected {spec.fingerprint.hex()}")
     _read_selection(reader, flags & (KNOWN | KNOWN_MASK), known)
@@ -86,7 +85,7 @@ def _read_header(reader: Reader, spec: ModelSpec, known: NeuronSet | Mask | None
         raise CodecError(f"{set_count} id sets; expected at most {0 if known is not None else len(spec.groups)}")
     if block_count > len(spec.params):
         raise CodecError(f"{block_count} blocks; expected at most {len(spec.params)}")
-    return bool(flags & FLOAT16), set_count, block_count
+    return format_of(flags), set_count, block_count
 
 
 def _read_selection(reader: Reader, flags: int, known: NeuronSet | Mask | None) -> None:
@@ -105,9 +104,9 @@ def _read_selection(reader: Reader, flags: int, known: NeuronSet | Mask | None) 
         raise CodecError(f"{what} {found.hex()}; expected {expected.hex()}")
 
 
-def _check_values_are_there(reader: Reader, table: list[Entry], is_float16: bool) -> None:
+def _check_values_are_there(reader: Reader, table: list[Entry], form: Format) -> None:
     """A payload must send the values it claims before its ids are expanded: they may take more memory than it does."""
-    expected = _width(is_float16) * sum(entry.count for entry in table)
+    expected = value_bytes(form, [entry.count for entry in table])
     left = len(reader.data) - reader.at
     if left < expected:
         raise CodecError(f"index and values: {left} bytes left; expected at least {expected}")
@@ -121,14 +120,14 @@ def _read_index(reader: Reader, entry: Entry, spec: ModelSpec, sets: Sets, mask:
         index = sets.axes(param, spec)
         if index is None:
             raise CodecError(f"{where} in coding axes; expected dense, its groups are whole")
-    elif FLAT <= entry.coding < FLAT + Coding.SEED:
+    elif FLAT <= entry.coding < FLAT + Coding.SEED or entry.coding == FLAT_CODED:
         return _read_flat(reader, where, entry, math.prod(param.shape), mask)
     elif entry.coding == MASKED and mask is not None:
         index = flat_index(mask, entry.name)
         if index is None:
             raise CodecError(f"{where} in coding masked; expected dense, the mask leaves it whole")
     elif entry.coding != DENSE:
-        also = "" if mask is None else f" or {MASKED}"
+        also = f" or {FLAT_CODED}" if mask is None else f", {MASKED} or {FLAT_CODED}"
         raise CodecError(f"{where} in coding {entry.coding}; expected 0 to {FLAT + Coding.SEED - 1}{also}")
     expected = math.prod(block_shape(param.shape, index))
     if entry.count != expected:
@@ -139,9 +138,8 @@ def _read_index(reader: Reader, entry: Entry, spec: ModelSpec, sets: Sets, mask:
 def _read_flat(reader: Reader, where: str, entry: Entry, n: int, mask: Mask | None) -> Flat:
     if entry.count > n:
         raise CodecError(f"{where} of {entry.count} values; expected at most {n}")
-    coding = entry.coding - FLAT
-    data = reader.take(f"coordinates of {where}", size_of(where, coding, n, entry.count, seed_allowed=False))
-    found = Flat(decode_ids(where, coding, data, n, entry.count)[0], n)
+    coding = Coding.CODED if entry.coding == FLAT_CODED else entry.coding - FLAT
+    found = Flat(read_flat(reader, where, coding, n, entry.count), n)
     if mask is not None and found == flat_index(mask, entry.name):
         raise CodecError(f"{where} in coding {entry.coding}; expected {MASKED}, its coordinates are the mask's")
     return found
@@ -153,21 +151,3 @@ def _check_sets_are_read(set_table: list[Entry], block_table: list[Entry], spec:
     for entry in set_table:
         if entry.name not in read:
             raise CodecError(f"ids of group {entry.name!r}, which no block reads; expected none")
-
-
-def _read_values(reader: Reader, table: list[Entry], is_float16: bool) -> list[npt.NDArray[np.float32]]:
-    """One flat float32 array per block; views of the payload unless they had to be widened."""
-    bounds = np.cumsum([0, *(entry.count for entry in table)])
-    data = reader.take("values", _width(is_float16) * int(bounds[-1]))
-    if reader.at != len(reader.data):
-        raise CodecError(f"{len(reader.data) - reader.at} trailing bytes; expected none after the values")
-    values = np.frombuffer(data, "<f2" if is_float16 else "<f4").astype(np.float32, copy=False)
-    parts = [values[start:end] for start, end in pairwise(bounds)]
-    if is_float16 and not np.isfinite(values).all():
-        name = next(entry.name for entry, part in zip(table, parts) if not np.isfinite(part).all())
-        raise CodecError(f"block {name!r} holds a non-finite float16 value; expected finite ones")
-    return parts
-
-
-def _width(is_float16: bool) -> int:
-    return WIDTHS["float16" if is_float16 else "float32"]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from edgefl.codec.coordinates import encode_flat
 from edgefl.codec.format import (
     ALIGNMENT,
     AXES,
     DENSE,
     ENTRY,
     FLAT,
-    FLOAT16,
+    FLAT_CODED,
     HASH_BYTES,
     HEADER,
     KNOWN,
@@ -23,15 +24,16 @@ from edgefl.codec.format import (
     MAGIC,
     MASKED,
     VERSION,
-    WIDTHS,
     Sets,
 )
-from edgefl.codec.ids import encode_ids
+from edgefl.codec.ids import Coding
 from edgefl.codec.masks import header_bytes, is_mask
 from edgefl.codec.sets import write_sets
+from edgefl.codec.values import FLAGS, FORMATS, format_of, value_bytes, write_values
 from edgefl.errors import CodecError, SelectionError
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.update import Axes, AxisIds, Block, Flat, Update, flat_index
+from edgefl.rng import ROUNDING, Stream, stream
 
 if TYPE_CHECKING:
     from edgefl.neurons.selection import NeuronSet
@@ -51,28 +53,39 @@ class Sizes:
         return self.values + self.index + self.header
 
 
-def encode(update: Update, spec: ModelSpec, *, values: str = "float32", known: NeuronSet | Mask | None = None) -> bytes:
+def encode(
+    update: Update,
+    spec: ModelSpec,
+    *,
+    values: str = "float32",
+    known: NeuronSet | Mask | None = None,
+    chance: Stream | None = None,
+) -> bytes:
     """The payload of an update.
 
-    values  "float32", exact bit for bit; or "float16", rounded to nearest even, finite values only
+    values  "float32", exact bit for bit; "float16" or "bfloat16", rounded to nearest even; or "int8", a byte a value
+            and a scale for every 256, rounded up or down by chance. All but float32 finite values only
     known   the neuron set, or the mask, that the receiver holds too: its hash is written in place of the ids
+    chance  what int8 rounds by; None: stream(0, ROUNDING)
     Raises  CodecError naming the block that is not of this model, not float32, restricted in a way that its neuron
-            groups (or `known`) do not give, or with a value that float16 cannot hold.
+            groups (or `known`) do not give, or with a value that the format cannot hold.
     """
     mask, neurons = (known, None) if isinstance(known, Mask) else (None, known)
-    if values not in WIDTHS:
-        raise ValueError(f"values={values!r}; expected one of {', '.join(WIDTHS)}")
+    form = next((each for each in FORMATS if each == values), None)
+    if form is None:
+        raise ValueError(f"values={values!r}; expected one of {', '.join(FORMATS)}")
     blocks = _in_order(update, spec)
     sets = _sets(neurons, mask, blocks, spec)
     for name, block in blocks.items():
         _check_axes(name, block, spec, sets)
     set_table, set_bytes = (b"", b"") if known is not None else write_sets(sets, spec)
     block_table, flat_bytes = _write_blocks(blocks, spec, mask)
-    flags = FLOAT16 * (values == "float16") | KNOWN * (neurons is not None) | KNOWN_MASK * (mask is not None)
+    flags = FLAGS[form] | KNOWN * (neurons is not None) | KNOWN_MASK * (mask is not None)
     header = HEADER.pack(MAGIC, VERSION, flags, len(set_table) // ENTRY.size, spec.fingerprint, len(blocks))
     head = [header, known.hash() if known is not None else b"", set_table, block_table, set_bytes, flat_bytes]
     padding = bytes(-sum(map(len, head)) % ALIGNMENT)
-    return b"".join([*head, padding, *_write_values(blocks, values)])
+    flat = [(name, block.values.reshape(-1)) for name, block in blocks.items()]
+    return b"".join([*head, padding, *write_values(form, flat, chance or stream(0, ROUNDING))])
 
 
 def sizes(data: bytes) -> Sizes:
@@ -82,7 +95,7 @@ def sizes(data: bytes) -> Sizes:
     _, _, flags, set_count, _, block_count = HEADER.unpack_from(data)
     header = HEADER.size + HASH_BYTES * bool(flags & (KNOWN | KNOWN_MASK)) + ENTRY.size * (set_count + block_count)
     blocks = ENTRY.iter_unpack(data[header - ENTRY.size * block_count : header])
-    values = WIDTHS["float16" if flags & FLOAT16 else "float32"] * sum(count for _, _, count in blocks)
+    values = value_bytes(format_of(flags), [count for _, _, count in blocks])
     return Sizes(values, len(data) - header - values, header)
 
 
@@ -159,24 +172,8 @@ def _write_blocks(blocks: Mapping[str, Block], spec: ModelSpec, mask: Mask | Non
         if mask is not None and name in mask.bits and block.index == flat_index(mask, name):
             coding = MASKED
         elif isinstance(block.index, Flat):
-            id_coding, data = encode_ids(f"block {name!r}", block.index.ids, block.index.size)
-            coding = FLAT + id_coding
+            id_coding, data = encode_flat(f"block {name!r}", block.index.ids, block.index.size)
+            coding = FLAT_CODED if id_coding is Coding.CODED else FLAT + id_coding
             payload.append(data)
         table.append(ENTRY.pack(number[name], coding, block.values.size))
     return b"".join(table), b"".join(payload)
-
-
-def _write_values(blocks: Mapping[str, Block], values: str) -> Iterator[bytes | memoryview]:
-    for name, block in blocks.items():
-        if values == "float32":
-            yield np.ascontiguousarray(block.values, "<f4").reshape(-1).view(np.uint8).data
-            continue
-        with np.errstate(over="ignore", invalid="ignore"):
-            short = block.values.reshape(-1).astype("<f2")
-        wrong = np.flatnonzero((short.view("<u2") & 0x7C00) == 0x7C00)  # an exponent of ones: not finite
-        if wrong.size:
-            value = block.values.reshape(-1)[wrong[0]]
-            raise CodecError(
-                f"block {name!r}: value {value} at {wrong[0]}; expected a finite one below 65520 for float16"
-            )
-        yield short.view(np.uint8).data

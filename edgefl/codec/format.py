@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
 
 MAGIC, VERSION = b"EFLU", 1
-FLOAT16, KNOWN, KNOWN_MASK = 1, 2, 4  # flags
-DENSE, AXES, FLAT, MASKED = 0, 1, 2, 6  # block codings; flat blocks have FLAT + id coding
+FLOAT16, KNOWN, KNOWN_MASK, BFLOAT16, INT8 = 1, 2, 4, 8, 16  # flags
+ALL_FLAGS = FLOAT16 | KNOWN | KNOWN_MASK | BFLOAT16 | INT8
+DENSE, AXES, FLAT, MASKED, FLAT_CODED = 0, 1, 2, 6, 7  # block codings; flat blocks have FLAT + id coding
 
 HEADER = struct.Struct("<4sBBH16sI")
 FLAGS_AT = 5  # the byte of the header with the flags
 ENTRY = struct.Struct("<HHI")
 HASH_BYTES = 8
 ALIGNMENT = 4
-WIDTHS = {"float32": 4, "float16": 2}
+Format = Literal["float32", "float16", "bfloat16", "int8"]
 
 
 @dataclass(frozen=True)

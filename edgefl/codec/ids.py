@@ -1,5 +1,7 @@
 """Sets of ids as bytes: bitmap, list or seed, whichever is smallest. The table is in the package's docstring.
 
+Codes, which only coordinates of parameters are written in, are in coded.py and coordinates.py.
+
 A set is k increasing ids out of range(n). Both sides know n from the specification and k from the payload's tables.
 """
 
@@ -25,6 +27,7 @@ class Coding(IntEnum):
     LIST16 = 1
     LIST32 = 2
     SEED = 3
+    CODED = 4
 
 
 def plain(n: int, k: int) -> tuple[Coding, int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from edgefl.algorithms.base import tier
 from edgefl.experiment.settings import Experiment
@@ -20,11 +20,15 @@ class Tiers:
     scalars       of the model, statistics included
     keep          the capacity tier of every client, by id
     memory_bytes  of a training step at every tier, by the account `exact`
+    densities     of the masks of methods that have some, by name
+    flops         of a client's round of a method over so many training samples, where it says that
     """
 
     scalars: int
     keep: Sequence[float]
     memory_bytes: dict[float, int]
+    densities: Mapping[str, float] = field(default_factory=dict)
+    flops: Callable[[str, int], float | None] = lambda method, examples: None
 
 
 def tiers_of(experiment: Experiment, graph: Graph) -> Tiers:
@@ -33,4 +37,7 @@ def tiers_of(experiment: Experiment, graph: Graph) -> Tiers:
     keep = [tier(experiment.keep, client, experiment.clients) for client in range(experiment.clients)]
     steps = {p: Training(experiment.model, graph, experiment.batch, keep=p) for p in set(keep)}
     memory = {p: estimate("exact", step).total for p, step in steps.items()}
-    return Tiers(sum(math.prod(param.shape) for param in spec.params.values()), keep, memory)
+    methods = experiment.algorithms()
+    densities = {name: method.density for name, method in methods.items() if hasattr(method, "density")}
+    scalars = sum(math.prod(param.shape) for param in spec.params.values())
+    return Tiers(scalars, keep, memory, densities, lambda name, examples: methods[name].flops(graph, examples))

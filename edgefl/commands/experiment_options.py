@@ -11,6 +11,7 @@ from typing import Any
 
 from edgefl.algorithms import METHODS, parse
 from edgefl.algorithms.fold import FOLDS
+from edgefl.codec import FORMATS
 from edgefl.errors import RunError
 from edgefl.experiment.assemble import PARTITIONS
 from edgefl.experiment.presets import NAMES as PRESETS
@@ -45,8 +46,8 @@ def _add_what(what: argparse._ArgumentGroup) -> None:
     what.add_argument(
         "--preset",
         choices=PRESETS,
-        help="take the settings of the FedSPU paper, of its released code, of the FedUmf paper, or of the PFLEGO paper "
-        "by degree of personalisation",
+        help="take the settings of the FedSPU paper, of its released code, of the FedUmf paper, of the PFLEGO paper by "
+        "degree of personalisation, or of the FedSpa paper",
     )
 
 
@@ -62,7 +63,7 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument(
         "--validation-share", type=float, metavar="SHARE", help="share of a client's training samples to hold out"
     )
-    training.add_argument("--values", choices=("float32", "float16"), help="number format of the payloads")
+    training.add_argument("--values", choices=FORMATS, help="number format of the payloads")
     training.add_argument("--set", action="append", metavar="NAME=VALUE", help="set any hyper-parameter of a method")
     training.add_argument("--eval-every", type=int, metavar="ROUNDS")
 

@@ -49,6 +49,8 @@ class Summary:
     tiers: list[dict[str, Any]]
     curve: list[dict[str, Any]]
     server: dict[str, Any]
+    density: float | None = None  # of its masks, where it has some
+    flops: float | None = None  # nominal, of all clients together
 
     @property
     def payload_bytes(self) -> int:
@@ -97,7 +99,15 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
         tiers=[_tier(p, tiers, records, last) for p in sorted(set(tiers.keep))],
         curve=_curve(lines),
         server=server,
+        density=tiers.densities.get(method),
+        flops=_flops(method, records, tiers),
     )
+
+
+def _flops(method: str, records: Sequence[dict[str, Any]], tiers: Tiers) -> float | None:
+    """Of all client rounds that were trained; None where the method does not say."""
+    found = [tiers.flops(method, record["examples"]) for record in records if record.get("examples")]
+    return sum(each for each in found if each is not None) if found and None not in found else None
 
 
 def kind_of(evaluation: Mapping[str, Any]) -> str:
@@ -165,13 +175,16 @@ def _methods(summaries: list[Summary]) -> Table:
     table = new_table("Mean accuracy on every client's own test samples, and what it cost")
     table.add_column("method")
     table.add_column("model")
-    columns = ["accuracy", "weighted", "rounds", "payload", "of dense", "time", *unfolded]
+    sparse = ["density", "GFLOP"] if any(summary.density is not None for summary in summaries) else []
+    columns = ["accuracy", "weighted", "rounds", "payload", "of dense", "time", *sparse, *unfolded]
     for column in [*columns, *(["common test"] if common else [])]:
         table.add_column(column, justify="right")
     for s in summaries:
         cells = [s.method, MODELS[s.kind], percent(s.accuracy)]
         cells += [percent(s.evaluation[s.kind]["accuracy_weighted"]), str(s.rounds)]
         cells += [f"{s.payload_bytes / 1e6:.2f} MB", percent(s.payload_bytes / s.dense_bytes), f"{s.seconds:.1f} s"]
+        if sparse:
+            cells += ["1" if s.density is None else f"{s.density:g}", "" if s.flops is None else f"{s.flops / 1e9:.4g}"]
         cells += [str(getattr(s, name)) for name in unfolded]
         if COMMON in s.evaluation:
             cells.append(percent(s.evaluation[COMMON]["correct"] / s.evaluation[COMMON]["examples"]))

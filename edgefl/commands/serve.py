@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from edgefl.commands import progress
-from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory, say_who_made
+from edgefl.commands.experiment_options import experiment_of, new_directory, say_who_made
 from edgefl.commands.refusals import Refusals
+from edgefl.commands.serve_options import add_arguments as add_arguments
 from edgefl.device.socket import ServerAddress
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment.assemble import assemble, check_begin
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_file import EXPERIMENT, open_run
 from edgefl.experiment.settings import Experiment
-from edgefl.rounds.closing import MAX_EMPTY_ROUNDS
-from edgefl.server import history, pruning
+from edgefl.server import history
 from edgefl.server.admission import Caps
 from edgefl.server.endpoint import announced
 from edgefl.server.entrance import ListenAddress
@@ -28,102 +28,13 @@ from edgefl.server.events import Closed, Enrolment, Judged, Record, Scored
 from edgefl.server.host import host
 from edgefl.server.pace import Auto, Deadline
 from edgefl.server.rules import Rules
-from edgefl.server.serve import LINGER_S, serve
+from edgefl.server.serve import serve
 from edgefl.server.store import Store
 from edgefl.trust.keys import read_table
 from edgefl.trust.tls import server_context
 
 INTERRUPTED = "interrupted; continue with --resume"
-PORT = 7227
 TRUST = ("keys", "tls_cert", "tls_key", "tls_client_ca", "strangers", "strangers_per_address", "insecure")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the experiment, of its rounds over a network, and of trust."""
-    add_experiment(parser)
-    how = parser.add_argument_group("how to serve it")
-    how.add_argument("--data-dir", help="directory of the data set's files")
-    how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
-    how.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this directory")
-    how.add_argument(
-        "--accept-loss",
-        type=int,
-        action="append",
-        default=[],
-        metavar="ID",
-        help="let this client's device in once although it has lost what it kept, or its secret; may be repeated",
-    )
-    how.add_argument("--host", default="127.0.0.1", help="address to listen on; default: loopback")
-    how.add_argument("--port", type=int, default=PORT, help=f"port to listen on, 0 for any free one; default: {PORT}")
-    how.add_argument(
-        "--wait-for", type=int, metavar="N", help="begin when this many clients have enrolled; default: all"
-    )
-    how.add_argument(
-        "--quorum", type=int, metavar="N", help="close a round after this many replies; default: all that are planned"
-    )
-    how.add_argument(
-        "--deadline",
-        type=_deadline,
-        default=Auto(),
-        metavar="auto|S|none",
-        help="close a round after this many seconds, or after a time that follows those of replies; default: auto",
-    )
-    how.add_argument(
-        "--evaluation-deadline",
-        type=_deadline,
-        default=Auto(),
-        metavar="auto|S|none",
-        help="the same for an evaluation; default: auto",
-    )
-    how.add_argument(
-        "--select",
-        type=_select,
-        metavar="all|seen:S",
-        help="choose a round's clients among all, or among those that were there within S seconds; default: all",
-    )
-    how.add_argument(
-        "--keep-rounds",
-        type=int,
-        default=pruning.KEPT,
-        metavar="N",
-        help=f"last rounds whose metrics are kept client by client, older ones in total; default: {pruning.KEPT}",
-    )
-    how.add_argument(
-        "--max-empty-rounds",
-        type=int,
-        default=MAX_EMPTY_ROUNDS,
-        metavar="K",
-        help=f"end with an error after so many rounds in a row that accept nobody; default: {MAX_EMPTY_ROUNDS}",
-    )
-    how.add_argument(
-        "--linger",
-        type=float,
-        default=LINGER_S,
-        metavar="S",
-        help=f"seconds to wait at the end for devices that are away; default: {LINGER_S:g}",
-    )
-    trust = parser.add_argument_group("trust", "beyond loopback: TLS and keys (see `edgefl keys`), or --insecure")
-    trust.add_argument("--keys", type=Path, metavar="FILE", help="file of the devices' keys (see `edgefl keys`)")
-    trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="the server's certificate")
-    trust.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of --tls-cert")
-    trust.add_argument(
-        "--tls-client-ca", type=Path, metavar="FILE", help="ask devices for certificates signed by this authority"
-    )
-    trust.add_argument(
-        "--strangers",
-        type=int,
-        default=Caps.strangers,
-        metavar="N",
-        help=f"most connections that have not enrolled; default: {Caps.strangers}",
-    )
-    trust.add_argument(
-        "--strangers-per-address",
-        type=int,
-        default=Caps.per_address,
-        metavar="N",
-        help=f"the same for one address; default: {Caps.per_address}",
-    )
-    trust.add_argument("--insecure", action="store_true", help="serve other machines without TLS or keys")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -216,31 +127,6 @@ def words_of(deadline: Deadline) -> str:
         rule = f"{deadline.multiple:g} times what replies took, {deadline.floor_s:g} s at least, {deadline.first_s:g} s"
         return f"a round is closed after {rule} at first (--deadline S sets it, --deadline none waits for ever)"
     return f"a round is closed after {deadline:g} s (--deadline none waits for ever)"
-
-
-def _deadline(text: str) -> Deadline:
-    if text in ("auto", "none"):
-        return Auto() if text == "auto" else None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"deadline {text!r}; expected auto, none or a number of seconds > 0")
-    return seconds
-
-
-def _select(text: str) -> float | None:
-    if text == "all":
-        return None
-    kind, _, seconds = text.partition(":")
-    try:
-        within_s = float(seconds) if kind == "seen" else 0.0
-    except ValueError:
-        within_s = 0.0
-    if not 0 < within_s < float("inf"):
-        raise argparse.ArgumentTypeError(f"selection {text!r}; expected all, or seen:SECONDS")
-    return within_s
 
 
 def _experiment(options: dict[str, Any], resume: Path | None) -> Experiment:

@@ -117,7 +117,7 @@ def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> 
                 if not len(split.validation):
                     raise ValueError(
                         f"{name}: client {client} has 0 validation samples beside {len(split.train)} for training; "
-                        f"expected at least 1; raise validation_share, or set es_set=test"
+                        f"expected at least 1; raise validation_share, or set es_set=test or accept_on=test"
                     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from edgefl.algorithms import Algorithm, build
 from edgefl.algorithms.fold import Fold
+from edgefl.codec import FORMATS
 from edgefl.data.split import training_samples
 from edgefl.errors import RunError
 from edgefl.experiment.run_file import EXPERIMENT, read_experiment
@@ -36,7 +37,7 @@ class Settings:
     rounds: int = 100
     eval_every: int = 10
     checkpoint_every: int = 10
-    values: str = "float32"  # of the payloads: float32 or float16
+    values: str = "float32"  # of the payloads: one of codec.FORMATS
     workers: int = 1
     stop_after: int | None = None
     folding: Folding = field(default_factory=Folding)
@@ -46,8 +47,8 @@ class Settings:
         for name in ("rounds", "eval_every", "checkpoint_every", "workers", "stop_after", "max_empty_rounds"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}; expected {name} >= 1")
-        if self.values not in ("float32", "float16"):
-            raise ValueError(f"values={self.values}; expected float32 or float16")
+        if self.values not in FORMATS:
+            raise ValueError(f"values={self.values}; expected one of {', '.join(FORMATS)}")
 
 
 @dataclass(frozen=True)

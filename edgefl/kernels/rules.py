@@ -20,6 +20,7 @@ Values = dict[str, Any]
 Extents = dict[str, Any]
 
 CODE_CELLS = 255  # a max-pooling code is one byte
+GROWTH_RUN = 16  # values between two looks at the room in a list of the largest
 LEAST = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1}
 
 
@@ -167,10 +168,51 @@ def not_negative(values: Values, extents: Extents) -> None:
         raise wrong("max_norm", max_norm, "a norm that is not negative")
 
 
+def some_of_the_bits(values: Values, extents: Extents) -> None:
+    if not 0 <= values["ones"] <= extents["N"]:
+        raise wrong("ones", values["ones"], f"0 to {extents['N']}")
+
+
+def room(values: Values, extents: Extents) -> None:
+    """A byte of bits takes two words of 16 at most, and the states 16 bytes."""
+    least = 16 + (extents["N"] + 7) // 8 * 4
+    if extents["S"] < least:
+        raise wrong("code", values["code"].shape, f"at least {least} bytes")
+
+
+def blocks(values: Values, extents: Extents) -> None:
+    expected = (extents["N"] + 255) // 256
+    if extents["M"] != expected:
+        raise wrong("largest", values["largest"].shape, f"({expected},), one for every 256 values")
+
+
+def within(values: Values, extents: Extents) -> None:
+    """The part's coordinates have bits in `exists`, and fit an int32."""
+    first, size, bits = values["first"], values["grad"].size, 8 * extents["E"]
+    if first < 0 or first + size > min(bits, 2**31):
+        raise wrong("first", first, f"0 to {min(bits, 2**31) - size}, for {size} values and {bits} bits")
+
+
+def roomy(values: Values, extents: Extents) -> None:
+    """The list has room for a run of values beside those that it keeps, and holds no more than there is room for."""
+    count, filled, capacity = values["count"], int(values["filled"][0]), extents["M"]
+    if not 0 <= count <= capacity - GROWTH_RUN:
+        raise wrong("count", count, f"0 to {capacity - GROWTH_RUN}, {GROWTH_RUN} below the length of magnitudes")
+    if values["first"] > 0 and not 0 <= filled <= capacity:
+        raise wrong("filled", filled, f"0 to {capacity}")
+
+
+def enough(values: Values, extents: Extents) -> None:
+    filled = int(values["filled"][0])
+    if not extents["K"] <= filled <= extents["M"]:
+        raise wrong("filled", filled, f"{extents['K']} to {extents['M']}, at least as many as found")
+
+
 RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
-        not_negative, kept_weights, weight_structure, structures, slots,
+        not_negative, within, roomy, enough, some_of_the_bits, room, blocks, structures, slots, kept_weights,
+        weight_structure,
     )
 }  # fmt: skip

@@ -284,11 +284,53 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             rules=("needed",),
         ),
     ),
+    "growth": (
+        Signature(
+            "keep_largest",
+            "grad[*] first:int exists:uint8[E] count:int magnitudes[M]+ places:int32[M]+ filled:int32[1]+ smallest[1]+",
+            "appends |grad| and the places from `first` on that do not exist; where there is no room the largest stay",
+            rules=("within", "roomy"),
+        ),
+        Signature(
+            "largest_places",
+            "magnitudes[M] places:int32[M] filled:int32[1] found:int32[K]!",
+            "found = the places of the K largest of the first `filled` magnitudes, in order; of equals the first",
+            rules=("enough",),
+        ),
+    ),
     "parameters": (
         Signature("take_axes", "w:word[R,C,K] rows<R cols<C values:word{rows,cols,K}!", "values = w[rows, cols, :]"),
         Signature("put_axes", "w:word[R,C,K]+ rows<R cols<C values:word{rows,cols,K}", "w[rows, cols, :] = values"),
         Signature("take_flat", "w:word{N} ids:uint32<N values:word{ids}!", "values = w.flat[ids]"),
         Signature("put_flat", "w:word{N}+ ids:uint32<N values:word{ids}", "w.flat[ids] = values"),
+    ),
+    "mask": (
+        Signature(
+            "encode_mask",
+            "bits:uint8{N} ones:int code:uint8[S]! size:int64[1]!",
+            "the last size bytes of code are the code of bits, each 0 or 1, of which `ones` are 1",
+            rules=("some_of_the_bits", "room"),
+        ),
+        Signature(
+            "decode_mask",
+            "code:uint8[S] ones:int bits:uint8{N}! size:int64[1]!",
+            "the bits whose code the first size bytes of code are; size is -1 if they are of none with so many ones",
+            rules=("some_of_the_bits",),
+        ),
+    ),
+    "narrow": (
+        Signature(
+            "narrow_int8",
+            "x{N} noise:uint8{N} largest[M]! codes:uint8{N}!",
+            "codes = floor(127 x / largest + 128 + (noise + 1/2) / 256), with the largest magnitude of each 256 values",
+            rules=("blocks",),
+        ),
+        Signature(
+            "widen_int8",
+            "largest[M] codes:uint8{N} x{N}!",
+            "x = (codes - 128) * (largest / 127)",
+            rules=("blocks",),
+        ),
     ),
 }
 

@@ -26,6 +26,7 @@ Batches = Sequence[NDArray[np.int32]]
 Delta = Literal["exact", "cut"]
 FrozenStats = Literal["track", "freeze"]
 Pull = tuple[float, Mapping[str, Array]]
+SPARSE_BATCH = 16  # examples in a step, where nobody says
 Trainable = NeuronSet | frozenset[str] | None  # neurons, or names of layers; None: everything
 
 
@@ -127,6 +128,25 @@ class Learner(Protocol):
 
         Whole parameters may be of any floating type, an update has the learner's. Everything is checked first.
         Raises  ValueError naming what is not a parameter, or differs from it in shape or type; nothing is written then.
+        """
+
+    def restrict(self, mask: Mask | None, batch: int = SPARSE_BATCH) -> None:
+        """From now on only the coordinates of this mask exist (None: all of them): the others are 0.0 exactly, take no
+        part in a step, and stay 0.0 whatever is trained. Of whole parameters that are written they are ignored; an
+        update that lists one is refused. Coordinates that come back are 0.0 until they are written. How weights are
+        held and multiplied may follow from the examples in the batches to come, `batch`.
+
+        Raises  SelectionError if the mask does not fit the model, or lists a running statistic.
+        """
+
+    def strongest(
+        self, samples: Samples, index: NDArray[np.int32], outside: Mask, counts: Mapping[str, int]
+    ) -> Mapping[str, NDArray[np.uint32]]:
+        """Of each named parameter the `counts[name]` coordinates outside a mask with the largest |gradient| of the mean
+        loss over `index`, with the model as it is: positions in the flattened parameter, sorted. Of equal gradients the
+        lower position is taken. No weight decay, batch statistics, running statistics left alone.
+
+        Raises  SelectionError if a count exceeds the coordinates outside.
         """
 
     def fit(

@@ -156,6 +156,41 @@ def flat_index(mask: Mask, name: str) -> Flat | None:
     return Flat(mask.ids[name], mask.bits[name].size) if name in mask.bits else None
 
 
+def mask_of(update: Update) -> Mask:
+    """The mask that an update's values are at: the coordinates of its flat blocks."""
+    found = {}
+    for name, block in update.blocks.items():
+        if isinstance(block.index, Flat) and block.index.ids.size < block.index.size:
+            bits = np.zeros(block.shape, np.bool_)
+            bits.reshape(-1)[block.index.ids] = True
+            found[name] = bits
+    return Mask(found)
+
+
+def at_mask(update: Update, mask: Mask) -> Update:
+    """Of an update of whole parameters, or at another mask, the values at those coordinates that this mask has, too."""
+    return Update({name: _at(block, mask.bits.get(name)) for name, block in update.blocks.items()})
+
+
+def _at(block: Block, bits: Array | None) -> Block:
+    if bits is None:
+        return block
+    flat = bits.reshape(-1)
+    ids = block.index.ids if isinstance(block.index, Flat) else np.arange(flat.size, dtype=np.uint32)
+    left = flat[ids]
+    return Block(block.shape, Flat(ids[left], flat.size), block.values.reshape(-1)[left])
+
+
+def changed_by(before: Update, after: Update) -> Update:
+    """before - after, of updates at the same coordinates."""
+    return Update(
+        {
+            name: Block(block.shape, block.index, block.values - after.blocks[name].values)
+            for name, block in before.blocks.items()
+        }
+    )
+
+
 def values(update: Update) -> dict[str, Array]:
     """The values of an update of whole parameters, by parameter; of others their blocks."""
     return {name: block.values for name, block in update.blocks.items()}

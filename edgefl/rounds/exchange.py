@@ -6,7 +6,7 @@ Not the bytes of a message (wire/messages.py) nor of a payload (codec/), and not
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +15,15 @@ from edgefl import codec
 from edgefl.algorithms.base import BODY, MODEL, Algorithm, Plan, Reply, State, refuse
 from edgefl.algorithms.expected import Expected
 from edgefl.codec import Sizes
-from edgefl.codec.masks import decode_mask, encode_mask, is_at_mask, is_mask, mask_of
+from edgefl.codec.masks import decode_mask, encode_mask, is_mask, known_hash
 from edgefl.codec.neurons import decode_neurons, encode_neurons, neurons_of
 from edgefl.errors import CodecError, PlanError
 from edgefl.neurons.gather import take
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Axes, Flat, Update, active_axes, flat_index
+from edgefl.neurons.update import Axes, Flat, Update, active_axes, flat_index, mask_of
+from edgefl.rng import ROUNDING, stream
 from edgefl.wire.messages import Asked, Evaluate, Plain, Train, Trained
 
 PLANNED, NOTHING = Expected("planned"), Update({})
@@ -31,34 +32,35 @@ PLANNED, NOTHING = Expected("planned"), Update({})
 def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, bytes] | None = None) -> Train:
     """A plan to train, for its client.
 
-    values   number format of the payload, float32 or float16
+    values   number format of the payload (codec/values.py)
     payload  the plan's without masks, where it has been encoded before
     Raises   CodecError for a plan that no message says.
     """
     if payload is None:
+        chance = stream(0, ROUNDING, round=plan.round)  # of no client, for what several are sent is encoded once
         payload = {
-            name: codec.encode(update, spec, values=values, known=plan.held) for name, update in plan.payload.items()
+            name: codec.encode(update, spec, values=values, known=plan.held, chance=chance)
+            for name, update in plan.payload.items()
         }
     selection = b""
     if plan.selection is not None and plan.selection != _selection_in(plan.payload, spec):
         selection = encode_neurons(plan.selection, spec)
-    content = _together(payload, plan.masks, spec)
+    masks = {name: encode_mask(mask, spec, known=plan.held) for name, mask in plan.masks.items()}
+    content = _together(payload, masks)
     return Train(plan.round, selection, content, dict(plan.settings), plan.deadline_s, _asked(plan, spec))
 
 
-def plan_of(message: Train, client: int, spec: ModelSpec, held: Mask | None = None) -> Plan:
+def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] = ()) -> Plan:
     """The plan that this client was sent.
 
-    held    the mask that the client keeps
+    held    the masks that the client keeps. The plan has the one that its message names, which the server knows, too
     Raises  CodecError if anything in it is not of this model, or at another mask; PlanError for a setting that is not
             finite, and later for a payload or setting that is asked of the plan and not in it.
     """
-    masks = {name: decode_mask(data, spec) for name, data in message.payload.items() if is_mask(data)}
-    payload = {
-        name: _decode(data, spec, held if is_at_mask(data) else None)
-        for name, data in message.payload.items()
-        if name not in masks
-    }
+    named = {name: _named(data, held) for name, data in message.payload.items()}
+    content = message.payload.items()
+    masks = {name: decode_mask(data, spec, known=named[name]) for name, data in content if is_mask(data)}
+    payload = {name: _decode(data, spec, named[name]) for name, data in content if name not in masks}
     selection = decode_neurons(message.selection, spec) if message.selection else _selection_in(payload, spec)
     settings = {name: _finite(name, value) for name, value in message.settings.items() if value is not None}
     expects = None
@@ -75,6 +77,7 @@ def plan_of(message: Train, client: int, spec: ModelSpec, held: Mask | None = No
         message.deadline_s,
         masks,
         expects,
+        next((mask for mask in named.values() if mask is not None), None),
     )
 
 
@@ -97,13 +100,15 @@ def _finite(name: str, value: Plain) -> Plain:
 
 def trained_message(reply: Reply, plan: Plan, spec: ModelSpec, values: str, seconds: float) -> Trained:
     """A reply to `plan`, for the server. Ids that the server knows are not sent."""
+    chance = stream(0, ROUNDING, plan.client, plan.round, extra=1)
     payload = {
-        name: codec.encode(update, spec, values=values, known=_known_to_server(plan, name, update))
+        name: codec.encode(update, spec, values=values, known=_known_to_server(plan, name, update), chance=chance)
         for name, update in reply.payload.items()
     }
+    masks = {name: encode_mask(mask, spec, known=_mask_before(plan, name)) for name, mask in reply.masks.items()}
     return Trained(
         reply.round,
-        _together(payload, reply.masks, spec),
+        _together(payload, masks),
         reply.selection_hash,
         reply.examples,
         reply.steps,
@@ -120,7 +125,7 @@ def reply_of(message: Trained, plan: Plan, spec: ModelSpec) -> Reply:
     payload, masks = {}, {}
     for name, data in message.payload.items():
         if plan.due.get(name, PLANNED).kind == "mask":
-            masks[name] = decode_mask(data, spec)
+            masks[name] = decode_mask(data, spec, known=_mask_before(plan, name))
         else:
             payload[name] = _decode(data, spec, _known(plan, name, spec))
     return Reply(
@@ -198,6 +203,9 @@ def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
     for name, mask in reply.masks.items():
         if wrong := sorted(mask.bits.keys() - set(_names(plan, name, spec))):
             return f"{who} has a mask {name} of {', '.join(wrong[:3])}; expected it to leave those whole"
+        for parameter, count in (plan.due[name].counts or {}).items():
+            if (found := int(np.count_nonzero(mask.bits.get(parameter, 0)))) != count:
+                return f"{who} has a mask {name} with {found} coordinates of {parameter}; expected {count}"
     return None
 
 
@@ -245,16 +253,33 @@ def total(parts: Iterable[Sizes]) -> Sizes:
     return Sizes(sum(s.values for s in parts), sum(s.index for s in parts), sum(s.header for s in parts))
 
 
-def _together(payload: Mapping[str, bytes], masks: Mapping[str, Mask], spec: ModelSpec) -> dict[str, bytes]:
+def _together(payload: Mapping[str, bytes], masks: Mapping[str, bytes]) -> dict[str, bytes]:
     """Values and masks as the one payload of a message."""
     if both := sorted(payload.keys() & masks.keys()):
         raise CodecError(f"{both[0]} is the name of values and of a mask; expected names that differ")
-    return {**payload, **{name: encode_mask(mask, spec) for name, mask in masks.items()}}
+    return {**payload, **masks}
+
+
+def _mask_before(plan: Plan, name: str) -> Mask | None:
+    """The mask that both sides know, from which that of a reply by a name may differ: the one that the plan sent by
+    that name, or else the one that the client keeps.
+    """
+    return plan.masks.get(name, plan.held)
 
 
 def _decode(data: bytes, spec: ModelSpec, known: NeuronSet | Mask | None) -> Update:
     """The limit is the frame's: a message that arrived is not larger than what the connection allows."""
     return codec.decode(data, spec, limit=len(data), known=known)
+
+
+def _named(data: bytes, held: Sequence[Mask]) -> Mask | None:
+    """Of the masks that a client keeps the one that some bytes count on; None if they count on none. The first where it
+    is none of them, so that reading says which was expected.
+    """
+    found = known_hash(data)
+    if found is None or not held:
+        return None
+    return next((mask for mask in held if mask.hash() == found), held[0])
 
 
 def _known(plan: Plan, name: str, spec: ModelSpec) -> NeuronSet | Mask | None:

@@ -44,6 +44,10 @@ class Participation:
         ]
         return self.losses.get((client, max(rounds, default=0)))
 
+    def lost(self, round: int) -> frozenset[int]:
+        """The clients that come into this round after a loss."""
+        return frozenset(client for client, _ in self.losses if self.restart(client, round) is not None)
+
     def is_needed_later(self, client: int, round: int) -> bool:
         """Whether a client went back to what it kept after this round."""
         return any(lost == client and kept == round for (lost, _), kept in self.losses.items())

@@ -119,8 +119,10 @@ class _Simulation:
 
     def _plan(self, state: State, round: int) -> list[Plan]:
         """The plans of a round, of those that could be chosen then."""
-        candidates = None if self.participation is None else self.participation.candidates.get(round)
-        return self.algorithm.plan(replace(self.task, candidates=candidates), state, round)
+        task, logged = self.task, self.participation
+        if logged is not None:
+            task = replace(task, candidates=logged.candidates.get(round), lost=logged.lost(round))
+        return self.algorithm.plan(task, state, round)
 
     def _round(self, state: State, round: int, plans: list[Plan]) -> tuple[State, dict[str, Any]]:
         started = time.perf_counter()

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-PROTOCOL = 2
+PROTOCOL = 3
 CHUNK_BYTES = 1 << 15  # of the initial model in one message
 LONGEST_TEXT = 1000  # characters of a reason
 
@@ -96,7 +96,7 @@ class Welcome(Message, frozen=True):
     seed: Count
     method: Name
     options: Annotated[dict[Name, Plain | Annotated[list[Plain], Meta(max_length=1000)]], Meta(max_length=64)]
-    values: Literal["float32", "float16"]
+    values: Literal["float32", "float16", "bfloat16", "int8"]
     shares: tuple[float, float]
     model_bytes: Count
     model_digest: Digest

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.papers import command, fedumf, omniglot, pflego, runs
+from bench.papers import command, fedspa, fedumf, letters, omniglot, pflego, runs
 from bench.papers.measures import accuracy, bytes_up, last, rounds_to
 from bench.papers.record import record, write
 from bench.papers.show import draw
@@ -214,6 +214,64 @@ def test_pflego_s_quick_tables_are_written(tmp_path: Path, capsys: pytest.Captur
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert [row["label"] for row in first["results"]] == [f"{name}-Pers, PFLEGO" for name in ("High", "Medium", "No")]
     assert second["curves"]["Omniglot"].keys() == {"PFLEGO", "FedRecon"}
+
+
+def test_fedspa_s_whole_runs_have_the_paper_s_settings() -> None:
+    for table in fedspa.tables(quick=False):
+        for run in table.runs():
+            experiment = run.experiment
+            (name,), (method,) = experiment.methods, experiment.algorithms().values()
+            assert (experiment.model, experiment.batch, experiment.lr) == ("lenet5", 128, 0.1)
+            assert (method.lr_decay, method.weight_decay, method.momentum) == (0.998, 5e-4, 0)
+            assert experiment.epochs + getattr(method, "personal_epochs", 0) == 5
+            assert experiment.rounds == (fedspa.BRIEF if table.name == "fedspa-brief" else 100)
+            assert (experiment.clients, experiment.per_round, name in run.name) == (100, 10, True)
+    names = [{run.name for run in table.runs()} for table in fedspa.tables(quick=False)]
+    assert [len(each) for each in names] == [3, 21, 7, 7]
+    assert len(names[1] & names[3]) == 1  # density .5 is run once
+
+
+def test_fedspa_s_measures_by_hand() -> None:
+    part = {"values": 100, "index": 7, "header": 3}
+
+    def line(round: int, **accuracies: float) -> dict[str, Any]:
+        evaluation = {kind: {"accuracy": value} for kind, value in accuracies.items()}
+        return {"round": round, "down": part, "up": part, "clients": [{}], "evaluation": evaluation}
+
+    run = [line(1), line(2, personal=0.5, global_local=0.2), line(3, personal=0.7, global_local=0.4), line(4)]
+    assert [fedspa.own(each) for each in run] == [None, 0.5, 0.7, None]
+    assert fedspa.own(line(1, global_local=0.1)) == 0.1 == fedspa.own(line(1, adapted=0.1, global_local=0.3))
+    assert fedspa.last_own(run) == Found(pytest.approx(60.0), "highest 70.0")
+    assert fedspa.last_global(run).value == pytest.approx(30.0)
+    assert fedspa.payload(run) == 4 * 2 * 110
+    assert fedspa._rounds_to(0.6, run) == Found(3.0, "0 MB") and fedspa._rounds_to(0.9, run) == Found(
+        None, "not reached"
+    )
+    assert fedspa._of_dense(run).value == pytest.approx(220 / (8 * fedspa.DENSE_VALUES))
+    assert fedspa._is_better(run, run).value == 0 and fedspa._beats_global(run, run).value == 1
+
+
+def test_fedspa_s_quick_tables_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["fedspa", "--quick", "--dir", str(tmp_path), "--tables", "fedspa-brief", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["label"] for row in found["results"]} >= {"DST", "FedAvg, the same run's global model", "Local"}
+    assert all(run["rounds"] == 3 for run in found["runs"].values())
+
+
+def test_letters_are_dealt_and_tested_alike(tmp_path: Path) -> None:
+    """On a file of 40 images a class, digits among them; labels of upper and lower case are one."""
+    y = np.repeat(np.arange(62), 40)
+    x = np.zeros((len(y), 28, 28), np.uint8)
+    np.savez(tmp_path / letters.FILE, x_train=x, y_train=y, x_test=x, y_test=y)
+    experiment = replace(fedspa._run("DST", "dirichlet:0.5").experiment, clients=10)
+    found = letters.federation(experiment, tmp_path)
+    assert len(found.data) == 2 * 52 * 40 and found.data.y.max() == 25
+    for split in found.clients:
+        assert len(split.test) == 100 and split.test.min() >= 52 * 40
+        assert (len(split.train), len(split.validation)) == (188, 20)
+        mine = np.bincount(found.data.y[np.concatenate([split.train, split.validation])], minlength=26)
+        tested = np.bincount(found.data.y[split.test], minlength=26)
+        assert abs(tested - mine * 100 / 208).max() < 1
 
 
 def test_omniglot_s_clients_are_alphabets(tmp_path: Path) -> None:

@@ -74,6 +74,8 @@ EXAMPLES: dict[str, tuple[Update, str, NeuronSet | Mask | None]] = {
     "nothing": (Update({}), "float32", None),
     "dense": (Update({"a.bias": block("a.bias", None, -2.5)}), "float32", None),
     "dense_float16": (Update({"a.bias": block("a.bias", None, -2.5)}), "float16", None),
+    "dense_bfloat16": (Update({"a.bias": block("a.bias", None, -2.5)}), "bfloat16", None),
+    "dense_int8": (Update({"a.bias": block("a.bias", None, 122.0)}), "int8", None),
     "axes_bitmap": (active("a.weight", "a.bias", "b.weight"), "float32", None),
     "axes_list16": (active("wide.bias"), "float32", None),
     "axes_list32": (active("huge.bias"), "float32", None),
@@ -82,6 +84,7 @@ EXAMPLES: dict[str, tuple[Update, str, NeuronSet | Mask | None]] = {
     "flat_bitmap": (flat("b.weight", 0, 9, 35), "float32", None),
     "flat_list16": (flat("wide.bias", 5, 299), "float32", None),
     "flat_list32": (flat("huge.bias", 69999), "float32", None),
+    "flat_coded": (flat("wide.bias", *range(0, 300, 10)), "float16", None),
     "masked": (
         Update({**flat("b.weight", 0, 9, 35).blocks, **flat("wide.bias", 7).blocks, "a.bias": block("a.bias", None)}),
         "float32",

@@ -253,5 +253,5 @@ def test_model_with_more_parameters_than_two_bytes_number_is_refused() -> None:
 
 
 def test_unknown_type_of_values_is_named() -> None:
-    with pytest.raises(ValueError, match="values='int8'; expected one of float32, float16"):
-        encode(Update({}), SPEC, values="int8")
+    with pytest.raises(ValueError, match="values='int4'; expected one of float32, float16"):
+        encode(Update({}), SPEC, values="int4")

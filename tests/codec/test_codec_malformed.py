@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from edgefl.codec import decode, encode
 from edgefl.codec.format import ENTRY, HEADER
+from edgefl.codec.values import format_of
 from edgefl.errors import CodecError
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
@@ -91,9 +92,9 @@ def test_unknown_version() -> None:
     assert refusal(payload(version=2)) == "version 2; expected 1"
 
 
-@pytest.mark.parametrize("bit", range(3, 8))
+@pytest.mark.parametrize("bit", range(5, 8))
 def test_unknown_flag_bits(bit: int) -> None:
-    assert refusal(payload(flags=1 << bit)) == f"flags {1 << bit:#04x}; expected no bits but 0x07"
+    assert refusal(payload(flags=1 << bit)) == f"flags {1 << bit:#04x}; expected no bits but 0x1f"
 
 
 def test_payload_of_another_model() -> None:
@@ -170,12 +171,12 @@ def test_duplicate_id_set() -> None:
 
 
 def test_unknown_block_coding() -> None:
-    assert refusal(payload(blocks=[(A_BIAS, 7, 6)], values=6)) == "block 'a.bias' in coding 7; expected 0 to 4"
+    assert refusal(payload(blocks=[(A_BIAS, 8, 6)], values=6)) == "block 'a.bias' in coding 8; expected 0 to 4 or 7"
 
 
 def test_flat_coordinates_as_a_seed() -> None:
     found = refusal(one_flat(WIDE, FLAT_SEED, 100, KEY.to_bytes(8, "little")))
-    assert found == "block 'wide.bias' in coding 5; expected 0 to 4"
+    assert found == "block 'wide.bias' in coding 5; expected 0 to 4 or 7"
 
 
 def test_wrong_number_of_values_in_a_dense_block() -> None:
@@ -259,7 +260,7 @@ def test_seed_where_the_list_is_smaller() -> None:
 
 def test_unknown_id_coding() -> None:
     found = refusal(one_set(1, 4, 1, ids16(0), WIDE, 1))
-    assert found == "group 'wide': 1 of 300 ids in id coding 4; expected LIST16, 2 bytes"
+    assert found == "group 'wide': 1 of 300 ids as CODED; expected LIST16, 2 bytes"
 
 
 def test_seed_of_more_ids_than_the_group_has() -> None:
@@ -314,6 +315,12 @@ def test_trailing_bytes() -> None:
     assert refusal(payload(values=2)) == "8 trailing bytes; expected none after the values"
 
 
+def test_values_in_two_formats() -> None:
+    for flags, names in ((9, "float16 and bfloat16"), (17, "float16 and int8"), (24, "bfloat16 and int8")):
+        found = refusal(payload(flags=flags, blocks=[(A_BIAS, DENSE, 6)], values=6))
+        assert found == f"flags {flags:#04x} of values in {names}; expected one number format"
+
+
 def test_float16_values_that_are_not_finite() -> None:
     data = golden("dense_float16")
     for bits in (b"\x00\x7c", b"\x00\xfc", b"\x00\x7e"):
@@ -340,7 +347,7 @@ def only_codec_errors(data: bytes, known: NeuronSet | Mask | None = None) -> Non
     except CodecError as error:
         assert "; " in str(error)
         return
-    values = "float16" if data[5] & 1 else "float32"
+    values = format_of(data[5])
     assert encode(update, SPEC, values=values, known=known) == data
 
 

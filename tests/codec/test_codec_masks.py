@@ -12,23 +12,23 @@ from hypothesis import strategies as st
 
 from edgefl.codec import Sizes, decode, encode, sizes
 from edgefl.codec.format import ENTRY
-from edgefl.codec.masks import HEADER, decode_mask, encode_mask, is_mask, mask_of
+from edgefl.codec.masks import HEADER, decode_mask, encode_mask, is_mask
 from edgefl.errors import CodecError, SelectionError
 from edgefl.neurons.gather import put, take
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
-from edgefl.neurons.update import Flat, Update
+from edgefl.neurons.update import Flat, Update, mask_of
 from edgefl.rng import sample_ids
 
 GOLDEN = bytes.fromhex(
-    "45464c4d 01 00 0300 000102030405060708090a0b0c0d0e0f"  # magic, version, zero, 3 parameters, fingerprint
+    "45464c4d 02 00 0300 000102030405060708090a0b0c0d0e0f"  # magic, version, kind, 3 parameters, fingerprint
     "0200 0000 03000000"  # parameter 2, bitmap, 3 of 36
     "0300 0100 02000000"  # parameter 3, 2-byte list, 2 of 300
     "0400 0200 01000000"  # parameter 4, 4-byte list, 1 of 70000
     "0102000008 0500 2b01 6f110100"
 )
-B_WEIGHT, WIDE = 2, 3
-BITMAP, LIST16, LIST32, SEED = range(4)
+B_WEIGHT, WIDE, HUGE = 2, 3, 4
+BITMAP, LIST16, LIST32, SEED, CODED = range(5)
 Row = tuple[int, int, int]
 
 
@@ -36,12 +36,13 @@ def payload(
     rows: list[Row],
     index: bytes = b"",
     magic: bytes = b"EFLM",
-    version: int = 1,
-    zero: int = 0,
+    version: int = 2,
+    kind: int = 0,
     fingerprint: bytes = SPEC.fingerprint,
+    held: bytes = b"",
 ) -> bytes:
     """A mask written by hand: rows are (parameter, id coding, count)."""
-    head = HEADER.pack(magic, version, zero, len(rows), fingerprint)
+    head = HEADER.pack(magic, version, kind, len(rows), fingerprint) + held
     return head + b"".join(ENTRY.pack(*row) for row in rows) + index
 
 
@@ -150,8 +151,8 @@ def test_the_hand_written_mask_is_accepted() -> None:
     [
         (b"", "header: 0 bytes left; expected 24"),
         (payload([], magic=b"EFLU"), "magic b'EFLU'; expected b'EFLM'"),
-        (payload([], version=2), "version 2 and then 0; expected 1 and 0"),
-        (payload([], zero=1), "version 1 and then 1; expected 1 and 0"),
+        (payload([], version=1), "version 1 and then 0; expected 2 and 0 or 1"),
+        (payload([], kind=2), "version 2 and then 2; expected 2 and 0 or 1"),
         (payload([], fingerprint=bytes(16)), f"mask of model {bytes(16).hex()}; expected {SPEC.fingerprint.hex()}"),
         (payload([(WIDE, LIST16, 1)] * 6, ids16(7)), "mask of 6 parameters; expected at most 5"),
         (payload([(5, LIST16, 1)], ids16(7)), "mask of parameter 5; expected parameters below 5"),
@@ -188,6 +189,30 @@ def test_the_hand_written_mask_is_accepted() -> None:
             payload([(WIDE, 7, 1)], ids16(7)),
             "mask of 'wide.bias': 1 of 300 ids in id coding 7; expected LIST16, 2 bytes",
         ),
+        (
+            payload([(WIDE, CODED, 1)], ids16(7)),
+            "mask of 'wide.bias': 1 of 300 ids as CODED; expected LIST16, 2 bytes",
+        ),
+        (
+            payload([(HUGE, LIST32, 7000)], bytes(28000)),
+            "mask of 'huge.bias': 7000 of 70000 ids as LIST32; expected CODED, about 4121 bytes",
+        ),
+        (
+            payload([(HUGE, CODED, 7000)], bytes(500)),
+            "mask of 'huge.bias': 500 bytes left; expected at least 529, 7000 of 70000 ids",
+        ),
+        (
+            payload([(HUGE, CODED, 7000)], b"\xff" * 5000),
+            "mask of 'huge.bias': bytes that are no code; expected the code of 7000 of 70000 ids",
+        ),
+        (
+            payload([(HUGE, CODED, 7000)], bytes(5000)),
+            "mask of 'huge.bias': bytes that are no code; expected the code of 7000 of 70000 ids",
+        ),
+        (
+            payload([], kind=1, held=MASK.hash()),
+            f"difference to mask {MASK.hash().hex()}; expected the mask itself, none is held here",
+        ),
         (payload([(WIDE, LIST16, 2)], ids16(7)), "coordinates of the mask of 'wide.bias': 2 bytes left; expected 4"),
         (GOLDEN + b"\0", "1 trailing bytes; expected none after the coordinates"),
     ],
@@ -221,21 +246,23 @@ def test_every_single_bit_flip() -> None:
 @settings(max_examples=200, deadline=None)
 @given(tail=st.binary(max_size=120), count=st.integers(0, 5))
 def test_noise_after_a_good_header_raises_codec_errors(tail: bytes, count: int) -> None:
-    only_codec_errors(HEADER.pack(b"EFLM", 1, 0, count, SPEC.fingerprint) + tail)
+    only_codec_errors(HEADER.pack(b"EFLM", 2, 0, count, SPEC.fingerprint) + tail)
 
 
 def test_a_mask_that_claims_more_than_it_sends_allocates_nothing_of_that_size() -> None:
     enormous = ModelSpec({"weight": ParamSpec((1 << 16, 1 << 14), "learn", AxisSpec("n"))}, {"n": 1 << 16}, bytes(16))
-    claims = [(0, LIST32, 1 << 20), (0, BITMAP, 1 << 29)]
+    claims = [(0, LIST32, 1 << 8), (0, CODED, 1 << 20), (0, BITMAP, 1 << 29)]
+    held = Mask({})
     tracemalloc.start()
     try:
         for row in claims:
-            with pytest.raises(CodecError, match="bytes left; expected"):
-                decode_mask(payload([row], fingerprint=bytes(16)), enormous)
+            for kind in ({"kind": 0}, {"kind": 1, "held": held.hash()}):
+                with pytest.raises(CodecError, match="bytes left; expected"):
+                    decode_mask(payload([row], bytes(500), fingerprint=bytes(16), **kind), enormous, known=held)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 20_000
+    assert peak < 100_000  # the logarithms of an expected size take some
 
 
 # ---- values at a mask that the receiver knows -----------------------------------------------------------------------
@@ -290,7 +317,7 @@ def test_masked_block_that_the_mask_leaves_whole() -> None:
 
 def test_masked_block_without_a_mask() -> None:
     data = AT_MASK[:5] + b"\0" + AT_MASK[6:28] + AT_MASK[36:]
-    assert update_refusal(data, None) == "block 'wide.bias' in coding 6; expected 0 to 4"
+    assert update_refusal(data, None) == "block 'wide.bias' in coding 6; expected 0 to 4 or 7"
 
 
 def test_id_sets_beside_a_mask() -> None:
@@ -314,3 +341,90 @@ def test_the_mask_of_an_update_is_that_of_its_flat_blocks() -> None:
     update = Update({**flat("b.weight", 0, 9, 35).blocks, **flat("a.bias", *range(6)).blocks})
     assert isinstance(update.blocks["a.bias"].index, Flat)
     assert mask_of(update) == MASK.only(["b.weight"])
+
+
+# ---- differences to a mask that the receiver holds -------------------------------------------------------------------
+
+FULL = Mask({})
+OLD = Mask.of(SPEC, {"b.weight": bits("b.weight", 0, 9, 35), "huge.bias": bits("huge.bias", *range(0, 70000, 7))})
+NEW = Mask.of(SPEC, {"b.weight": OLD.bits["b.weight"], "huge.bias": bits("huge.bias", *range(7, 70000, 7), 5)})
+UNCHANGED = payload([], kind=1, held=OLD.hash())
+TWO_DIFFER = payload([(HUGE, LIST32, 2)], np.array([0, 5], "<u4").tobytes(), kind=1, held=OLD.hash())
+
+
+def test_golden_bytes_of_differences() -> None:
+    """8 bytes of hash where nothing has changed, and what has changed where that is shorter than the mask."""
+    assert encode_mask(OLD, SPEC, known=OLD) == UNCHANGED
+    assert encode_mask(NEW, SPEC, known=OLD) == TWO_DIFFER
+    assert sizes(UNCHANGED) == Sizes(values=0, index=0, header=32)
+    assert sizes(TWO_DIFFER) == Sizes(values=0, index=8, header=40)
+    assert decode_mask(UNCHANGED, SPEC, known=OLD) == OLD
+    assert decode_mask(TWO_DIFFER, SPEC, known=OLD) == NEW
+
+
+@settings(max_examples=60, deadline=None)
+@given(masks(), masks(), st.lists(st.integers(0, 69999), max_size=5))
+def test_a_mask_comes_back_whatever_is_held_and_a_difference_is_never_longer(
+    mask: Mask, known: Mask, moved: list[int]
+) -> None:
+    near = dict(mask.bits)
+    near["huge.bias"] = near.get("huge.bias", np.ones(70000, np.bool_)) ^ bits("huge.bias", *moved)
+    for held in (known, Mask.of(SPEC, near), mask, FULL):
+        data = encode_mask(mask, SPEC, known=held)
+        assert decode_mask(data, SPEC, known=held) == mask
+        assert len(data) <= len(encode_mask(mask, SPEC)) + 16
+        assert decode_mask(encode_mask(mask, SPEC), SPEC, known=held) == mask
+
+
+def test_all_of_a_parameter_may_have_changed() -> None:
+    none = Mask.of(SPEC, {"huge.bias": bits("huge.bias"), "b.weight": MASK.bits["b.weight"]})
+    many = Mask.of(SPEC, {name: bits(name, *range(0, np.prod(SPEC.params[name].shape), 2)) for name in SPEC.params})
+    rest = Mask.of(SPEC, {name: ~each for name, each in many.bits.items()})
+    for mask, held in [(FULL, none), (none, FULL), (many, none), (rest, many)]:
+        data = encode_mask(mask, SPEC, known=held)
+        assert decode_mask(data, SPEC, known=held) == mask
+
+
+@pytest.mark.parametrize(
+    ("data", "known", "words"),
+    [
+        (UNCHANGED, None, f"difference to mask {OLD.hash().hex()}; expected the mask itself, none is held here"),
+        (
+            UNCHANGED,
+            NEW,
+            f"difference to mask {OLD.hash().hex()}; expected one to {NEW.hash().hex()}, which is held here",
+        ),
+        (UNCHANGED[:30], OLD, "hash of the mask that is held: 6 bytes left; expected 8"),
+        (
+            payload([(HUGE, LIST32, 0)], kind=1, held=OLD.hash()),
+            OLD,
+            "mask of 'huge.bias': 0 of 70000 coordinates differ; expected some, or no row for none",
+        ),
+        (
+            payload([(WIDE, BITMAP, 301)], bytes(38), kind=1, held=OLD.hash()),
+            OLD,
+            "mask of 'wide.bias': 301 of 300 coordinates differ; expected some, or no row for none",
+        ),
+        (
+            payload([(B_WEIGHT, BITMAP, 33)], b"\xfe\xfd\xff\xff\x07", kind=1, held=MASK.only(["b.weight"]).hash()),
+            MASK.only(["b.weight"]),
+            f"difference to mask {MASK.only(['b.weight']).hash().hex()}, which is not shorter; expected the mask",
+        ),
+    ],
+)
+def test_what_is_no_difference_is_refused(data: bytes, known: Mask | None, words: str) -> None:
+    with pytest.raises(CodecError) as error:
+        decode_mask(data, SPEC, known=known)
+    assert str(error.value) == words
+
+
+def test_every_single_bit_flip_of_a_difference() -> None:
+    for position in range(8 * len(TWO_DIFFER)):
+        flipped = bytearray(TWO_DIFFER)
+        flipped[position // 8] ^= 1 << position % 8
+        try:
+            found = decode_mask(bytes(flipped), SPEC, known=OLD)
+        except CodecError as error:
+            assert "; " in str(error)
+            continue
+        assert encode_mask(found, SPEC, known=OLD) == bytes(flipped)

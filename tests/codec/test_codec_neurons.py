@@ -170,7 +170,8 @@ def test_id_beyond_the_group_is_refused() -> None:
         ((0, LIST16, 2), "group 'a': 2 of 6 ids as LIST16; expected BITMAP, 1 bytes"),
         ((1, LIST32, 2), "group 'wide': 2 of 300 ids as LIST32; expected LIST16, 4 bytes"),
         ((0, SEED, 2), "group 'a': 2 of 6 ids as SEED; expected BITMAP, 1 bytes"),
-        ((0, 4, 2), "group 'a': 2 of 6 ids in id coding 4; expected BITMAP, 1 bytes"),
+        ((0, 4, 2), "group 'a': 2 of 6 ids as CODED; expected BITMAP, 1 bytes"),
+        ((0, 5, 2), "group 'a': 2 of 6 ids in id coding 5; expected BITMAP, 1 bytes"),
     ],
 )
 def test_coding_that_is_not_the_smallest_is_refused(row: Row, error: str) -> None:

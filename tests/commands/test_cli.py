@@ -168,6 +168,10 @@ def test_presets_are_the_papers_and_the_codes_settings() -> None:
     code = presets.preset("code", "cifar10")
     assert (code["lr"], code["batch"]) == (5e-3, 128)
     assert dict(code["options"])["first_state"] == "current_global"
+    for data, model in (("emnist-letters", "lenet5"), ("cifar10", "vgg11"), ("cifar100", "resnet18")):
+        fedspa = presets.preset("fedspa", data)
+        assert (fedspa["model"], fedspa["lr"], fedspa["batch"], fedspa["epochs"]) == (model, 0.1, 128, 5)
+        assert presets.defaults(data)["lr"] == presets.preset("paper", data)["lr"]
 
 
 def test_a_resumed_run_says_that_another_instruction_set_made_it(

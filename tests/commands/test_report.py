@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from edgefl.commands.capacity import Tiers
+from edgefl.commands.capacity import Tiers, tiers_of
 from edgefl.commands.report import Summary, gains, precision, print_tables, summarise
 from edgefl.errors import RunError
+from edgefl.experiment.settings import Experiment
+from edgefl.graph.models import EXAMPLES, build
 
 TIERS = Tiers(scalars=10, keep=[0.5, 1.0], memory_bytes={0.5: 1000, 1.0: 2000})
 
@@ -55,6 +58,32 @@ def test_refused_replies_are_counted(plain: Summary) -> None:
 def test_accuracy_is_the_unweighted_mean_over_clients(plain: Summary) -> None:
     assert plain.accuracy == 0.75
     assert plain.evaluation["personal"]["accuracy_weighted"] == pytest.approx(25 / 30)
+
+
+def test_methods_with_masks_say_their_density_and_what_they_compute_by_the_paper_s_count() -> None:
+    """Clients that answered, by their samples; where no method has masks there is no such column."""
+    tiers = replace(TIERS, densities={"fedspa": 0.5}, flops=lambda name, n: None if name == "fedspu" else 1e9 * n)
+    lines = [line(1, [client(0, examples=10), client(1, examples=0)]), line(2, [client(1, examples=30)], [5, 20])]
+    sparse, other = (summarise(method, lines, tiers, {}) for method in ("fedspa", "fedspu"))
+    assert (sparse.density, sparse.flops) == (0.5, 40e9) and (other.density, other.flops) == (None, None)
+    assert sparse.to_json()["flops"] == 40e9
+    for summaries, has_columns in (([sparse, other], True), ([other], False)):
+        console = Console(width=200, file=StringIO())
+        print_tables(console, summaries)
+        text = console.file.getvalue()
+        assert ("GFLOP" in text and " 0.5 " in text and " 40 " in text) == has_columns
+    experiment = Experiment(
+        methods=("fedspa", "fedspa-rsm", "fedavg", "subfedavg", "fedspu"), options=(("density", 0.2),)
+    )
+    graph = build("digits_cnn", *EXAMPLES["digits_cnn"])
+    found = tiers_of(experiment, graph)
+    assert found.densities == {"fedspa": 0.2, "fedspa-rsm": 0.2, "subfedavg": 0.2}
+    dense, macs = found.flops("fedavg", 40), sum(graph.macs().values())
+    assert dense == 6 * 5 * 40 * macs
+    assert found.flops("fedspa", 40) - found.flops("fedspa-rsm", 40) == 6 * 16 * macs  # the batch that grows the mask
+    assert (
+        0 < found.flops("fedspa-rsm", 40) < dense and found.flops("subfedavg", 40) is found.flops("fedspu", 40) is None
+    )
 
 
 def test_each_tier_has_its_clients_accuracy_and_mean_cost(plain: Summary) -> None:

@@ -10,7 +10,7 @@ import pytest
 from device_server import ScriptedServer, converse
 
 from edgefl import rng
-from edgefl.algorithms import FedAvg, FedAvgFT, FedDyn, FedSPU, FedUmf, FedUmfDC, LocalOnly
+from edgefl.algorithms import FedAvg, FedAvgFT, FedDyn, FedSpa, FedSPU, FedUmf, FedUmfDC, LocalOnly
 from edgefl.algorithms.base import Algorithm, Task
 from edgefl.device.protocol import Device, Profile, World
 from edgefl.experiment.federation import Federation
@@ -33,6 +33,7 @@ METHODS: dict[str, Algorithm] = {
     "fedumf": FedUmf(per_round=1, epochs=1, lr_decay=0.5),
     "feddyn": FedDyn(per_round=2, epochs=1),
     "fedumf-feddc": FedUmfDC(per_round=1, epochs=1),
+    "fedspa": FedSpa(per_round=2, epochs=1, density=0.3),
 }
 
 

@@ -1,4 +1,4 @@
-// A libFuzzer harness of the C ABI: indices, gather and scatter, and the geometry of convolutions and pools. The first
+// A libFuzzer harness of the C ABI: indices, gather and scatter, codes of masks, and the geometry of convolutions and pools. The first
 // byte chooses what is called, the rest are its arguments; every array is allocated at exactly the size that edgefl.h
 // asks for, so that AddressSanitizer sees a byte too many. replay.cc runs a corpus through it without libFuzzer.
 #include <cstdint>
@@ -218,6 +218,28 @@ void bounds(Input& in) {
                    (c.stride_h ? c.stride_h : 1) <= Wide(efl::MOST));
 }
 
+// Any bytes as a code: what is accepted is the code of the bits that it gives, and of no others.
+void mask(Input& in) {
+    const efl_int64 n = in.extent(256) * (1 + in.extent(8)), ones = in.any(256);
+    const size_t given = in.byte() % 128, count = size_t(n);
+    std::vector<efl_uint8> code(given), bits(count), again(16 + (count + 7) / 8 * 4);
+    for (size_t i = 0; i < code.size(); ++i) code[i] = in.byte();
+    code.shrink_to_fit();
+    efl_uint8 nothing = 0;
+    efl_uint8* const found = bits.empty() ? &nothing : bits.data();
+    const efl_int64 room = efl_int64(code.size());
+    efl_int64 size = 0, written = 0;
+    const efl_status status = efl_decode_mask(room ? code.data() : &nothing, room, ones, found, n, &size);
+    EXPECT((status == EFL_OK) == (ones >= 0 && ones <= n));
+    if (status != EFL_OK || size < 0) return;
+    EXPECT(size <= room);
+    efl_int64 total = 0;
+    for (efl_uint8 bit : bits) total += bit;
+    EXPECT(total == ones);
+    EXPECT(efl_encode_mask(found, n, ones, again.data(), efl_int64(again.size()), &written) == EFL_OK);
+    EXPECT(written == size && std::memcmp(again.data() + again.size() - size, code.data(), size_t(size)) == 0);
+}
+
 efl_conv2d small_conv(Input& in) {
     efl_conv2d c{};
     c.groups = 1 + in.extent(4);
@@ -324,7 +346,7 @@ void pool(Input& in) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input in(data, size);
-    switch (in.byte() % 9) {
+    switch (in.byte() % 10) {
         case 0: axes(in, false); break;
         case 1: axes(in, true); break;
         case 2: flat(in, false); break;
@@ -333,7 +355,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         case 5: channels(in); break;
         case 6: bounds(in); break;
         case 7: pool(in); break;
-        default: convolve(in);
+        case 8: convolve(in); break;
+        default: mask(in);
     }
     return 0;
 }

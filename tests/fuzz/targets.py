@@ -18,9 +18,10 @@ import msgspec
 import numpy as np
 
 from edgefl import codec, rng
-from edgefl.codec.format import FLOAT16
-from edgefl.codec.masks import decode_mask, encode_mask
+from edgefl.codec.coded import decode_bits, encode_bits
+from edgefl.codec.masks import decode_mask, encode_mask, is_difference
 from edgefl.codec.neurons import decode_neurons, encode_neurons
+from edgefl.codec.values import format_of
 from edgefl.data.dataset import DataSet
 from edgefl.data.idx import read_idx
 from edgefl.data.npz import read_npz
@@ -75,18 +76,36 @@ def payload(data: bytes) -> None:
         update = codec.decode(content, SPEC, limit=LIMIT, known=known)
     except CodecError:
         return
-    values = "float16" if content[5] & FLOAT16 else "float32"
+    values = format_of(content[5])
     assert codec.encode(update, SPEC, values=values, known=known) == content, "a payload with two forms"
 
 
 def neurons(data: bytes) -> None:
-    """Neurons and masks that travel alone."""
-    for decode, encode in ((decode_neurons, encode_neurons), (decode_mask, encode_mask)):
+    """Neurons and masks that travel alone, the latter whether or not the receiver holds one."""
+    for decode, encode, known in (
+        (decode_neurons, encode_neurons, {}),
+        (decode_mask, encode_mask, {}),
+        (decode_mask, encode_mask, {"known": MASK}),
+    ):
         try:
-            found = decode(data, SPEC)  # type: ignore[operator]
+            found = decode(data, SPEC, **known)  # type: ignore[operator]
         except CodecError:
             continue
-        assert encode(found, SPEC) == data, "ids with two forms"  # type: ignore[operator]
+        held = known if is_difference(data) else {}
+        assert encode(found, SPEC, **held) == data, "ids with two forms"  # type: ignore[operator]
+
+
+def code(data: bytes) -> None:
+    """The code of a mask: two bytes of each of the numbers of bits and of ones, then the code and what may follow."""
+    n, k = int.from_bytes(data[:2], "little") % 4096, int.from_bytes(data[2:4], "little")
+    if k > n:
+        return
+    try:
+        bits, size = decode_bits("mask", memoryview(data)[4:], (n,), k)
+    except CodecError:
+        return
+    assert np.count_nonzero(bits) == k
+    assert encode_bits(bits, k) == data[4 : 4 + size], "bits with two codes"
 
 
 def frame(data: bytes) -> None:
@@ -210,7 +229,8 @@ def wav(data: bytes) -> None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (payload, neurons, frame, message, conversation, model, graph, state, npz, wav)
+    each.__name__: each
+    for each in (payload, neurons, code, frame, message, conversation, model, graph, state, npz, wav)
 }
 
 

@@ -110,13 +110,13 @@ def check_case(module: ModuleType, case: Case) -> None:
 def compare(name: str, found: Array, wanted: Array, initial: Array, allowed: Array | None) -> None:
     """Require |found - wanted| <= allowed where the reference wrote, and the initial bits where it did not."""
     with np.errstate(invalid="ignore"):
-        wrote = wanted != initial
+        wrote = (wanted != initial) & ~((wanted != wanted) & (initial != initial))  # NaN that stays
         exact = wanted.astype(initial.dtype)
         tolerance = np.zeros(wanted.shape) if allowed is None else allowed
         error = np.abs(found.astype(np.float64) - (exact if allowed is None else wanted))
     same_bits = found.view(f"u{found.itemsize}") == initial.view(f"u{initial.itemsize}")
     assert same_bits[~wrote].all(), f"{name}: written at {np.argwhere(~same_bits & ~wrote)[0]} outside the selection"
-    bad = wrote & ~(error <= tolerance)
+    bad = wrote & ~((error <= tolerance) | (found == exact))  # the latter for infinities
     if bad.any():
         at = tuple(np.argwhere(bad)[0])
         detail = f"found {found[at]!r}, reference {wanted[at]!r}, allowed error {tolerance[at]:.3g}"

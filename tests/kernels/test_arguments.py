@@ -215,6 +215,17 @@ def test_negative_limit_of_a_norm(backend: ModuleType) -> None:
     refused(backend, "clip_scale", "max_norm", {"max_norm": "much"})
 
 
+def test_growth_beyond_its_list_or_its_bits(backend: ModuleType) -> None:
+    for first in (-1, 11):  # 30 values, 40 bits
+        refused(backend, "keep_largest", "first", {"first": first})
+    for count in (-1, 4):  # of 19
+        refused(backend, "keep_largest", "count", {"count": count})
+    for filled in (-1, 20):
+        refused(backend, "keep_largest", "filled", {"filled": np.array([filled], np.int32)})
+    for filled in (6, 36):
+        refused(backend, "largest_places", "filled", {"filled": np.array([filled], np.int32)})
+
+
 def test_selected_inputs_of_a_grouped_convolution(backend: ModuleType) -> None:
     args = convolution.grad_weight(RNG, DEPTHWISE, "all", "all")
     refused(backend, "conv2d_grad_weight", "ins", {"ins": np.array([0], np.int32)}, args)

@@ -24,7 +24,10 @@ WITHOUT = {"conv2d_forward", "conv2d_grad_input", "maxpool_forward", "avgpool_fo
 # Operations that take a geometry and no extent beside it, or one number, or are not in the C ABI.
 
 # Extents of arrays apart, which are not multiplied with each other.
-APART = {"efl_gather_labels", "efl_keep_largest_f32", "efl_largest_places_f32", "efl_take_flat_32", "efl_put_flat_32"}
+APART = {
+    "efl_gather_labels", "efl_keep_largest_f32", "efl_largest_places_f32", "efl_take_flat_32", "efl_put_flat_32",
+    "efl_encode_mask", "efl_decode_mask",
+}  # fmt: skip
 NO_STATUS = {"efl_sparse_linear_words", "efl_sparse_conv2d_words"}  # gives the words of a structure, or -1
 AXIS = ("kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w")
 WINDOWS = [

@@ -240,13 +240,84 @@ def test_values_at_a_mask_that_the_client_keeps_go_down_without_ids() -> None:
     asked = plan(None, payload={MODEL: take(PARAMS, SPEC, MASK)}, held=MASK)
     message = over_the_wire(train_message(asked, SPEC, "float32"))
     assert sizes(message.payload).index == 0
-    assert plan_of(message, 0, SPEC, MASK) == asked
+    assert plan_of(message, 0, SPEC, [MASK]) == plan_of(message, 0, SPEC, [OTHER, MASK]) == asked
     with pytest.raises(CodecError, match=f"mask {MASK.hash().hex()}; expected {OTHER.hash().hex()}"):
-        plan_of(message, 0, SPEC, OTHER)
+        plan_of(message, 0, SPEC, [OTHER, OTHER])
     with pytest.raises(CodecError, match="payload without ids; expected one that carries its neuron ids"):
         plan_of(message, 0, SPEC)
     with_ids = over_the_wire(train_message(replace(asked, held=None), SPEC, "float32"))
-    assert plan_of(with_ids, 0, SPEC, OTHER) == asked
+    assert plan_of(with_ids, 0, SPEC, [OTHER]) == asked
+
+
+def test_values_of_8_bits_are_rounded_alike_for_all_and_by_client_on_the_way_up() -> None:
+    plans = [replace(plan(None), client=client, round=round) for client, round in ((0, 1), (1, 1), (0, 2))]
+    down = [train_message(each, SPEC, "int8").payload[MODEL] for each in plans]
+    assert down[0] == down[1] != down[2]
+    replies = [replace(answer(model=WHOLE[MODEL]), client=each.client, round=each.round) for each in plans]
+    up = [trained_message(reply, each, SPEC, "int8", 0).payload[MODEL] for reply, each in zip(replies, plans)]
+    assert len({*up, *down}) == 5
+    found = read_answer(trained_message(replies[0], plans[0], SPEC, "int8", 0), plans[0], SPEC)
+    assert found.refusal is None
+    assert found.sizes.values == 120 + 40 + 80 + 2 + 4 * 4
+
+
+NEAR = Mask.of(SPEC, {name: bits ^ (np.arange(bits.size).reshape(bits.shape) == 4) for name, bits in MASK.bits.items()})
+HELD = plan(
+    {MODEL: Expected("masked", None, MASK), "mask": Expected("mask", WEIGHTS)},
+    payload={MODEL: take(PARAMS, SPEC, MASK)},
+    held=MASK,
+)
+
+
+def asked_and_answered(asked: Plan, mask: Mask, held: Mask | None) -> tuple[Train, Any]:
+    """Both messages of a round with a client that keeps a mask and sends another one."""
+    down = over_the_wire(train_message(asked, SPEC, "float32"))
+    received = plan_of(down, 0, SPEC, [] if held is None else [held])
+    reply = answer(model=take(PARAMS, SPEC, MASK), mask=mask)
+    return down, over_the_wire(trained_message(reply, received, SPEC, "float32", 0))
+
+
+def test_a_mask_that_both_sides_know_is_not_sent_again() -> None:
+    """Up, what differs from the one that the client keeps, and down alike; nothing but its hash if nothing does."""
+    for mask, index in ((NEAR, 2 * 2), (MASK, 0)):
+        _, up = asked_and_answered(HELD, mask, MASK)
+        assert sizes({"mask": up.payload["mask"]}).index == index
+        found = read_answer(up, HELD, SPEC)
+        assert found.reply is not None
+        assert found.reply.masks == {"mask": mask}
+    down, _ = asked_and_answered(replace(HELD, masks={"next": NEAR}), MASK, MASK)
+    assert sizes({"next": down.payload["next"]}).index == 2 * 2
+    assert plan_of(down, 0, SPEC, [MASK]).masks == {"next": NEAR}
+    with pytest.raises(CodecError, match=f"difference to mask {MASK.hash().hex()}; expected the mask itself"):
+        plan_of(msgspec.structs.replace(down, payload={"next": down.payload["next"]}), 0, SPEC)
+
+
+def test_a_mask_that_came_with_the_plan_need_not_go_back() -> None:
+    first = replace(HELD, masks={"mask": MASK}, held=None)
+    for held in (None, OTHER):
+        _, up = asked_and_answered(first, NEAR, held)
+        assert sizes({"mask": up.payload["mask"]}).index == 2 * 2
+        found = read_answer(up, first, SPEC)
+        assert found.reply is not None
+        assert found.reply.masks == {"mask": NEAR}
+
+
+def test_a_client_whose_mask_the_server_has_not_shown_to_know_sends_the_whole_of_the_next() -> None:
+    unknown = replace(HELD, held=None)
+    for held in (None, MASK, OTHER):
+        _, up = asked_and_answered(unknown, NEAR, held)
+        assert up.payload["mask"] == encode_mask(NEAR, SPEC)
+        assert read_answer(up, unknown, SPEC).refusal is None
+
+
+def test_a_difference_to_another_mask_is_refused_and_the_next_reply_is_read() -> None:
+    _, up = asked_and_answered(HELD, NEAR, MASK)
+    lost = msgspec.structs.replace(up, payload={**up.payload, "mask": encode_mask(OTHER, SPEC, known=OTHER)})
+    refusal = f"difference to mask {OTHER.hash().hex()}; expected one to {MASK.hash().hex()}, which is held here"
+    assert read_answer(lost, HELD, SPEC).refusal == f"reply of client 0: {refusal}"
+    none = f"difference to mask {MASK.hash().hex()}; expected the mask itself, none is held here"
+    assert read_answer(up, replace(HELD, held=None), SPEC).refusal == f"reply of client 0: {none}"
+    assert read_answer(up, HELD, SPEC).refusal is None
 
 
 def test_a_reply_s_payload_by_a_name_that_is_not_due_is_still_read() -> None:

@@ -86,7 +86,7 @@ def kill_device(processes: Processes, client: int) -> None:
     processes.devices[client] = start(processes.stack, *processes.commands[client])
 
 
-@pytest.mark.parametrize("method", ["fedumf-feddc", "pflego"])
+@pytest.mark.parametrize("method", ["fedumf-feddc", "pflego", "fedspa"])
 def test_an_interrupted_run_equals_simulate(method: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
         processes = serve(stack, tmp_path, method)

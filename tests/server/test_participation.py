@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from served import CLIENTS, FEDERATION, METHOD, RULES, Phone, World
+from served import CLIENTS, FEDERATION, METHOD, RULES, Phone, World, simulated
 
-from edgefl.algorithms import FedAvg, FedSPU, FedUmf
+from edgefl.algorithms import FedAvg, FedSpa, FedSPU, FedUmf
 from edgefl.algorithms.base import State
 from edgefl.errors import RunError
 from edgefl.experiment.settings import Settings
@@ -26,6 +26,7 @@ from edgefl.simulation.loop import simulate
 from edgefl.simulation.replay import difference
 
 FUSION = FedUmf(per_round=2, epochs=1, batch=4, lr=0.1, lr_decay=0.5)
+SPARSE = FedSpa(per_round=2, epochs=1, batch=4, density=0.4)
 TIMED = replace(RULES, deadline_s=10.0, evaluation_deadline_s=5.0, wait_for=1)
 
 
@@ -35,7 +36,7 @@ def replayed(world: World, path: Path, log: Progress | None = None) -> tuple[Sta
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     journal = Journal(path)
     participation = Participation(progress.capacities, outcomes, progress.candidates, progress.losses)
-    settings = Settings(progress.round, progress.round)
+    settings = Settings(world.rules.rounds, world.rules.rounds, stop_after=progress.round)
     state = simulate(world.method, FEDERATION, settings, journal, participation=participation)
     journal.close()
     return state, journal
@@ -134,7 +135,7 @@ def test_a_run_with_any_faults_is_replayed_from_its_log(
 ) -> None:
     """Deliveries in any order, deadlines at any time, dead clients, capacities, lost connections, server crashes."""
     method = data.draw(
-        st.sampled_from([METHOD, replace(METHOD, es=True, lr=0.5), FedAvg(per_round=2, epochs=1), FUSION])
+        st.sampled_from([METHOD, replace(METHOD, es=True, lr=0.5), FedAvg(per_round=2, epochs=1), FUSION, SPARSE])
     )
     rules = replace(TIMED, quorum=data.draw(st.sampled_from([None, 1, 2])))
     if not method.asks_all:
@@ -217,6 +218,28 @@ def test_a_loss_is_refused_until_it_is_accepted_and_then_replayed(loss: str, met
     check_replay(world, tmp_path / "replay")
     with pytest.raises(AssertionError):  # the loss made a difference, which the replay would not find without the log
         check_replay(world, tmp_path / "replay without it", replace(history.progress(world.path), losses={}))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_lost_mask_is_sent_again_and_changes_nothing(loss: str, tmp_path: Path) -> None:
+    """The server has the masks of all clients: one that comes with none, or an old one, gets its own, with ids."""
+    method, kept = replace(SPARSE, per_round=4), LOSSES[loss]
+    world = World(tmp_path / "run", method)
+    until_kept(world, 0, kept)
+    earlier = deepcopy(world.phones[0]) if kept else Phone(0, method)
+    until_kept(world, 0, 2)
+    world.disconnect(0)
+    world.phones[0], world.accepting = earlier, {0}
+    world.restart_server()
+    world.accepting = set()
+    world.finish()
+    assert world.done
+    assert history.progress(world.path).losses == {(0, 2): kept}
+    check_replay(world, tmp_path / "replay")
+    state, lines = simulated(tmp_path / "undisturbed", method)
+    assert difference(history.final_state(world.path), state) is None
+    ids = [line["down"]["index"] for line in history.metrics(world.path)]
+    assert ids[2] > 0 and not any(ids[:2] + ids[3:]) and not any(line["down"]["index"] for line in lines)
 
 
 def test_a_loss_of_what_a_method_does_not_need_is_told_and_let_in(tmp_path: Path) -> None:

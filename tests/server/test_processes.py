@@ -23,7 +23,7 @@ def assert_same_arrays(found, expected) -> None:
         np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
 
 
-@pytest.mark.parametrize("method", ["fedavg", "fedper", "fedavg-ft"])
+@pytest.mark.parametrize("method", ["fedavg", "fedper", "fedavg-ft", "ditto"])
 def test_served_run_is_bit_identical_to_simulation(tmp_path: Path, method: str) -> None:
     experiment = replace(SMALL, methods=(method,))
     demo.deal(tmp_path / "shares", experiment)

@@ -112,7 +112,7 @@ def test_clients_that_share_values_get_them_at_their_own_masks() -> None:
     under_test = OpenRound(TASK, METHODS["sparse"], State({}), plans, 1, "float32")
     for plan in plans:
         message = under_test.request(plan.client, None)
-        assert plan_of(message, plan.client, SPEC, first) == plan
+        assert plan_of(message, plan.client, SPEC, [first]) == plan
         assert sizes({MODEL: message.payload[MODEL]}).index == (0 if plan.held else 8)
 
 

@@ -313,7 +313,7 @@ def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
     ("settings", "message"),
     [
         ({"rounds": 0}, "rounds=0; expected rounds >= 1"),
-        ({"values": "int8"}, "values=int8; expected float32 or float16"),
+        ({"values": "int4"}, "values=int4; expected one of float32, float16, bfloat16, int8"),
     ],
 )
 def test_settings_out_of_range_are_named(settings: dict[str, Any], message: str) -> None:

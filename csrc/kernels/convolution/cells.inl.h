@@ -26,8 +26,16 @@ static inline void copy_row_words(float* to, int64_t to_pitch, const float* from
     }
 }
 
+// Rows of less than a word, where stores have masks.
+static inline void copy_short_rows(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows,
+                                   int64_t n) {
+    for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch) store_n(to, load_n(from, int(n)), int(n));
+}
+
 static void copy_rows(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows, int64_t n) {
-    if (n < W || n > 4 * W) {
+    if (n < W && W >= 8) {
+        copy_short_rows(to, to_pitch, from, from_pitch, rows, n);
+    } else if (n < W || n > 4 * W) {
         for (int64_t r = 0; r < rows; ++r) copy_floats(to + r * to_pitch, from + r * from_pitch, n);
     } else if (n > 3 * W) copy_row_words<4>(to, to_pitch, from, from_pitch, rows, n);
     else if (n > 2 * W) copy_row_words<3>(to, to_pitch, from, from_pitch, rows, n);

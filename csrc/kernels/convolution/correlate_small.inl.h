@@ -16,8 +16,7 @@ struct SmallPlan {
 
     explicit SmallPlan(const Correlation& c)
         : plan(c, false), chunks(c.batch, fitting(c)),
-          jobs(chunks.count, (chunks.count + plan.blocks - 1) / plan.blocks),
-          positions(chunks.size(0) * c.positions()) {
+          jobs(Parts::into(chunks.count, least(chunks.count, plan.blocks))), positions(chunks.size(0) * c.positions()) {
         plan.blocks = 0;  // its planes hold one image; here a job keeps those of a chunk
     }
 

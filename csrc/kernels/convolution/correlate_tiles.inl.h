@@ -15,6 +15,7 @@ constexpr int64_t MOST_TILES = 100;  // of few channels: more would gain up to a
 constexpr int64_t CHUNK_TILES_APART = 1 << 19;
 constexpr int64_t MOST_TILES_APART = 128;
 constexpr int64_t PASS_SOURCES = 128;
+constexpr int64_t WEIGHT_COST = 32;     // of the transform of a target's 3x3 weights for one source, in multiply-adds
 constexpr int64_t RUN_TILES = 1 << 12;  // floats of tiles of one point that stay in L1 while panels pass by
 
 struct Winograd {
@@ -37,7 +38,8 @@ struct Winograd {
           by_images(2 * c.planes.cols.count <= W && 8 * words.count * W <= 9 * c.batch),
           tiling(by_images ? words.count : c.batch, c.planes.rows.count, c.planes.cols.count, by_images ? W : 1,
                  fitting()),
-          panels(targets, MAX_ROWS), groups(panels.count, whole ? panels.count : GROUP_PANELS),
+          panels(targets, MAX_ROWS),
+          groups(whole ? Parts::into(panels.count, 1) : Parts::shared(panels.count, GROUP_PANELS)),
           passes(sources, whole ? sources : PASS_SOURCES), pitch(((tiling.most() + W + LINE - 1) / LINE | 1) * LINE) {}
 
     int64_t fitting() const {
@@ -228,12 +230,12 @@ static void transform_panel(const Winograd& w, int64_t p, int64_t first, int64_t
     }
 }
 
-// Panels of a group for pass k: [point][panel][source][row of the panel]. Weights are read in the order in which they
-// lie in memory.
-static void transform_weights(const Winograd& w, int64_t g, int64_t k, float* to) {
+// Panels [first, first + count) of a group for pass k: [point][panel][source][row of the panel]. Weights are read in
+// the order in which they lie in memory.
+static void transform_weights(const Winograd& w, int64_t g, int64_t k, int64_t first, int64_t count, float* to) {
     const Parts runs(w.passes.size(k), w.c.transposed ? SOURCE_RUNS : w.passes.size(k));
     for (int64_t r = 0; r < runs.count; ++r)
-        for (int64_t p = 0; p < w.groups.size(g); ++p)
+        for (int64_t p = first; p < first + count; ++p)
             transform_panel(w, w.groups.first(g) + p, w.passes.first(k) + runs.first(r), runs.size(r),
                             to + w.weights_of(g, p) + runs.first(r) * w.panels.size(w.groups.first(g) + p),
                             w.weights_step(g));
@@ -332,8 +334,10 @@ static void write_results(const Winograd& w, int64_t g, int64_t chunk, const flo
 
 // Chunks of tiles pass by all weights.
 static void pass_tiles(const Winograd& w, int64_t blocks, int64_t macs) {
-    const Parts parts(w.tiling.chunks.count, (w.tiling.chunks.count + blocks - 1) / blocks);
-    transform_weights(w, 0, 0, w.weights);
+    const Parts parts = Parts::into(w.tiling.chunks.count, blocks),
+                turns = Parts::into(w.panels.count, blocks_of(w.panels.count, WEIGHT_COST * w.sources * w.targets));
+    each_block(turns.count, WEIGHT_COST * w.sources * w.targets,
+               [&](int64_t i) { transform_weights(w, 0, 0, turns.first(i), turns.size(i), w.weights); });
     each_block(parts.count, macs, [&](int64_t b) {
         float *tiles = w.tiles + b * w.tiles_size(), *results = w.results + b * w.results_size();
         for (int64_t i = parts.first(b); i < parts.first(b) + parts.size(b); ++i) {
@@ -346,8 +350,7 @@ static void pass_tiles(const Winograd& w, int64_t blocks, int64_t macs) {
 
 // Groups of targets pass by a chunk of tiles, chunk after chunk.
 static void pass_weights(const Winograd& w, int64_t blocks, int64_t macs) {
-    const Parts parts(w.groups.count, (w.groups.count + blocks - 1) / blocks),
-        fills(w.sources, (w.sources + blocks - 1) / blocks);
+    const Parts parts = Parts::into(w.groups.count, blocks), fills = Parts::into(w.sources, least(w.sources, blocks));
     for (int64_t i = 0; i < w.tiling.chunks.count; ++i) {
         each_block(fills.count, macs, [&](int64_t b) {
             fill_tiles(w, fills.first(b), fills.first(b) + fills.size(b), i, w.plane + b * w.plane_size(), w.tiles);
@@ -356,7 +359,7 @@ static void pass_weights(const Winograd& w, int64_t blocks, int64_t macs) {
             float *weights = w.weights + b * POINTS * w.weights_step(0), *results = w.results + b * w.results_size();
             for (int64_t g = parts.first(b); g < parts.first(b) + parts.size(b); ++g) {
                 for (int64_t k = 0; k < w.passes.count; ++k) {
-                    transform_weights(w, g, k, weights);
+                    transform_weights(w, g, k, 0, w.groups.size(g), weights);
                     multiply_points(w, g, k, (w.tiling.tiles(i) + W - 1) / W, weights, w.tiles, results);
                 }
                 write_results(w, g, i, results, w.plane + b * w.plane_size());

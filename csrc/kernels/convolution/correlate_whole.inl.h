@@ -130,7 +130,7 @@ static efl_status correlate_whole(const Correlation& c) {
     for (int64_t v = 0; v < plan.words.count; ++v)
         fill_maps(c, plan.sources, plan.words.first(v), plan.words.size(v), plan.x + v * plan.x_word());
     const int64_t blocks = blocks_of(plan.maps.count, 16 * plan.sources * plan.targets * c.batch);
-    const Parts parts(plan.maps.count, (plan.maps.count + blocks - 1) / blocks);
+    const Parts parts = Parts::into(plan.maps.count, blocks);
     parallel(parts.count, [&](int64_t b) {
         for (int64_t r = 0; r < plan.runs.count; ++r)
             for (int64_t k = parts.first(b); k < parts.first(b) + parts.size(b); ++k) add_maps(plan, k, r);

@@ -2,6 +2,8 @@
 //
 // x is laid out channels-last in panels, so that a row of taps is one run of lanes; the sum runs over positions of a
 // few images at a time, through the outer-product microkernel. No lane is lost to padding, stride or the end of a row.
+// Panels of channels and outputs are divided among threads; where there is one of them, images are, in a few chunks, a
+// number by shape alone, whose sums are added in order.
 
 constexpr int64_t PANEL_CHANNELS = 2 * W;
 constexpr int64_t PASS_POSITIONS = 256;  // terms per pass: a panel's pixels and the matching dy stay in L1
@@ -9,9 +11,9 @@ constexpr int64_t PASS_POSITIONS = 256;  // terms per pass: a panel's pixels and
 struct ChannelPlan {
     const WeightGradient& w;
     int64_t outs, height, width, per_group;  // padded extents; images per group
-    Parts channels, rows;
-    int64_t joint, segments;  // taps in one run of lanes; runs per panel
-    int64_t pitch = 0;        // floats of one output's sums
+    Parts channels, rows, outputs, chunks;   // outputs: panels in halves; chunks of images
+    int64_t joint, segments;                 // taps in one run of lanes; runs per panel
+    int64_t pitch = 0;                       // floats of one output's sums
     int64_t *off, *row;
     float *x, *dy, *sums, *start;
     Word* word;
@@ -21,6 +23,8 @@ struct ChannelPlan {
           width(w.planes.cols.extent()),
           per_group(w.positions() < PASS_POSITIONS ? least(w.conv.batch, PASS_POSITIONS / w.positions()) : 1),
           channels(w.ins_per_group(), PANEL_CHANNELS), rows(outs, MAX_ROWS),
+          outputs(Parts::into(rows.count, rows.count > 3 ? 2 : 1)),
+          chunks(Parts::into(w.conv.batch, channels.count * outputs.count > 1 ? 1 : least(4, (w.conv.batch + 7) / 8))),
           joint(w.conv.dil_w == 1 ? w.conv.kernel_w : 1), segments(w.taps() / joint) {
         for (int64_t c = 0; c < channels.count; ++c) pitch += segments * run(c);
     }
@@ -38,14 +42,23 @@ struct ChannelPlan {
     float* dy_panel(int64_t p) const { return dy + rows.first(p) * per_group * w.positions() + p * LINE; }
     float* x_panel(int64_t c) const { return x + channels.first(c) * per_group * image_pixels(); }
 
+    // Floats of what each chunk has for itself.
+    int64_t x_size() const { return channels.total * per_group * image_pixels(); }
+    int64_t dy_size() const { return outs * per_group * w.positions() + rows.count * LINE; }
+    int64_t sums_size() const { return outs * pitch; }
+    ChannelPlan of_chunk(int64_t k) const {
+        ChannelPlan own = *this;
+        own.x += k * x_size(), own.dy += k * dy_size(), own.sums += k * sums_size();
+        return own;
+    }
+
     void lay_out(Carve& carve) {
-        const int64_t terms = per_group * w.positions();
-        off = carve.take<int64_t>(2 * terms);
+        off = carve.take<int64_t>(2 * per_group * w.positions());
         row = carve.take<int64_t>(outs);
         word = carve.take<Word>(joint * PANEL_CHANNELS / W + 1);
-        x = carve.take<float>(channels.total * per_group * image_pixels());
-        dy = carve.take<float>(outs * terms + rows.count * LINE);
-        sums = carve.take<float>(outs * pitch);
+        x = carve.take<float>(chunks.count * x_size());
+        dy = carve.take<float>(chunks.count * dy_size());
+        sums = carve.take<float>(chunks.count * sums_size());
         start = carve.take<float>(MAX_ROWS);
     }
 };
@@ -125,9 +138,29 @@ static void write_weights(const ChannelPlan& plan) {
             const float* from = plan.sums + o * plan.pitch + plan.start_of(c);
             float* to = plan.w.dw + (o * ins + plan.channels.first(c)) * taps;
             for (int64_t t = 0; t < taps; ++t)
-                for (int64_t k = 0; k < size; ++k)
-                    to[k * taps + t] = from[t / plan.joint * plan.run(c) + t % plan.joint * size + k];
+                for (int64_t k = 0; k < size; ++k) {
+                    const float* sum = from + t / plan.joint * plan.run(c) + t % plan.joint * size + k;
+                    to[k * taps + t] = *sum;
+                    for (int64_t i = 1; i < plan.chunks.count; ++i) to[k * taps + t] += sum[i * plan.sums_size()];
+                }
         }
+}
+
+// The sums of a chunk's images.
+static void add_images(const ChannelPlan& plan, int64_t first, int64_t count) {
+    const int64_t panels = plan.channels.count;
+    for (int64_t image = first; image < first + count; image += plan.per_group) {
+        const int64_t images = least(plan.per_group, first + count - image), terms = images * plan.w.positions();
+        const int64_t macs = terms * plan.outs * plan.channels.total * plan.w.taps();
+        each_block(panels + plan.rows.count, macs, [&](int64_t i) {
+            if (i < panels) fill_channels(plan, i, image, images);
+            else fill_outputs(plan, i - panels, image, images);
+        });
+        each_block(panels * plan.outputs.count, macs, [&](int64_t i) {
+            const int64_t part = i % plan.outputs.count, begin = plan.outputs.first(part);
+            add_group(plan, i / plan.outputs.count, begin, begin + plan.outputs.size(part), terms, image == first);
+        });
+    }
 }
 
 static efl_status weight_by_channels(const WeightGradient& w) {
@@ -138,21 +171,9 @@ static efl_status weight_by_channels(const WeightGradient& w) {
     for (int64_t o = 0; o < plan.outs; ++o) plan.row[o] = o * plan.pitch;
     for (int64_t v = 0; v < plan.run(0) / W; ++v) plan.word[v] = Word{v * W, v * W, W};
     zero_floats(plan.start, MAX_ROWS);
-    zero_floats(plan.x, plan.channels.total * plan.per_group * plan.image_pixels());
-    const int64_t panels = plan.channels.count, halves = plan.rows.count > 3 ? 2 : 1;
-    const Parts outputs(plan.rows.count, (plan.rows.count + halves - 1) / halves);
-    for (int64_t image = 0; image < w.conv.batch; image += plan.per_group) {
-        const int64_t images = least(plan.per_group, w.conv.batch - image), terms = images * w.positions();
-        const int64_t macs = terms * plan.outs * plan.channels.total * w.taps();
-        each_block(panels + plan.rows.count, macs, [&](int64_t i) {
-            if (i < panels) fill_channels(plan, i, image, images);
-            else fill_outputs(plan, i - panels, image, images);
-        });
-        each_block(panels * outputs.count, macs, [&](int64_t i) {
-            const int64_t part = i % outputs.count, first = outputs.first(part);
-            add_group(plan, i / outputs.count, first, first + outputs.size(part), terms, image == 0);
-        });
-    }
+    zero_floats(plan.x, plan.chunks.count * plan.x_size());
+    each_block(plan.chunks.count, w.conv.batch * w.positions() * plan.outs * plan.channels.total * w.taps(),
+               [&](int64_t k) { add_images(plan.of_chunk(k), plan.chunks.first(k), plan.chunks.size(k)); });
     write_weights(plan);
     return EFL_OK;
 }

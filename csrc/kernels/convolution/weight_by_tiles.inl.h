@@ -22,7 +22,7 @@ struct GradientPlan {
     explicit GradientPlan(const WeightGradient& w_)
         : w(w_), outs(count_of(w.outs, w.conv.out_channels)), ins(w.ins_per_group()),
           tiling(w.conv.batch, w.geometry.out_h, w.geometry.out_w, 1, GRADIENT_TILES / (POINTS * (outs + ins))),
-          panels(outs, MAX_ROWS), groups(panels.count, GROUP_PANELS), most(tiling.most()) {}
+          panels(outs, MAX_ROWS), groups(Parts::shared(panels.count, GROUP_PANELS)), most(tiling.most()) {}
 
     int64_t input_panels() const { return (ins + INPUT_PANEL - 1) / INPUT_PANEL; }
     int64_t lanes(int64_t c) const { return (least(INPUT_PANEL, ins - c * INPUT_PANEL) + W - 1) / W * W; }
@@ -171,8 +171,7 @@ static efl_status weight_by_tiles(const WeightGradient& w) {
     const bool whole = plan.tiling.chunks.count == 1;
     const int64_t macs = POINTS * plan.outs * plan.ins * plan.tiling.rows * plan.tiling.cols * w.conv.batch;
     const int64_t panels = plan.input_panels() + plan.panels.count, blocks = blocks_of(plan.groups.count, macs);
-    const Parts fills(panels, (panels + blocks - 1) / blocks),
-        parts(plan.groups.count, (plan.groups.count + blocks - 1) / blocks);
+    const Parts fills = Parts::into(panels, blocks), parts = Parts::into(plan.groups.count, blocks);
     if (!place([&](Carve& carve) { plan.lay_out(carve, whole ? blocks : plan.groups.count, blocks); }))
         return EFL_NO_MEMORY;
     for (int64_t t = 0; t < plan.most; ++t) plan.off[t] = t * INPUT_PANEL;

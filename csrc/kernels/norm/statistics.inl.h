@@ -20,6 +20,9 @@ struct NormSums {
 
 static inline float inverse_std(double variance, float eps) { return float(1.0 / std::sqrt(variance + double(eps))); }
 
+// What the ends of a plane's sums cost, in elements: planes of few elements are work, too.
+constexpr int64_t PLANE_COST = 64;
+
 constexpr int64_t ABREAST = 16;  // channels walked side by side, image by image, ...
 constexpr int64_t KEPT_PLANES =
     32768;  // ... where one channel's planes are more floats than stay in L2 between two walks
@@ -64,7 +67,7 @@ static void batchnorm_planes(const float* x, const float* weight, const float* b
         for (int64_t b = 0; b < batch; ++b)
             for (int64_t c = first; c < last; ++c) plane(b * channels + c, affine[c - first]);
     };
-    split(channels, batch * inner,
+    split(channels, batch * (inner + PLANE_COST),
           [&](int64_t first, int64_t last) { each_abreast(first, last, batch * inner, walk); });
 }
 
@@ -87,7 +90,8 @@ static void batchnorm_gradients(const float* weight, const float* bias, const fl
                                 int64_t batch, int64_t channels, int64_t inner, efl_index channels_needed,
                                 efl_index outs, float* dweight, float* dbias, Sum&& sum, Write&& write) {
     const double n = double(batch * inner);
-    split(count_of(channels_needed, channels), batch * inner, [&](int64_t first_needed, int64_t last_needed) {
+    const int64_t work = batch * (inner + PLANE_COST);
+    split(count_of(channels_needed, channels), work, [&](int64_t first_needed, int64_t last_needed) {
         Position position{outs, 0};
         each_abreast(first_needed, last_needed, batch * inner, [&](auto channels_abreast, int64_t first, int64_t end) {
             constexpr int64_t most = decltype(channels_abreast)::most;
@@ -127,7 +131,7 @@ static void groupnorm_planes(const float* x, const float* weight, const float* b
                              int64_t inner, int64_t groups, float eps, float* mean, float* inv_std, Plane&& plane) {
     const int64_t size = channels / groups;
     if (size * inner == 0) return;
-    split(batch * groups, size * inner, [&](int64_t first, int64_t last) {
+    split(batch * groups, size * (inner + PLANE_COST), [&](int64_t first, int64_t last) {
         for (int64_t g = first; g < last; ++g) {
             const float* group = x + g * size * inner;
             Moments all(group, least(stretch, size * inner));
@@ -153,7 +157,7 @@ static efl_status groupnorm_gradients(const float* weight, const float* bias, co
     const int64_t size = channels / groups, needed = count_of(groups_needed, groups);
     NormSums* sums = static_cast<NormSums*>(scratch(batch * channels * int64_t(sizeof(NormSums))));
     if (!sums) return EFL_NO_MEMORY;
-    split(batch * needed, size * inner, [&](int64_t first, int64_t last) {
+    split(batch * needed, size * (inner + PLANE_COST), [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t b = i / needed, g = b * groups + id_of(groups_needed, i % needed),
                           channel = g % groups * size;

@@ -1,16 +1,16 @@
 """Kernels for machines without a C++ compiler: each family's module prepares calls to what numba compiles.
 
-Compiled, without fast-math: convolution and pooling, normalisation, ReLU, bias gradients and SGD. Linear layers are
-BLAS products through numpy. An operation that no module here has is the reference's: gathers and scatters, the loss,
-sums over little data. A Program checks the arguments of what is here once, when it records.
+Compiled, without fast-math: convolution and pooling, normalisation, ReLU, bias gradients, SGD and masks as bytes.
+Linear layers are BLAS products through numpy. An operation that no module here has is the reference's: gathers and
+scatters, the loss, sums over little data. A Program checks the arguments of what is here once, when it records.
 """
 
 from .. import reference
 from ..functions import functions
 from ..program import Program as RecordedCalls
-from . import convolution, elementwise, linear, norm, norm_relu, pool, update
+from . import convolution, elementwise, linear, mask, norm, norm_relu, pool, update
 
-OWN = functions(convolution, linear, norm, norm_relu, pool, elementwise, update, checks_once=True)
+OWN = functions(convolution, linear, norm, norm_relu, pool, elementwise, update, mask, checks_once=True)
 FUNCTIONS = reference.FUNCTIONS | OWN
 globals().update({name: function.call for name, function in FUNCTIONS.items()})
 

@@ -11,8 +11,11 @@ from . import (
     batch,
     convolution,
     elementwise,
+    growth,
     linear,
     loss,
+    mask,
+    narrow,
     norm,
     parameters,
     pool,
@@ -32,7 +35,10 @@ FUNCTIONS = functions(
     elementwise,
     loss,
     update,
+    growth,
     parameters,
+    mask,
+    narrow,
 )
 globals().update({name: function.call for name, function in FUNCTIONS.items()})
 

@@ -80,9 +80,7 @@ class _Runs(NamedTuple):
 def _runs(mask: Array, layout: Layout) -> tuple[Array, _Runs]:
     """The weights by row, channel and cell, and the runs that they form."""
     taps = layout.layer.taps
-    phase, offset = (
-        np.array([of(tap) for tap in range(taps)], np.int64) for of in (layout.row_phase, layout.offset)
-    )
+    phase, offset = (np.array([of(tap) for tap in range(taps)], np.int64) for of in (layout.row_phase, layout.offset))
     weights = np.flatnonzero(mask)
     out, into, tap = np.unravel_index(weights, (*mask.shape[:2], taps)) if mask.size else (weights,) * 3
     row, channel = (into * layout.row_phases + phase[tap], out) if layout.is_transposed else (out, into)

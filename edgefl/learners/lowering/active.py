@@ -7,18 +7,30 @@ neurons with the same signature is the same schedule over other ids, and `adopt`
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.errors import SelectionError
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import Conv2d, GroupNorm, Linear
 from edgefl.learners.base import Delta, Trainable
 from edgefl.learners.lowering.channels import NONE, is_empty, owners
 from edgefl.learners.lowering.needs import RowsCols, gradient_needs, own_rows
-from edgefl.learners.lowering.schedule import Index
+from edgefl.learners.lowering.schedule import Coordinates, Index
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import AxisSpec, ModelSpec
 
-Signature = tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...]]
+Signature = tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...], tuple[tuple[str, int], ...]]
+
+
+class Growth(NamedTuple):
+    """How many of a parameter's coordinates are sought, and which there are already: a bit each, low bits first."""
+
+    sought: int
+    exists: NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -30,6 +42,8 @@ class Active:
     groups   GroupNorm -> groups whose gradient is needed
     saved    convolution or Linear -> input channels (features) that its weight gradient reads
     neurons  group -> active neurons; empty if all are active
+    masked   trained parameter that is not whole -> its coordinates. Not lists of its own: who gave them changes them
+    grown    parameter of whose gradient the largest are sought
     """
 
     blocks: Mapping[str, RowsCols] = field(default_factory=dict)
@@ -37,10 +51,24 @@ class Active:
     groups: Mapping[str, Index] = field(default_factory=dict)
     saved: Mapping[str, Index] = field(default_factory=dict)
     neurons: Mapping[str, Index] = field(default_factory=dict)
+    masked: Mapping[str, Coordinates] = field(default_factory=dict)
+    grown: Mapping[str, Growth] = field(default_factory=dict)
 
     @staticmethod
-    def of(graph: Graph, spec: ModelSpec, trainable: Trainable, delta: Delta) -> Active:
-        """What training these neurons or layers (None: all) selects. Its lists are its own."""
+    def of(
+        graph: Graph,
+        spec: ModelSpec,
+        trainable: Trainable,
+        delta: Delta,
+        masks: Mapping[str, Coordinates] | None = None,
+    ) -> Active:
+        """What training these neurons or layers (None: all) selects, of the parameters in `masks` these coordinates.
+
+        Raises  SelectionError for neurons where there are masks.
+        """
+        if masks and isinstance(trainable, NeuronSet):
+            names = ", ".join(masks)
+            raise SelectionError(f"neurons of a model with masks of {names}; expected names of layers, or None")
         blocks = trained_blocks(spec, trainable)
         needs = gradient_needs(graph, blocks, delta)
         groups = {node.name: _groups(node, needs) for node in graph.nodes if isinstance(node.op, GroupNorm)}
@@ -49,12 +77,23 @@ class Active:
         }
         neurons = trainable.active if isinstance(trainable, NeuronSet) else {}
         chosen = {group: ids.copy() for group, ids in neurons.items()}
-        return Active(blocks, needs, groups, saved, chosen)
+        masked = {name: ids for name, ids in (masks or {}).items() if name in blocks}
+        return Active(blocks, needs, groups, saved, chosen, masked)
+
+    @staticmethod
+    def growing(graph: Graph, spec: ModelSpec, grown: Mapping[str, Growth]) -> Active:
+        """What a search for the largest gradients of these parameters selects."""
+        whole = Active.of(graph, spec, frozenset(map(layer_of, grown)), "exact")
+        return replace(whole, grown=grown)
 
     @property
     def signature(self) -> Signature:
-        """The length of every list, None for those that select all; what is trained, which results need a gradient."""
-        return tuple(None if ids is None else ids.size for ids in self._lists()), tuple(self.blocks), tuple(self.needs)
+        """The length of every list, None for those that select all; what is trained, which results need a gradient, how
+        many coordinates a mask leaves.
+        """
+        lengths = tuple(None if ids is None else ids.size for ids in self._lists())
+        counts = tuple((name, ids.size) for name, ids in self.masked.items())
+        return lengths, tuple(self.blocks), tuple(self.needs), counts
 
     def adopt(self, other: Active) -> None:
         """Overwrite every list with that of `other`, which has the same signature."""

@@ -26,12 +26,14 @@ from edgefl.graph.operations import (
     Operation,
     ReLU,
 )
+from edgefl.learners.lowering import sparse
 from edgefl.learners.lowering.channels import NONE, count, is_empty
 from edgefl.learners.lowering.forward import average_window, planes_view, rectifier
 from edgefl.learners.lowering.fusion import NormReLU
+from edgefl.learners.lowering.growth import CONVOLUTION_ROWS, LINEAR_ROWS, rank, rank_tiles
 from edgefl.learners.lowering.needs import own_rows
 from edgefl.learners.lowering.recorder import Recorder
-from edgefl.learners.lowering.schedule import Index, Tensor, TrainedBlock
+from edgefl.learners.lowering.schedule import Coordinates, Index, Tensor, TrainedBlock
 
 
 class Product(NamedTuple):
@@ -99,7 +101,30 @@ def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> It
         dy = signals.take(node.name)
         if dy is not None:
             recorder.node = node.name
-            yield _TABLE[type(node.op)](recorder, signals, node, dy)
+            gradients = _TABLE[type(node.op)](recorder, signals, node, dy)
+            _rank(recorder, gradients)
+            yield _at_masks(recorder, gradients)
+
+
+def _rank(recorder: Recorder, gradients: Gradients) -> None:
+    """Search through those gradients that are there whole, of biases and norms."""
+    for name, block in gradients.items():
+        if name in recorder.scope.active.grown:
+            assert isinstance(block, TrainedBlock)
+            rank(recorder, name, block.values)
+
+
+def _at_masks(recorder: Recorder, gradients: Gradients) -> Gradients:
+    """The same gradients, of masked parameters at the coordinates of their masks only."""
+    masked = recorder.scope.active.masked
+    return {name: _at(recorder, block, masked[name]) if name in masked else block for name, block in gradients.items()}
+
+
+def _at(recorder: Recorder, block: TrainedBlock | Product, ids: Coordinates) -> TrainedBlock:
+    assert isinstance(block, TrainedBlock)
+    values = recorder.new((ids.size,))
+    recorder.call("take_flat", block.values, ids, values)
+    return TrainedBlock(None, None, values, ids)
 
 
 def _conv(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
@@ -109,15 +134,18 @@ def _conv(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradi
     settings = (op.stride, op.padding, op.dilation, op.groups)
     if node.name in recorder.inputs:
         x, ids = recorder.inputs[node.name]
-        dw = _block(recorder, node, "weight")
         ids = ids if op.groups == 1 else None
-        recorder.call("conv2d_grad_weight", x, dy, dw.values, *settings, dw.rows, ids, op.in_channels)
-        gradients[f"{node.name}.weight"] = dw
+
+        def grad_weight(dw: Tensor, outs: Index) -> None:
+            recorder.call("conv2d_grad_weight", x, dy, dw, *settings, outs, ids, op.in_channels)
+
+        gradients |= _weight(recorder, node, dy, grad_weight, CONVOLUTION_ROWS)
     gradients |= _bias(recorder, node, dy, op.bias)
     if recorder.needed(below):
         dx = recorder.new(recorder.values[below].shape)
         outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
-        recorder.call("conv2d_grad_input", dy, recorder.param(node, "weight"), dx, *settings, outs, ins)
+        if not _sparse_input(recorder, node, dy, dx):
+            recorder.call("conv2d_grad_input", dy, recorder.param(node, "weight"), dx, *settings, outs, ins)
         signals.give(below, dx)
     return gradients
 
@@ -127,24 +155,53 @@ def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gra
     assert isinstance(op, Linear)
     gradients: Gradients = {}
     if node.name in recorder.inputs:
-        gradients[f"{node.name}.weight"] = _linear_weight(recorder, node, dy)
+        gradients |= _linear_weight(recorder, node, dy)
     gradients |= _bias(recorder, node, dy, op.bias)
     if recorder.needed(below):
         dx = recorder.new(recorder.values[below].shape)
         outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
         ins = ins if count(ins, op.in_features) < op.in_features / 2 else None  # from there on all are as fast
-        recorder.call("linear_grad_input", dy, recorder.param(node, "weight"), dx, outs, ins)
+        if not _sparse_input(recorder, node, dy, dx):
+            recorder.call("linear_grad_input", dy, recorder.param(node, "weight"), dx, outs, ins)
         signals.give(below, dx)
     return gradients
 
 
-def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> TrainedBlock | Product:
-    x, ids = recorder.inputs[node.name]
-    if recorder.scope.in_place:
-        return Product(*recorder.scope.active.blocks[f"{node.name}.weight"], x, ids, dy)
+def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> Gradients:
+    (x, ids), weight, active = recorder.inputs[node.name], f"{node.name}.weight", recorder.scope.active
+    is_whole = weight not in active.masked and weight not in recorder.scope.sparse
+    if recorder.scope.in_place and is_whole:
+        return {weight: Product(*active.blocks[weight], x, ids, dy)}
+
+    def grad_weight(dw: Tensor, outs: Index) -> None:
+        recorder.call("linear_grad_weight", x, dy, dw, outs, ids)
+
+    return _weight(recorder, node, dy, grad_weight, LINEAR_ROWS)
+
+
+def _weight(
+    recorder: Recorder, node: Node, dy: Tensor, grad_weight: Callable[[Tensor, Index], None], tile_rows: int
+) -> Gradients:
+    """The gradient of a layer's weight; nothing where it is only sought through, by tiles."""
+    name = f"{node.name}.weight"
+    if name in recorder.scope.active.grown:
+        rank_tiles(recorder, name, tile_rows, grad_weight)
+        return {}
+    masked = recorder.scope.sparse.get(name)
+    if masked:
+        values = sparse.grad_weight(recorder, masked, recorder.inputs[node.name].values, dy)
+        return {name: TrainedBlock(None, None, values, is_sparse=True)}
     dw = _block(recorder, node, "weight")
-    recorder.call("linear_grad_weight", x, dy, dw.values, dw.rows, ids)
-    return dw
+    grad_weight(dw.values, dw.rows)
+    return {name: dw}
+
+
+def _sparse_input(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor) -> bool:
+    """Record the gradient of the input of a layer whose weight is there as values alone; False if it is not."""
+    masked = recorder.scope.sparse.get(f"{node.name}.weight")
+    if masked:
+        sparse.grad_input(recorder, masked, dy, dx)
+    return masked is not None
 
 
 def _bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradients:

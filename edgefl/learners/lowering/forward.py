@@ -24,6 +24,7 @@ from edgefl.graph.operations import (
     Operation,
     ReLU,
 )
+from edgefl.learners.lowering import sparse
 from edgefl.learners.lowering.channels import is_empty
 from edgefl.learners.lowering.fusion import NormReLU
 from edgefl.learners.lowering.recorder import Readers, Recorder, SavedInput
@@ -47,7 +48,11 @@ def _conv(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     op, x, y = node.op, recorder.source(node), recorder.result(node)
     assert isinstance(op, Conv2d)
     weight, bias = _weight_and_bias(recorder, node, op.bias)
-    recorder.call("conv2d_forward", x, weight, bias, y, op.stride, op.padding, op.dilation, op.groups)
+    masked = recorder.scope.sparse.get(weight.name)
+    if masked:
+        sparse.forward(recorder, masked, x, bias, y)
+    else:
+        recorder.call("conv2d_forward", x, weight, bias, y, op.stride, op.padding, op.dilation, op.groups)
     _save_input(recorder, readers, node, x)
     return y
 
@@ -55,7 +60,12 @@ def _conv(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
 def _linear(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     op, x, y = node.op, recorder.source(node), recorder.result(node)
     assert isinstance(op, Linear)
-    recorder.call("linear_forward", x, *_weight_and_bias(recorder, node, op.bias), y)
+    weight, bias = _weight_and_bias(recorder, node, op.bias)
+    masked = recorder.scope.sparse.get(weight.name)
+    if masked:
+        sparse.forward(recorder, masked, x, bias, y)
+    else:
+        recorder.call("linear_forward", x, weight, bias, y)
     _save_input(recorder, readers, node, x)
     return y
 

@@ -2,6 +2,7 @@
 
 Modes:  train     forward with batch statistics, exact (or cut) backward, SGD in place
         gradient  the same without updates; the gradients stay in the arena
+        grow      the same, but of each gradient sought only the coordinates of the largest are kept
         evaluate  forward with running statistics, loss and hits
         predict   forward with running statistics; the logits stay in the arena
         features  the same up to the input of the last Linear layer
@@ -12,6 +13,7 @@ built-in models took .98 of the time of each one's fastest way (bench/README.md)
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Literal
 
 from edgefl.errors import GraphError
@@ -25,11 +27,12 @@ from edgefl.learners.lowering.forward import forward
 from edgefl.learners.lowering.fusion import fuse
 from edgefl.learners.lowering.recorder import Recorder, Scope
 from edgefl.learners.lowering.schedule import LOSS, Companion, Schedule, Slot, Tensor, TrainedBlock
+from edgefl.learners.lowering.sparse import Sparse
 from edgefl.learners.lowering.updates import Terms, update
 from edgefl.neurons.spec import ModelSpec
 
-Mode = Literal["train", "gradient", "evaluate", "predict", "features"]
-TRAINING: tuple[Mode, ...] = ("train", "gradient")
+Mode = Literal["train", "gradient", "grow", "evaluate", "predict", "features"]
+TRAINING: tuple[Mode, ...] = ("train", "gradient", "grow")
 
 
 def lower(
@@ -42,15 +45,17 @@ def lower(
     delta: Delta = "exact",
     terms: Terms | None = None,
     float_bytes: int = 4,
+    sparse: Sparse | None = None,
 ) -> Schedule:
     """The schedule of one pass over `batch` examples.
 
     trainable  neurons or layers (None: all); ignored in modes without gradients
     terms      terms of the update in mode "train"
+    sparse     weights that are there as values alone
     Raises  GraphError if the graph's output is not a vector of logits, or it has no Linear layer for "features".
     """
     active = Active.of(graph, spec, trainable, delta) if mode in TRAINING else Active()
-    return lower_active(graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes)
+    return lower_active(graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes, sparse=sparse)
 
 
 def lower_active(
@@ -62,10 +67,12 @@ def lower_active(
     mode: Mode = "train",
     terms: Terms | None = None,
     float_bytes: int = 4,
+    sparse: Sparse | None = None,
 ) -> Schedule:
     """The same for id lists that are known already; the schedule's calls hold these very lists."""
     terms = terms or Terms()
-    recorder = Recorder(Scope(graph, spec, batch, active, mode == "train" and terms == Terms(), mode in TRAINING))
+    in_place = mode == "train" and terms == Terms()
+    recorder = Recorder(Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {}))
     nodes = fuse(_below_last_linear(graph) if mode == "features" else graph.nodes, mode in TRAINING)
     output = _as_rows(forward(recorder, nodes))
     gradients: dict[str, TrainedBlock] = {}
@@ -93,6 +100,9 @@ def _loss(
     passes = backward(recorder, nodes, dlogits.view(*recorder.values[nodes[-1].name].shape))
     if mode == "train":
         return update(recorder, passes, terms), {}
+    if mode == "grow":
+        deque(passes, 0)  # a search leaves nothing but what it found
+        return (), {}
     gradients = {name: block for part in passes for name, block in part.items() if isinstance(block, TrainedBlock)}
     for block in gradients.values():
         recorder.keep(block.values)
@@ -127,4 +137,4 @@ def _schedule(
     buffers = recorder.buffers()
     offsets, size = place(buffers, float_bytes)
     calls = tuple(recorder.calls)
-    return Schedule(recorder.scope.batch, calls, buffers, offsets, size, output, gradients, states)
+    return Schedule(recorder.scope.batch, calls, buffers, offsets, size, output, gradients, states, recorder.found)

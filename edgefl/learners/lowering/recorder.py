@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
 from edgefl.graph.operations import Flatten, Shape
@@ -18,6 +20,9 @@ from edgefl.learners.lowering.channels import NONE
 from edgefl.learners.lowering.fusion import NormReLU
 from edgefl.learners.lowering.schedule import Buffer, BufferKind, Call, Index, Param, Tensor
 from edgefl.neurons.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from edgefl.learners.lowering.sparse import SparseWeight
 
 
 class Scope(NamedTuple):
@@ -29,6 +34,7 @@ class Scope(NamedTuple):
     active: Active  # what is trained
     in_place: bool  # weight gradients of Linear layers go into the weights and are not stored
     trains: bool  # batch statistics, and values saved for a backward pass
+    sparse: Mapping[str, SparseWeight] = MappingProxyType({})  # weights that are there as values alone
 
 
 class SavedInput(NamedTuple):
@@ -46,6 +52,7 @@ class Recorder:
     values  result -> the tensor that holds it
     inputs  layer -> its saved input
     extras  (node, what) -> other saved tensors: ReLU bits, pooling codes, normalised values
+    found   parameter -> the coordinates of its largest gradients
     """
 
     scope: Scope
@@ -54,6 +61,7 @@ class Recorder:
     values: dict[str, Tensor] = field(default_factory=dict)
     inputs: dict[str, SavedInput] = field(default_factory=dict)
     extras: dict[tuple[str, str], Tensor] = field(default_factory=dict)
+    found: dict[str, Tensor] = field(default_factory=dict)
     _buffers: list[tuple[BufferKind, int]] = field(default_factory=list)
     _first: dict[int, int] = field(default_factory=dict)
     _last: dict[int, int] = field(default_factory=dict)

@@ -1,14 +1,14 @@
 """Schedule: one training step or forward pass as a list of kernel calls over one arena. Values only; nothing runs here.
 
 A call's arguments are plain values (sizes, ids), or references that are resolved when the schedule is bound to memory:
-Tensor (a view of an arena buffer), Param (a view of a model parameter), Companion (an array beside a parameter, as long
-as a fit) and Slot (an input, output or setting that the learner owns).
+Tensor (a view of an arena buffer), Param (a view of a model parameter), Structure (which coordinates a sparse one has),
+Companion (an array beside a parameter, as long as a fit) and Slot (an input, output or setting that the learner owns).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from edgefl.graph.operations import Shape
 from edgefl.kernels.arrays import Index
 
+Coordinates = NDArray[np.uint32]  # sorted positions in a flattened parameter
 BufferKind = Literal["float", "int32", "byte"]
+StructureKind = Literal["structure", "order", "structure_t", "order_t"]
 CompanionKind = Literal["velocity", "centre", "linear"]
 LOSS = "loss"  # Call.node of the loss and all that belongs to it
 SlotName = Literal["x", "y", "scale", "shift", "index", "loss", "correct", "hyper", "total", "total_bits", "clip"]
@@ -50,8 +52,15 @@ class Param(NamedTuple):
     shape: Shape
 
 
+class Structure(NamedTuple):
+    """An array that says which coordinates a sparse parameter has, and in which order its values lie."""
+
+    kind: StructureKind
+    param: str
+
+
 class Companion(NamedTuple):
-    """An array beside a parameter block, laid out like its compact gradient [rows, cols, inner]."""
+    """An array beside a parameter block, laid out like its compact gradient: [rows, cols, inner], or [1, 1, values]."""
 
     kind: CompanionKind
     param: str
@@ -71,11 +80,13 @@ class Call(NamedTuple):
 
 
 class TrainedBlock(NamedTuple):
-    """The part of a parameter that is trained: rows of axis 0, columns of axis 1; None is all of them."""
+    """The part of a parameter that is trained: rows of axis 0, columns of axis 1 (None is all of them); or `ids`."""
 
     rows: Index
     cols: Index
-    values: Tensor  # its gradient, [|rows|, |cols|, ...]
+    values: Tensor  # its gradient, [|rows|, |cols|, ...], or [|ids|]
+    ids: Coordinates | None = None  # of the flattened parameter; rows and cols are None then
+    is_sparse: bool = False  # the values of a sparse parameter, in their order
 
 
 @dataclass(frozen=True)
@@ -86,6 +97,7 @@ class Schedule:
     output       logits or features, valid after the last call; None in training
     gradients    parameter -> its trained block; the values are valid after the last call in mode "gradient" only
     states       the Companion arrays the calls refer to; they depend on the neuron set, not on the batch
+    found        parameter -> the coordinates of its largest gradients, valid after the last call in mode "grow"
     """
 
     batch: int
@@ -96,11 +108,12 @@ class Schedule:
     output: Tensor | None
     gradients: dict[str, TrainedBlock]
     states: tuple[Companion, ...]
+    found: dict[str, Tensor] = field(default_factory=dict)
 
     def state_bytes(self, float_bytes: int) -> int:
         return sum(math.prod(state.shape) for state in self.states) * float_bytes
 
-    def id_lists(self) -> list[NDArray[np.int32]]:
+    def id_lists(self) -> list[NDArray[np.int32] | Coordinates]:
         """The id lists of all calls, each once."""
         return list({id(arg): arg for call in self.calls for arg in call.args if isinstance(arg, np.ndarray)}.values())
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from edgefl.graph.operations import Shape
 from edgefl.learners.lowering.backward import Gradients, Product
 from edgefl.learners.lowering.recorder import Recorder
-from edgefl.learners.lowering.schedule import Companion, CompanionKind, Param, Slot, TrainedBlock
+from edgefl.learners.lowering.schedule import Companion, CompanionKind, Coordinates, Param, Slot, Tensor, TrainedBlock
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,25 @@ def _step(recorder: Recorder, gradients: Gradients, terms: Terms) -> list[Compan
             w = Param(name, recorder.scope.spec.params[name].shape)
             recorder.call("linear_update", block.x, block.dy, w, Slot("hyper"), block.rows, block.ids, block.cols)
             continue
-        shape = rows_cols_inner(block.values.shape)
+        is_compact = block.ids is not None or block.is_sparse
+        shape = (1, 1, *block.values.shape) if is_compact else rows_cols_inner(block.values.shape)
         states = {kind: Companion(kind, name, shape) for kind in terms.states()}
-        w = Param(name, rows_cols_inner(recorder.scope.spec.params[name].shape))
-        beside = (states.get("velocity"), states.get("centre"), states.get("linear"))
-        recorder.call("sgd", w, block.values.view(*shape), Slot("hyper"), block.rows, block.cols, scale, *beside)
+        w = Param(name, shape if block.is_sparse else rows_cols_inner(recorder.scope.spec.params[name].shape))
+        beside = (scale, states.get("velocity"), states.get("centre"), states.get("linear"))
+        gradient = block.values.view(*shape)
+        if block.ids is None:
+            recorder.call("sgd", w, gradient, Slot("hyper"), block.rows, block.cols, *beside)
+        else:
+            _step_at(recorder, w, block.ids, gradient, beside)
         used += states.values()
     return used
+
+
+def _step_at(
+    recorder: Recorder, w: Param, ids: Coordinates, gradient: Tensor, beside: tuple[Slot | Companion | None, ...]
+) -> None:
+    """The step of some coordinates: they are taken out, moved and put back, so that no other is touched."""
+    moved = recorder.new(gradient.shape)
+    recorder.call("take_flat", w, ids, moved)
+    recorder.call("sgd", moved, gradient, Slot("hyper"), None, None, *beside)
+    recorder.call("put_flat", w, ids, moved)

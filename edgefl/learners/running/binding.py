@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from edgefl.learners.lowering.arena import ALIGNMENT
-from edgefl.learners.lowering.schedule import Companion, Param, Schedule, Slot, Tensor
+from edgefl.learners.lowering.schedule import Companion, Param, Schedule, Slot, Structure, Tensor
 
 Array = NDArray[Any]
 _DTYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype(np.int32), "byte": np.dtype(np.uint8)}
@@ -33,9 +33,11 @@ class Memory:
         params: Mapping[str, Array],
         states: Mapping[Companion, Array],
         slots: Mapping[str, Any],
+        structures: Mapping[Structure, Array] | None = None,
     ) -> None:
         self._arena, self._floats = arena, np.dtype(floats)
         self._params, self._states, self._slots = params, states, slots
+        self._structures = structures or {}
 
     def view(self, schedule: Schedule, tensor: Tensor) -> Array:
         """The array of a tensor of `schedule`."""
@@ -48,6 +50,8 @@ class Memory:
             return self.view(schedule, arg)
         if isinstance(arg, Param):
             return self._params[arg.name].reshape(arg.shape)
+        if isinstance(arg, Structure):
+            return self._structures[arg]
         if isinstance(arg, Slot):
             return self._slots[arg.name]
         return self._states[arg] if isinstance(arg, Companion) else arg

@@ -7,18 +7,20 @@ workspace.py, learners of other heads and smaller graphs by relatives.py; loweri
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import groupby
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from edgefl import kernels
-from edgefl.errors import BackendError, DataError, TrainingError
+from edgefl.errors import BackendError, DataError, SelectionError, TrainingError
 from edgefl.graph import Graph, Model, Params
 from edgefl.graph.operations import Kind
 from edgefl.learners.base import (
     SGD,
+    SPARSE_BATCH,
     Array,
     Batches,
     Delta,
@@ -32,20 +34,24 @@ from edgefl.learners.base import (
     Trainable,
 )
 from edgefl.learners.batches import occurring, pieces
-from edgefl.learners.lowering.active import layer_of
+from edgefl.learners.lowering.active import Growth, layer_of
 from edgefl.learners.lowering.channels import NONE
 from edgefl.learners.lowering.lower import Mode
 from edgefl.learners.lowering.schedule import Index
+from edgefl.learners.lowering.sparse import sparse_weights
 from edgefl.learners.lowering.updates import Terms
+from edgefl.learners.running.growth import check_counts, growth_of
 from edgefl.learners.running.inference import Inference
 from edgefl.learners.running.relatives import Relatives
+from edgefl.learners.running.restriction import Restriction
+from edgefl.learners.running.weights import Opened, Readable, Weights
 from edgefl.learners.running.workspace import Session, Workspace
 from edgefl.neurons.gather import parameter, put, take
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.submodel import lifted
-from edgefl.neurons.update import KINDS, Update, read_only, values
+from edgefl.neurons.update import KINDS, Update, values
 
 MOST_STEPS = 256  # in one call
 PIECE_WORK = 1 << 28  # multiply-accumulates of the forward passes in one call, where they are not one step's
@@ -80,7 +86,10 @@ class GraphLearner:
 
     def _begin(self) -> None:
         self._params = self._workspace.params
-        self._readable = {name: read_only(value) for name, value in self._params.items()}
+        self._restriction = Restriction(self.spec)
+        self._batch: int | None = None  # of the steps that its sparse weights are laid out for
+        self._weights = Weights(self._params, self._workspace.sparse)
+        self._readable = Readable(self._weights)
         self._inference = Inference(self.graph, self.spec, self._workspace)
         self._relatives: Relatives[GraphLearner] = Relatives(self.graph, self.spec, self._params)
         results = sum(math.prod(shape) for shape in self.graph.shapes.values())
@@ -103,21 +112,58 @@ class GraphLearner:
         names: Collection[str] | None = None,
     ) -> Update:
         """A copy of the blocks under these neurons, or in this mask (None: everything); see gather.take."""
-        return take(self._params, self.spec, selection, kinds=kinds, names=names, ops=self._backend)
+        return take(self._weights, self.spec, selection, kinds=kinds, names=names, ops=self._backend)
+
+    def restrict(self, mask: Mask | None, batch: int = SPARSE_BATCH) -> None:
+        """From now on only the coordinates of this mask exist (None: all of them): the others are 0.0, whatever is
+        written or trained. Those that come back are 0.0 until they are written.
+
+        batch   examples in the batches to come: from it, the shapes, the mask and the instruction set follows which
+                weights are held and multiplied as values alone. Others run as dense ones; the arithmetic is the same
+        Raises  SelectionError if the mask does not fit the model, or lists a running statistic.
+        """
+        self._keep_to(Restriction(self.spec, mask), batch)
+        for relative in self._relatives.heads():
+            relative._keep_to(self._part_for(relative))
+
+    def _part_for(self, relative: GraphLearner) -> Restriction:
+        """What of the mask is of parameters that it shares."""
+        shared = [name for name, value in relative._params.items() if value is self._params.get(name)]
+        return Restriction(relative.spec, self._restriction.only(shared))
+
+    def _keep_to(self, restriction: Restriction, batch: int | None = None) -> None:
+        """batch  None: no weight is held as values alone, as where learners share them."""
+        self._restriction, self._batch = restriction, batch if self._workspace.is_alone else None
+        counts = restriction.counts if self._batch is not None else {}
+        self._workspace.restrict(
+            restriction, sparse_weights(self.graph, self.spec, counts, self._batch or 0, self._backend)
+        )
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
         """Sets an update's coordinates, or whole parameters, cast to the learner's type; the rest keeps its bits.
 
-        Raises  ValueError as gather.put does, or naming the parameter whose shape differs; nothing is written then.
+        Of whole parameters what the mask leaves out stays 0.0; an update's coordinates have to be in it.
+        Raises  ValueError as gather.put does, or naming the parameter whose shape differs; SelectionError for an
+                update's coordinates outside the mask. Nothing is written then.
         """
         if isinstance(new, Update):
-            put(self._params, new, ops=self._backend)
-            return
+            self._restriction.check(new)
+            opened = Opened(self._weights)
+            put(opened, new, ops=self._backend)
+            opened.close()
+        else:
+            self._write_whole(new)
+        for name in new.blocks if isinstance(new, Update) else new:
+            if name not in self._workspace.sparse:
+                self._restriction.clear(name, self._params[name])
+
+    def _write_whole(self, new: Mapping[str, Array]) -> None:
         for name, value in new.items():
-            if value.shape != parameter(self._params, name).shape:
-                raise ValueError(f"{name!r} of shape {value.shape}; expected {self._params[name].shape}")
+            parameter(self._params, name)
+            if value.shape != self.spec.params[name].shape:
+                raise ValueError(f"{name!r} of shape {value.shape}; expected {self.spec.params[name].shape}")
         for name, value in new.items():
-            self._params[name][...] = value
+            self._weights.set(name, value)
 
     def fit(
         self,
@@ -133,13 +179,14 @@ class GraphLearner:
         """One SGD step per batch, in order, on the blocks that `trainable` selects (None: all).
 
         samples    rows that the batches' int32 indices name
-        trainable  neurons, or layers by name. Everything outside its blocks keeps its bits, except running statistics
-                   of frozen channels, which follow the batches ("track") unless bn_frozen="freeze" restores them
+        trainable  neurons (not with a mask), or layers by name. Everything outside its blocks keeps its bits, except
+                   running statistics of frozen channels, which follow the batches ("track") unless bn_frozen="freeze"
+                   restores them
         pull       (mu, centre): adds mu/2 |w - centre|^2 to the loss; centre holds the model's parameters
         linear     adds the inner product of w with these parameters to the loss
         Velocities start at zero in every call. A non-finite loss does not stop the call: it is in the result.
         Raises     DataError if an index, a label or a shape does not fit; TrainingError without batches; SelectionError
-                   if `trainable` are neurons of another model.
+                   if `trainable` are neurons of another model, or the learner is restricted to a mask.
         """
         sizes = self._check_batches(samples, batches)
         terms = Terms(sgd.momentum > 0, sgd.clip, pull is not None, linear is not None)
@@ -182,23 +229,64 @@ class GraphLearner:
 
         chunk   examples per pass; the passes' gradients are summed in order in the learner's type, so the result
                 depends on it in the last bits only. None: one pass. Batch statistics are those of a pass
-        Running statistics are left alone. Raises DataError and SelectionError like `fit`.
+        Of a masked parameter the block is [|ids|], the gradient at the coordinates that exist. Running statistics are
+        left alone. Raises DataError and SelectionError like `fit`.
         """
         self._check(samples)
         _check_index(index, len(samples))
-        session = self._workspace.session("gradient", samples, trainable, delta)
+        return self._gradient(self._workspace.session("gradient", samples, trainable, delta), index, chunk)
+
+    def strongest(
+        self, samples: Samples, index: NDArray[np.int32], outside: Mask, counts: Mapping[str, int]
+    ) -> Mapping[str, NDArray[np.uint32]]:
+        """Of each named parameter the `counts[name]` coordinates outside a mask with the largest |gradient| of the mean
+        loss over `index`: positions in the flattened parameter, sorted. Of equal gradients the lower position is taken;
+        NaN counts as infinite.
+
+        The model is as it is, with batch statistics; running statistics are left alone.
+        Raises  SelectionError if the mask does not fit the model, a name is no learned parameter, or a count exceeds
+                the coordinates outside; DataError like `fit`.
+        """
+        self._check(samples)
+        _check_index(index, len(samples))
+        outside = Mask.of(self.spec, outside.bits)
+        check_counts(self.spec, outside, counts)
+        grown = {name: growth_of(outside.bits[name], count) for name, count in counts.items() if count}
+        return {name: np.zeros(0, np.uint32) for name in counts} | (self._grown(samples, index, grown) if grown else {})
+
+    def _grown(
+        self, samples: Samples, index: NDArray[np.int32], grown: Mapping[str, Growth]
+    ) -> dict[str, NDArray[np.uint32]]:
+        work, size = self._workspace, len(index)
+        session = work.session("grow", samples, grown=grown)
+        work.prepare(session, {size})
+        with self._stats_kept():
+            session.programs[size].index[:] = index
+            session.programs[size].program.run()
+        found = session.schedules[size].found
+        places = {name: work.view(session, size, tensor).astype(np.uint32) for name, tensor in found.items()}
+        work.drop_latest()  # the next search is for other counts
+        return places
+
+    def _gradient(self, session: Session, index: NDArray[np.int32], chunk: int | None = None) -> Gradient:
         chunks = [index[start : start + (chunk or len(index))] for start in range(0, len(index), chunk or len(index))]
         self._workspace.prepare(session, {len(part) for part in chunks})
         self._workspace.loss[0] = 0.0
-        stats = {name: self._params[name].copy() for name, p in self.spec.params.items() if p.kind == "stat"}
-        total = self._gradient_of(session, chunks[0], len(index))
-        for part in chunks[1:]:
-            for name, value in self._gradient_of(session, part, len(index)).items():
-                total[name] += value
-        for name, value in stats.items():
-            self._params[name][:] = value
+        with self._stats_kept():
+            total = self._gradient_of(session, chunks[0], len(index))
+            for part in chunks[1:]:
+                for name, value in self._gradient_of(session, part, len(index)).items():
+                    total[name] += value
         total.loss_sum = float(self._workspace.loss[0])
         return total
+
+    @contextmanager
+    def _stats_kept(self) -> Iterator[None]:
+        """Running statistics are afterwards as they were before."""
+        stats = {name: self._params[name].copy() for name, p in self.spec.params.items() if p.kind == "stat"}
+        yield
+        for name, value in stats.items():
+            self._params[name][:] = value
 
     def _gradient_of(self, session: Session, part: NDArray[np.int32], examples: int) -> Gradient:
         """What one pass adds to the gradient of the mean loss over so many examples."""
@@ -206,9 +294,13 @@ class GraphLearner:
         bound.index[:] = part
         bound.program.run()
         blocks = session.schedules[len(part)].gradients
-        return Gradient(
-            (name, self._workspace.view(session, len(part), block.values) * share) for name, block in blocks.items()
-        )
+        views = {name: self._workspace.view(session, len(part), block.values) for name, block in blocks.items()}
+        return Gradient((name, self._in_order(name, value) * share) for name, value in views.items())
+
+    def _in_order(self, name: str, values: Array) -> Array:
+        """What a schedule has of a parameter; of a sparse one in the order of its coordinates."""
+        compact = self._workspace.sparse.get(name)
+        return values if compact is None else compact.whole(values)[self._restriction.bits(name)]
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
         """Loss and hits over `index` (None: all samples), with running statistics.
@@ -246,6 +338,7 @@ class GraphLearner:
 
         Raises  GraphError unless the last node is a Linear layer.
         """
+        self._share()
         return self._relatives.with_head(classes, self._relative)
 
     def head(self) -> GraphLearner:
@@ -253,14 +346,24 @@ class GraphLearner:
 
         Raises  GraphError if the model has no Linear layer.
         """
+        self._share()
         return self._relatives.head(self._relative)
+
+    def _share(self) -> None:
+        """Hold every weight whole, as learners beside this one need them."""
+        if self._workspace.sparse:
+            self._keep_to(self._restriction)
 
     def sub(self, neurons: NeuronSet) -> GraphLearner:
         """A learner of the smaller graph that has only these neurons, with a copy of their blocks; within the same
         limit. Those of the last few graphs are kept, so that rounds with as many neurons reuse schedules and programs.
 
-        Raises  GraphError if a GroupNorm or grouped convolution would break, SelectionError for other models' neurons.
+        Raises  GraphError if a GroupNorm or grouped convolution would break, SelectionError for other models' neurons,
+                or where the model is restricted to a mask.
         """
+        if self._restriction:
+            names = ", ".join(self._restriction)
+            raise SelectionError(f"sub of a model with masks of {names}; expected whole parameters: restrict(None)")
         return self._relatives.sub(self.graph.sub(neurons), values(self.take(neurons)), self._relative)
 
     def absorb(self, smaller: Learner, neurons: NeuronSet) -> None:
@@ -277,15 +380,17 @@ class GraphLearner:
         ours = self._workspace
         other._workspace = Workspace(graph, other.spec, params, self._backend, self._dtype, ours.limit, relative=ours)
         other._begin()
+        other._keep_to(self._part_for(other))
         return other
 
     def clone(self) -> GraphLearner:
-        """An independent learner with equal parameters; it shares no memory with this one."""
+        """An independent learner with equal parameters and mask; it shares no memory with this one."""
         twin = object.__new__(GraphLearner)
         twin.__dict__ |= self.__dict__
         limit = self._workspace.limit
-        twin._workspace = Workspace(self.graph, self.spec, self._params, self._backend, self._dtype, limit)
+        twin._workspace = Workspace(self.graph, self.spec, self._weights, self._backend, self._dtype, limit)
         twin._begin()
+        twin._keep_to(self._restriction, self._batch)
         return twin
 
     def release(self) -> None:

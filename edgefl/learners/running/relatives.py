@@ -53,6 +53,10 @@ class Relatives(Generic[Made]):
             self._head = make(head_of(self._graph), {name: self._params[name] for name in self._spec.head})
         return self._head
 
+    def heads(self) -> tuple[Made, ...]:
+        """Those that share parameters, as far as they are kept."""
+        return (*self._heads.values(), *([] if self._head is None else [self._head]))
+
     def sub(self, graph: Graph, active: Mapping[str, Array], make: Make[Made]) -> Made:
         """Of a smaller graph, with a copy of these parameters."""
         learner = self._subs.pop(graph, None)

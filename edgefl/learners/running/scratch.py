@@ -7,18 +7,23 @@ with less of it: results would depend on the limit, and a served run would diffe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgefl.kernels.table import HYPER, TABLE
-from edgefl.learners.lowering.schedule import Param, Schedule
+from edgefl.learners.lowering.schedule import Param, Schedule, Structure
 from edgefl.learners.running.binding import Memory, aligned_bytes
 
 
-def scratch_bytes(backend: ModuleType, schedule: Schedule) -> int:
+def scratch_bytes(
+    backend: ModuleType, schedule: Schedule, structures: Mapping[Structure, NDArray[np.uint32]] | None = None
+) -> int:
     """Bytes that the calling thread will hold for packing once the schedule has run; 0 where the backend has none.
 
+    structures  those that the schedule refers to
     Address space for the schedule's arrays is reserved meanwhile and hardly touched. float32 schedules only.
     """
     needed = getattr(backend, "scratch_needed", None)
@@ -27,7 +32,6 @@ def scratch_bytes(backend: ModuleType, schedule: Schedule) -> int:
     calls = [call for call in schedule.calls if TABLE[call.op].packs]
     args = [arg for call in calls for arg in call.args]
     params = {arg.name: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Param)}
-    memory = Memory(
-        aligned_bytes(schedule.arena_bytes), np.float32, params, {}, {"hyper": np.zeros(len(HYPER), np.float32)}
-    )
+    slots = {"hyper": np.zeros(len(HYPER), np.float32)}
+    memory = Memory(aligned_bytes(schedule.arena_bytes), np.float32, params, {}, slots, structures)
     return max((needed(call.op, *(memory.resolve(schedule, arg) for arg in call.args)) for call in calls), default=0)

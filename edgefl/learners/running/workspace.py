@@ -21,13 +21,16 @@ from numpy.typing import NDArray
 from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph
 from edgefl.learners.base import Array, Delta, Samples, Trainable
-from edgefl.learners.lowering.active import Active
+from edgefl.learners.lowering.active import Active, Growth
 from edgefl.learners.lowering.arena import aligned
 from edgefl.learners.lowering.lower import TRAINING, Mode, lower_active
-from edgefl.learners.lowering.schedule import Companion, Schedule, Slot, Tensor
+from edgefl.learners.lowering.schedule import Companion, Coordinates, Schedule, Slot, Tensor
+from edgefl.learners.lowering.sparse import Sparse
 from edgefl.learners.lowering.updates import Terms, rows_cols_inner
 from edgefl.learners.running.binding import Memory, aligned_bytes, bind
+from edgefl.learners.running.restriction import Restriction
 from edgefl.learners.running.scratch import scratch_bytes
+from edgefl.learners.running.weights import Compact, Weights, structures
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 
@@ -68,6 +71,7 @@ class Workspace:
 
     limit          bytes that `memory` may come to, with all relatives; None: no limit
     relative       one whose parameters this one has too where they are the very arrays, and whose limit it shares
+    params         the arrays that schedules refer to; of a weight in `sparse` its values
     loss, correct  what softmax_xent adds to
     hyper          what sgd reads: lr, momentum, weight decay, pull
     """
@@ -94,12 +98,15 @@ class Workspace:
         self._family.add(self)
         views = {**params, **_flat_views(own, dtype)}
         self.params: dict[str, Array] = {name: views[name] for name in params}
+        self.sparse: dict[str, Compact] = {}
         self.loss, self.correct, self.hyper = np.zeros(1), np.zeros(1, np.int64), np.zeros(4, dtype)
         self.arena = aligned_bytes(0)
         self._total, self._clip = np.zeros(1), np.zeros(1, dtype)
         self._scratch = 0  # of the passes so far; kept by the kernels, so it is counted only where there is a limit
         self._graph, self._spec, self._backend, self._dtype = graph, spec, backend, dtype
         self._sessions: OrderedDict[tuple[object, ...], Session] = OrderedDict()
+        self._masks: dict[str, Coordinates] = {}
+        self._bits_bytes = 0
 
     def session(
         self,
@@ -108,24 +115,78 @@ class Workspace:
         trainable: Trainable = None,
         delta: Delta = "exact",
         terms: Terms | None = None,
+        grown: Mapping[str, Growth] | None = None,
     ) -> Session:
         """The session with these properties, from the kept ones if it is there.
 
-        Raises  SelectionError if `trainable` are neurons of another model.
+        grown   in mode "grow", what is sought
+        Raises  SelectionError if `trainable` are neurons of another model, or there are masks beside them.
         """
         if isinstance(trainable, NeuronSet):
             trainable.check(self._spec)
         chosen = None if isinstance(trainable, NeuronSet) and trainable.is_full else trainable
         terms = terms or Terms()
-        active = Active.of(self._graph, self._spec, chosen, delta) if mode in TRAINING else Active()
+        active = self._active(mode, chosen, delta, grown or {})
         key = (mode, active.signature, delta, terms, samples.x.dtype)
-        session = self._sessions.pop(key, None) or Session(mode, terms, active, samples)
+        session = self._sessions.pop(key, None)
+        if session is None or grown:
+            session = Session(mode, terms, active, samples)
         session.active.adopt(active)
         session.samples = samples
         self._sessions[key] = session
         while len(self._sessions) > SESSIONS_KEPT:
             self._sessions.popitem(last=False)
         return session
+
+    def _active(self, mode: Mode, trainable: Trainable, delta: Delta, grown: Mapping[str, Growth]) -> Active:
+        if mode == "grow":
+            return Active.growing(self._graph, self._spec, grown)
+        return Active.of(self._graph, self._spec, trainable, delta, self._masks) if mode in TRAINING else Active()
+
+    def restrict(self, restriction: Restriction, sparse: Sparse) -> None:
+        """Keep to a mask from now on, with these weights as values alone; what it leaves out is 0.
+
+        Where as many coordinates of the same parameters existed before, schedules and programs are kept.
+        """
+        dense = {name: count for name, count in restriction.counts.items() if name not in sparse}
+        plans = {name: each.plan for name, each in self.sparse.items()}
+        if dense != {name: ids.size for name, ids in self._masks.items()} or plans != dict(sparse):
+            self._sessions.clear()
+            self._masks = {name: np.zeros(count, np.uint32) for name, count in dense.items()}
+        if plans != dict(sparse):
+            self._store(sparse, restriction)
+        else:
+            for name, each in self.sparse.items():
+                each.move(restriction.bits(name), self._backend)
+        for name, ids in self._masks.items():
+            bits = restriction.bits(name)
+            ids[:] = np.flatnonzero(bits)
+            self.params[name][~bits] = 0.0
+        self._bits_bytes = restriction.nbytes
+
+    def _store(self, sparse: Sparse, restriction: Restriction) -> None:
+        """Lay the parameters out anew: these weights as values alone, the others in one block."""
+        before = Weights(dict(self.params), dict(self.sparse))
+        whole = {name: before[name] for name in before if name not in sparse}
+        self.sparse.clear()
+        for name, plan in sparse.items():
+            self.sparse[name] = compact = Compact(plan, self._dtype)
+            compact.build(restriction.bits(name), self._backend)
+            compact.values[:] = compact.at(before[name])
+        views = {**_flat_views(whole, self._dtype), **{name: each.values for name, each in self.sparse.items()}}
+        for name in before:
+            self.params[name] = views[name]
+        self.model_bytes = self.params_bytes = sum(aligned(view.nbytes) for view in views.values())
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other learner shares its parameters."""
+        return len(self._family) == 1 and self._elder is None
+
+    @property
+    def plans(self) -> Sparse:
+        """The weights that are there as values alone."""
+        return {name: each.plan for name, each in self.sparse.items()}
 
     def drop_latest(self) -> None:
         """Forget the session asked for last, and with it its data."""
@@ -175,9 +236,16 @@ class Workspace:
                 values[:] = 0
             else:
                 source = np.ascontiguousarray(given[state.kind][state.param], self._dtype)
-                self._backend.take_axes(
-                    source.reshape(rows_cols_inner(source.shape)), *session.active.blocks[state.param], values
-                )
+                self._fill(session.active, state.param, source, values)
+
+    def _fill(self, active: Active, name: str, source: Array, values: Array) -> None:
+        """values = what of a whole parameter is trained."""
+        if name in self.sparse:
+            values[...] = self.sparse[name].at(source)
+        elif name in active.masked:
+            self._backend.take_flat(source, active.masked[name], values)
+        else:
+            self._backend.take_axes(source.reshape(rows_cols_inner(source.shape)), *active.blocks[name], values)
 
     def release(self) -> None:
         """Give back everything but the parameters."""
@@ -197,7 +265,7 @@ class Workspace:
             "params": self.params_bytes,
             "arena": self.arena.nbytes,
             "states": sum(value.nbytes for session in sessions for value in session.states.values()),
-            "indices": sum(_index_bytes(session) for session in sessions),
+            "indices": sum(self._index_bytes(session) for session in sessions) + self._mask_bytes,
         }
 
     def _admit(self, session: Session, sizes: Collection[int], arena_bytes: int) -> None:
@@ -220,17 +288,29 @@ class Workspace:
 
     def _scratch_of(self, session: Session, size: int) -> int:
         if size not in session.scratch:
-            session.scratch[size] = scratch_bytes(self._backend, session.schedules[size])
+            session.scratch[size] = scratch_bytes(self._backend, session.schedules[size], structures(self.sparse))
         return session.scratch[size]
 
     def _needed(self, shared: int) -> int:
         """Bytes once all schedules of the kept sessions are bound, with `shared` for what passes take turns in."""
         total = self.params_bytes + shared + sum(sum(each._own_memory().values()) for each in self._relatives())
+        total += self._mask_bytes
         for session in self._sessions.values():
             states = {state for schedule in session.schedules.values() for state in schedule.states}
             total += sum(math.prod(state.shape) for state in states) * self._dtype.itemsize
-            total += _index_bytes(session)
+            total += self._index_bytes(session)
         return total
+
+    def _index_bytes(self, session: Session) -> int:
+        """Bytes of the id lists that the session's schedules share; the coordinates of masks are held apart."""
+        lists = {id(ids): ids.nbytes for schedule in session.schedules.values() for ids in schedule.id_lists()}
+        return sum(nbytes for key, nbytes in lists.items() if key not in {id(ids) for ids in self._masks.values()})
+
+    @property
+    def _mask_bytes(self) -> int:
+        """Bytes of what says which coordinates exist: bits, coordinates, structures."""
+        lists = sum(ids.nbytes for ids in self._masks.values())
+        return self._bits_bytes + lists + sum(each.index_bytes for each in self.sparse.values())
 
     def _relatives(self) -> list[Workspace]:
         return [each for each in self._family if each is not self]
@@ -257,6 +337,7 @@ class Workspace:
             mode=session.mode,
             terms=session.terms,
             float_bytes=self._dtype.itemsize,
+            sparse=self.plans,
         )
 
     def _reserve(self, size: int) -> None:
@@ -290,13 +371,7 @@ class Workspace:
         slots = {"x": samples.x, "y": samples.y, "scale": samples.scale, "shift": samples.shift, "index": index}
         slots |= {"loss": self.loss, "correct": self.correct, "hyper": self.hyper}
         slots |= {"total": self._total, "total_bits": self._total.view(np.float32), "clip": self._clip}
-        return Memory(self.arena, self._dtype, self.params, session.states, slots)
-
-
-def _index_bytes(session: Session) -> int:
-    """Bytes of the id lists that the session's schedules share."""
-    lists = {id(ids): ids.nbytes for schedule in session.schedules.values() for ids in schedule.id_lists()}
-    return sum(lists.values())
+        return Memory(self.arena, self._dtype, self.params, session.states, slots, structures(self.sparse))
 
 
 def _flat_views(params: Mapping[str, Array], dtype: np.dtype[Any]) -> dict[str, Array]:

@@ -1,0 +1,147 @@
+"""Mutants of masks that are drawn, pruned, grown, kept and averaged over: FedSpa, Sub-FedAvg and Ditto."""
+
+from __future__ import annotations
+
+from bench.mutants.mutant import Mutant
+
+DENSITY, PRUNING = "tests/neurons/test_density.py", "tests/neurons/test_pruning.py"
+FEDSPA, SUBFEDAVG, DITTO = (f"tests/algorithms/test_{name}.py" for name in ("fedspa", "subfedavg", "ditto"))
+A, N = "edgefl/algorithms/", "edgefl/neurons/"
+
+MUTANTS = (
+    # Masks.
+    Mutant(
+        "ranked-ties", f"{N}ranking.py", "equal[: count - ", "equal[-count + ", "of equal weights the last go", PRUNING
+    ),
+    Mutant("ranked-nan", f"{N}ranking.py", "= np.inf", "= 0.0", "what is no number is pruned first", PRUNING),
+    Mutant(
+        "erk-top", f"{N}density.py", "raw[name] == top", "raw[name] > 0", "all layers become whole at once", DENSITY
+    ),
+    Mutant(
+        "erk-budget",
+        f"{N}density.py",
+        "density * thin - (1 - density)",
+        "density * thin - density",
+        "whole layers are paid for at another price",
+        DENSITY,
+    ),
+    Mutant(
+        "counts-corrected",
+        f"{N}density.py",
+        "return _corrected(found, sizes, round(density * sum(sizes.values())))",
+        "return found",
+        "rounding changes the number of all ones",
+        DENSITY,
+    ),
+    Mutant("anneal-end", f"{N}pruning.py", "(steps - 1)))", "steps))", "the last round moves masks, too", PRUNING),
+    Mutant("prune-rounding", f"{N}pruning.py", " - 1e-9", "", "3.0000000000000004 weights are four", PRUNING),
+    Mutant(
+        "random-growth-round",
+        f"{N}pruning.py",
+        "client, round, number)",
+        "client, 1, number)",
+        "every round grows at random where the last one did",
+        PRUNING,
+    ),
+    # FedSpa.
+    Mutant(
+        "fedspa-share",
+        f"{A}fedspa.py",
+        "(w - total[name] / count)",
+        "(w - total[name] / np.maximum(tally.mean.weight[name], 1))",
+        "a coordinate of one client moves as far as one of all",
+        FEDSPA,
+    ),
+    Mutant(
+        "fedspa-candidates",
+        f"{A}fedspa.py",
+        "self._one_batch(local, plan.round), left, counts)",
+        "self._one_batch(local, plan.round), mask, counts)",
+        "what was just pruned cannot grow",
+        FEDSPA,
+    ),
+    Mutant(
+        "fedspa-batch",
+        f"{A}fedspa.py",
+        "rng.MASK_BATCH, local.client, round)",
+        "rng.DATA, local.client, round)",
+        "the mask grows by the first batch of training",
+        FEDSPA,
+    ),
+    Mutant(
+        "fedspa-lost",
+        f"{A}fedspa.py",
+        "None if client in task.lost else mask",
+        "mask",
+        "a device that lost its mask is told of its hash",
+        FEDSPA,
+    ),
+    Mutant(
+        "fedspa-size",
+        f"{A}fedspa.py",
+        "tuple(mask.bits), counts=ones)",
+        "tuple(mask.bits))",
+        "a client's mask may grow denser",
+        FEDSPA,
+    ),
+    Mutant(
+        "fedspa-last-round",
+        f"{A}fedspa.py",
+        'if settings.get("alpha") and mask.bits:',
+        "if settings and mask.bits:",
+        "a mask is sent that has not moved",
+        FEDSPA,
+    ),
+    Mutant(
+        "fedspa-free",
+        f"{A}masks.py",
+        "learner.restrict(None)",
+        "pass",
+        "the next model in the learner lacks coordinates",
+        FEDSPA,
+    ),
+    Mutant(
+        "fedspa-before",
+        f"{A}masks.py",
+        "{BEFORE: packed(before)}",
+        "{}",
+        "a client whose reply was late cannot read the next plan",
+        FEDSPA,
+    ),
+    # Sub-FedAvg and Ditto.
+    Mutant(
+        "subfedavg-gain",
+        f"{A}subfedavg.py",
+        "tally.masks[reply.client] = mask_of(left)",
+        "tally.masks[reply.client] = reply.masks.get(MASK, WHOLE)",
+        "a mask may gain what it had lost",
+        SUBFEDAVG,
+    ),
+    Mutant(
+        "subfedavg-pruned-values",
+        f"{A}subfedavg.py",
+        "left = at_mask(reply.payload[MODEL], reply.masks.get(MASK, WHOLE))",
+        "left = reply.payload[MODEL]",
+        "zeros of what was pruned are averaged",
+        SUBFEDAVG,
+    ),
+    Mutant(
+        "subfedavg-rejected",
+        f"{A}subfedavg.py",
+        "        local.learner.write(trained)\n",
+        "",
+        "a pruning that was not accepted is sent",
+        SUBFEDAVG,
+    ),
+    Mutant(
+        "ditto-draw", f"{A}ditto.py", ", pull=pull)", ")", "the personal model is not drawn to the global one", DITTO
+    ),
+    Mutant(
+        "ditto-apart",
+        f"{A}ditto.py",
+        "        local.learner.write(personal)\n",
+        "",
+        "the personal model goes on from the global copy",
+        DITTO,
+    ),
+)

@@ -1,0 +1,127 @@
+"""`python -m bench peers`: LeNet5's training step (20-50-500-26, B = 16) beside ONNX Runtime, MNN and eager PyTorch.
+
+A process each, on one thread of one processor, in turns; processor time and resident memory. All start from the same
+weights and take the same batches; that their first losses agree and that all losses fall is checked before. An
+environment that is not there yet is made. A trainer that cannot be installed is left out, in words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench import machine
+from bench.runner import Effort
+from bench.trainers import task
+from bench.trainers.comparison import FROZEN, OWN, Result, as_dict, compare, judged
+from bench.trainers.environments import REQUIREMENTS, NotInstalledError, python_of
+from bench.trainers.trainer import Trainer, prepare, trainer
+from edgefl.graph.models import build
+from edgefl.rng import INIT, stream
+
+FULL, QUICK = Effort(rounds=21, turn_s=0.2), Effort(rounds=3, turn_s=0.02)
+MB = 1e6
+PYTORCH = "pytorch"
+OTHERS = (*REQUIREMENTS, PYTORCH)
+
+
+def main(arguments: list[str]) -> int:
+    """1 if a bar against ONNX Runtime is missed."""
+    options = _parser().parse_args(arguments)
+    facts = machine.facts()
+    with tempfile.TemporaryDirectory(prefix="edgefl-peers-") as name, ExitStack() as running:
+        folder = Path(name)
+        graph = build("lenet5", task.SHAPE, task.CLASSES)
+        task.write(task.draw(graph.init(stream(task.SEED, INIT))), folder)
+        trainers = _start(options, folder, running)
+        results = compare(trainers, QUICK if options.quick else FULL)
+    (_print_json if options.json else _print_table)(facts, results)
+    return int(any(ratio < bar for ratio, bar in judged(results).values()))
+
+
+def _start(options: argparse.Namespace, folder: Path, running: ExitStack) -> list[Trainer]:
+    """edgefl at p = 1 and .2, then the others that can be had."""
+    here = Path(sys.executable)
+    wanted = [(OWN, here, "edgefl_trainer", "1"), (FROZEN, here, "edgefl_trainer", "0.2")]
+    for name in options.trainers:
+        if python := _python_of(name, options):
+            wanted.append((name, python, f"{name}_trainer"))
+    if any(name == "onnxruntime" for name, *_ in wanted):
+        python = next(python for name, python, *_ in wanted if name == "onnxruntime")
+        prepare(python, "onnxruntime_artifacts", folder)
+    return [
+        running.enter_context(trainer(name, python, module, folder, *more)) for name, python, module, *more in wanted
+    ]
+
+
+def _python_of(name: str, options: argparse.Namespace) -> Path | None:
+    if name == PYTORCH:
+        return Path(sys.executable)
+    try:
+        return python_of(name, options.environments, options.python)
+    except NotInstalledError as error:
+        print(f"{name} is left out: {error}", file=sys.stderr)
+        return None
+
+
+def _print_json(facts: machine.Facts, results: Sequence[Result]) -> None:
+    print(json.dumps({"machine": facts}))
+    for each in results:
+        print(json.dumps(as_dict(each)))
+    for own, (ratio, bar) in judged(results).items():
+        print(json.dumps({"over": own, "ratio": ratio, "bar": bar}))
+
+
+def _print_table(facts: machine.Facts, results: Sequence[Result]) -> None:
+    table = Table(title=", ".join(f"{name} {value}" for name, value in facts.items()), title_justify="left")
+    headings = ("trainer", "version", "ms a step", "quartiles", f"over {OWN}", f"over {FROZEN}", "resident MB", "loss")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in ("trainer", "version") else "right")
+    medians = {each.trainer: each.step.median_s for each in results}
+    for each in results:
+        low, high = (f"{1e3 * value:.2f}" for value in (each.step.low_s, each.step.high_s))
+        ratios = (f"{each.step.median_s / medians[own]:.2f}" for own in (OWN, FROZEN))
+        loss = f"{each.first_loss:.2f} to {each.last_loss:.2f}"
+        memory = f"{each.resident_bytes / MB:.0f}"
+        table.add_row(
+            each.trainer, each.version, f"{1e3 * each.step.median_s:.2f}", f"{low} {high}", *ratios, memory, loss
+        )
+    console = Console()
+    console.width = max(console.width, 140)
+    console.print(table)
+    for own, (ratio, bar) in judged(results).items():
+        print(f"ONNX Runtime over {own}: {ratio:.2f}, asked {bar:g}: {'met' if ratio >= bar else 'missed'}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench peers", description=__doc__)
+    parser.add_argument(
+        "--trainers", type=_trainers, default=OTHERS, help=f"of {', '.join(OTHERS)}, separated by commas"
+    )
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "edgefl-bench"
+    parser.add_argument("--environments", type=Path, default=cache, metavar="DIR", help=f"default: {cache}")
+    parser.add_argument(
+        "--python",
+        type=Path,
+        default=Path(sys.executable),
+        help="the interpreter that environments are made with, 3.9 to 3.12 for ONNX Runtime; default: this one",
+    )
+    parser.add_argument("--json", action="store_true", help="JSON lines: machine facts first, then a line a trainer")
+    parser.add_argument("--quick", action="store_true", help="few short turns: shows that it runs, not how fast")
+    return parser
+
+
+def _trainers(text: str) -> tuple[str, ...]:
+    for name in text.split(","):
+        if name not in OTHERS:
+            raise argparse.ArgumentTypeError(f"trainer {name!r}; expected some of {', '.join(OTHERS)}")
+    return tuple(text.split(","))

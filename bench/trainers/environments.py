@@ -1,0 +1,44 @@
+"""Virtual environments for trainers that edgefl does not depend on: made once, each in a folder of its own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from bench.processes import ROOT
+
+REQUIREMENTS: dict[str, tuple[str, ...]] = {
+    "onnxruntime": ("onnxruntime-training-cpu==1.19.2", "onnx==1.16.2", "numpy<3"),
+    "mnn": ("MNN==3.6.1", "numpy<3"),
+}
+DONE = "requirements"  # a file that says what a complete environment has
+
+
+class NotInstalledError(RuntimeError):
+    """A package that cannot be had here, in a sentence."""
+
+
+def python_of(trainer: str, folder: Path, base: Path) -> Path:
+    """The interpreter of the trainer's environment below `folder`, which `base` makes if it is not there.
+
+    Raises  ValueError if the folder lies in the repository; NotInstalledError.
+    """
+    if folder.resolve().is_relative_to(ROOT):
+        raise ValueError(f"environments in {folder}; expected a folder outside {ROOT}")
+    place, wanted = folder.resolve() / trainer, "\n".join(REQUIREMENTS[trainer])
+    python, done = place / "bin" / "python", place / DONE
+    if not done.is_file() or done.read_text() != wanted:
+        _make(place, base, REQUIREMENTS[trainer])
+        done.write_text(wanted)
+    return python
+
+
+def _make(place: Path, base: Path, requirements: tuple[str, ...]) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    pip = (str(place / "bin" / "python"), "-m", "pip", "install", "-q", "--only-binary", ":all:", *requirements)
+    for command in ((str(base), "-m", "venv", str(place)), pip):
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode:
+            words = (result.stderr or result.stdout).strip().splitlines() or [f"exit code {result.returncode}"]
+            raise NotInstalledError(f"{' '.join(requirements)} with {base}: {words[-1]}; --python names another")

@@ -1,0 +1,143 @@
+"""Masked weights that are multiplied without their zeros: which they are, what they keep, and the calls they become.
+
+Such a weight is there as values alone, a float for each coordinate of its mask, in the order in which its structure
+lists them. The structures are built by the learner that holds them; here are their lengths.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+
+from edgefl.graph import Graph, Node
+from edgefl.graph.operations import Conv2d, Linear, Shape
+from edgefl.kernels import sparse_layout, sparsity, weight_structure
+from edgefl.learners.lowering.recorder import Recorder
+from edgefl.learners.lowering.schedule import Param, Structure, StructureKind, Tensor
+from edgefl.neurons.spec import ModelSpec
+
+
+@dataclass(frozen=True)
+class SparseWeight:
+    """A masked weight of a layer, of which `count` coordinates exist. Its lengths follow from that number alone.
+
+    size    height and width of a convolution's input; () of a Linear layer
+    batch   examples that a Linear layer's structure is laid out for
+    """
+
+    node: Node
+    shape: Shape
+    size: tuple[int, ...]
+    count: int
+    batch: int
+
+    @property
+    def op(self) -> str:
+        """What the layer is called in edgefl.kernels.sparsity."""
+        return "conv2d" if isinstance(self.node.op, Conv2d) else "linear"
+
+    @property
+    def has_transposed(self) -> bool:
+        """Whether the gradient of the input reads a structure of its own, and values in its order."""
+        return sparsity.keeps_transposed(self.op, self.batch)
+
+    @property
+    def words(self) -> tuple[int, int]:
+        """uint32 words of the structure and of the transposed one, which is 0 where there is none."""
+        op = self.node.op
+        if isinstance(op, Conv2d):
+            forward, transposed = (layout.words for layout in _layouts(op, self.size, self.count))
+            return forward, transposed
+        rows, columns = self.shape
+        forward = weight_structure.plan(rows, columns, self.count, self.batch).words
+        transposed = weight_structure.plan(columns, rows, self.count, self.batch).words
+        return forward, transposed if self.has_transposed else 0
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of the structures, and of where their slots are."""
+        return 4 * (sum(self.words) + self.count * (2 if self.has_transposed else 1))
+
+
+def sparse_weights(
+    graph: Graph, spec: ModelSpec, counts: Mapping[str, int], batch: int, ops: ModuleType
+) -> dict[str, SparseWeight]:
+    """The masked weights that a learner holds as values alone: those that run at least as fast without their zeros."""
+    found = {name: candidate(graph, spec, name, count, batch) for name, count in counts.items()}
+    return {name: each for name, each in found.items() if each is not None and runs_sparse(each, ops)}
+
+
+def runs_sparse(weight: SparseWeight, ops: ModuleType) -> bool:
+    """Whether the layer is not slower without its zeros; on the backends in Python it always is."""
+    isa = ops.isa() if hasattr(ops, "isa") else ""
+    shape, density = (*weight.shape, *weight.size), weight.count / max(1, math.prod(weight.shape))
+    return sparsity.runs_sparse(weight.op, shape, weight.batch, density, isa)
+
+
+def candidate(graph: Graph, spec: ModelSpec, name: str, count: int, batch: int) -> SparseWeight | None:
+    """The weight of this name with so many coordinates; None if its layer cannot run sparse."""
+    node = next((node for node in graph.nodes if f"{node.name}.weight" == name), None)
+    if node is None or not isinstance(node.op, Conv2d | Linear):
+        return None
+    size = tuple(graph.shapes[node.inputs[0]][1:]) if isinstance(node.op, Conv2d) else ()
+    if isinstance(node.op, Conv2d) and (
+        node.op.groups > 1 or not all(layout.fits for layout in _layouts(node.op, size, count))
+    ):
+        return None
+    return SparseWeight(node, spec.params[name].shape, size, count, batch)
+
+
+def _layouts(op: Conv2d, size: Shape, count: int) -> tuple[sparse_layout.Layout, sparse_layout.Layout]:
+    height, width = size
+    geometry = (op.kernel_size, op.stride, op.padding, op.dilation)
+    layer = sparse_layout.Layer(op.in_channels, op.out_channels, (height, width), *geometry)
+    return sparse_layout.Layout(layer, count, False), sparse_layout.Layout(layer, count, True)
+
+
+# ---- calls ----------------------------------------------------------------------------------------------------------
+
+
+def forward(recorder: Recorder, weight: SparseWeight, x: Tensor, bias: Param | None, y: Tensor) -> None:
+    name, values = _name(weight), _values(weight)
+    recorder.call(f"{_family(weight)}_forward", x, Structure("structure", name), values, bias, y, *_geometry(weight))
+
+
+def grad_weight(recorder: Recorder, weight: SparseWeight, x: Tensor, dy: Tensor) -> Tensor:
+    """The gradient in the order of the values."""
+    gradients, structure = recorder.new((weight.count,)), Structure("structure", _name(weight))
+    recorder.call(f"{_family(weight)}_grad_weight", x, dy, structure, gradients, *_geometry(weight))
+    return gradients
+
+
+def grad_input(recorder: Recorder, weight: SparseWeight, dy: Tensor, dx: Tensor) -> None:
+    """The values are brought into the order of the transposed structure first, once in a step."""
+    name, family = _name(weight), _family(weight)
+    values: Param | Tensor = _values(weight)
+    kind: StructureKind = "structure"
+    if weight.has_transposed:
+        turned = recorder.new((weight.count,))
+        recorder.call(f"{family}_refresh", values, Structure("order_t", name), turned)
+        values, kind = turned, "structure_t"
+    recorder.call(f"{family}_grad_input", dy, Structure(kind, name), values, dx, *_geometry(weight))
+
+
+def _family(weight: SparseWeight) -> str:
+    return f"sparse_{weight.op}"
+
+
+def _geometry(weight: SparseWeight) -> tuple[tuple[int, int], ...]:
+    op = weight.node.op
+    return (op.kernel_size, op.stride, op.padding, op.dilation) if isinstance(op, Conv2d) else ()
+
+
+def _name(weight: SparseWeight) -> str:
+    return f"{weight.node.name}.weight"
+
+
+def _values(weight: SparseWeight) -> Param:
+    return Param(_name(weight), (weight.count,))
+
+
+Sparse = Mapping[str, SparseWeight]

@@ -1,0 +1,139 @@
+"""Weights held as values alone: the same model as with dense kernels, whatever is asked of it, and less memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from edgefl.graph import Graph
+from edgefl.learners import SGD, GraphLearner
+from edgefl.learners.lowering import sparse
+from edgefl.neurons.mask import Mask
+from edgefl.neurons.update import Block, Flat, Update
+
+from .graphs import GRAPHS, model, samples
+from .test_fit import TERMS, batches_of
+from .test_restrict import assert_zero_outside, drawn, masked, torch_steps
+
+BACKENDS = ("native", "reference")
+NAMES = ("plain", "groupnorm", "grouped", "residual", "mlp", "norm_first")
+LARGE = 64  # examples for which a Linear layer has a structure of its own for the gradient of its input
+
+
+@pytest.fixture(autouse=True)
+def every_layer_runs_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sparse, "runs_sparse", lambda weight, ops: True)
+
+
+def rolled(mask: Mask) -> Mask:
+    """Another mask with as many coordinates of each parameter."""
+    return Mask({name: np.roll(bits.reshape(-1), 1).reshape(bits.shape) for name, bits in mask.bits.items()})
+
+
+def pairs(backend: str, graph: Graph, mask: Mask) -> Iterator[tuple[GraphLearner, GraphLearner]]:
+    """A learner with sparse weights, for small batches and for large ones, and one with dense weights at the mask."""
+    for batch in (16, LARGE):
+        ours, dense = GraphLearner(model(graph), backend), GraphLearner(model(graph), backend)
+        dense.head() if graph.nodes[-1].name.startswith("fc") else dense.with_head(5)  # learners that share are dense
+        ours.restrict(mask, batch)
+        dense.restrict(mask, batch)
+        assert ours.memory()["params"] < dense.memory()["params"]
+        yield ours, dense
+
+
+def close(ours: GraphLearner, dense: GraphLearner, note: str) -> None:
+    for key, value in dense.read().items():
+        bound = 3e-5 * max(np.abs(value).max(), 1e-2)
+        np.testing.assert_allclose(ours.read()[key], value, 0, bound, err_msg=f"{note}: {key}")
+
+
+@pytest.mark.parametrize("name", ["plain", "groupnorm", "mlp"])
+def test_float64_steps_equal_torch_with_masked_weights(name: str) -> None:
+    graph = GRAPHS[name]
+    mask, data, batches = drawn(graph), samples(graph, 11, dtype=np.float64), batches_of(11, 4, epochs=2)
+    for terms in ("plain", "all"):
+        for batch in (16, LARGE):
+            learner = GraphLearner(model(graph), "reference", np.float64)
+            learner.restrict(mask, batch)
+            expected = torch_steps(graph, mask, model(graph).params, data, batches, TERMS[terms])
+            learner.fit(data, batches, TERMS[terms])
+            for parameter, value in learner.read().items():
+                note = f"{terms}, {batch}: {parameter}"
+                np.testing.assert_allclose(value, expected[parameter], rtol=1e-8, atol=1e-9, err_msg=note)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_whatever_is_asked_is_as_with_dense_kernels(backend: str, name: str) -> None:
+    """Steps with every term, at two masks; passes without a gradient, a gradient, and the search for the strongest."""
+    graph = GRAPHS[name]
+    first, data, batches = drawn(graph), samples(graph, 11), batches_of(11, 4, epochs=2)
+    index = batches_of(11, 11)[0]
+    for ours, dense in pairs(backend, graph, first):
+        start = masked(first, model(graph).params)
+        pull = (0.1, {key: value + 1 for key, value in start.items()})
+        linear = {key: value * 0.1 for key, value in start.items()}
+        for mask in (first, rolled(first)):
+            for learner in (ours, dense):
+                learner.restrict(mask, ours._batch or 16)
+                learner.write(start)
+                learner.fit(data, batches, TERMS["all"], None, pull, linear)
+                learner.fit(data, batches, SGD(0.05), frozenset({graph.nodes[0].name}))
+            close(ours, dense, name)
+            assert_zero_outside(mask, ours.read())
+        ours.write(dense.read())
+        np.testing.assert_allclose(ours.predict(data.x), dense.predict(data.x), rtol=1e-4, atol=1e-5)
+        assert ours.evaluate(data).loss_sum == pytest.approx(dense.evaluate(data).loss_sum, rel=1e-5)
+        found, expected = ours.gradient(data, index), dense.gradient(data, index)
+        for key, value in expected.items():
+            np.testing.assert_allclose(found[key], value, 1e-4, 1e-4 * np.abs(value).max(initial=1e-3), err_msg=key)
+        counts = {key: min(7, int((~bits).sum())) for key, bits in mask.bits.items()}
+        strongest, wanted = (learner.strongest(data, index, mask, counts) for learner in (ours, dense))
+        assert {key: ids.tolist() for key, ids in strongest.items()} == {k: ids.tolist() for k, ids in wanted.items()}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_reading_and_writing_go_by_the_mask(backend: str) -> None:
+    graph = GRAPHS["plain"]
+    learner, mask, start = GraphLearner(model(graph), backend), drawn(graph), model(graph).params
+    learner.restrict(mask)
+    for key, value in masked(mask, start).items():
+        np.testing.assert_array_equal(learner.read()[key], value, err_msg=key)
+    assert learner.take(mask).count == sum(each.size for each in mask.ids.values()) + sum(
+        value.size for key, value in start.items() if key not in mask.bits
+    )
+    name, ids = "conv2.weight", mask.ids["conv2.weight"]
+    inside = Update({name: Block((8, 6, 3, 3), Flat(ids[::2].copy(), 432), np.ones(len(ids[::2]), np.float32))})
+    learner.write(inside)
+    expected = masked(mask, start)[name]
+    expected.reshape(-1)[ids[::2]] = 1
+    np.testing.assert_array_equal(learner.read()[name], expected)
+    twin = learner.clone()
+    twin.write(start)
+    np.testing.assert_array_equal(twin.read()[name], masked(mask, start)[name])
+    np.testing.assert_array_equal(learner.read()[name], expected)
+    moved = rolled(mask)
+    learner.restrict(moved)  # what both masks have stays, what is new is 0
+    np.testing.assert_array_equal(learner.read()[name], np.where(moved.bits[name], expected, 0))
+    head = learner.head()
+    np.testing.assert_array_equal(head.read()["fc2.weight"], learner.read()["fc2.weight"])
+    learner.restrict(None)
+    np.testing.assert_array_equal(learner.read()[name], np.where(moved.bits[name], expected, 0))
+    learner.write(start)
+    np.testing.assert_array_equal(learner.read()[name], start[name])
+    with pytest.raises(ValueError, match=r"'fc1.weight' of shape \(3,\); expected \(7, 32\)"):
+        learner.write({"fc1.weight": np.zeros(3)})
+
+
+def test_another_mask_with_as_many_coordinates_keeps_the_programs() -> None:
+    graph = GRAPHS["plain"]
+    learner, mask, data = GraphLearner(model(graph)), drawn(graph), samples(graph, 8)
+    learner.restrict(mask)
+    learner.fit(data, batches_of(8, 4), SGD(0.1))
+    (session,) = learner._workspace._sessions.values()
+    before = session.programs[4]
+    learner.restrict(rolled(mask))
+    learner.fit(data, batches_of(8, 4), SGD(0.1))
+    assert learner._workspace._sessions[next(iter(learner._workspace._sessions))].programs[4] is before
