@@ -63,9 +63,9 @@ LINEAR: dict[str, tuple[float, float]] = {"scalar": (0.2, 0.2), "avx2": (0.25, 0
 FEWEST_CHANNELS = 4
 ANY_SIZE = 2**62
 CONV2D: dict[str, tuple[tuple[int, float], ...]] = {
-    "scalar": ((8, 0.3), (ANY_SIZE, 0.2)),
-    "avx2": ((4, 0.5), (8, 0.35), (ANY_SIZE, 0.25)),
-    "avx512": ((4, 0.5), (8, 0.4), (ANY_SIZE, 0.3)),
+    "scalar": ((8, 0.2), (ANY_SIZE, 0.1)),
+    "avx2": ((4, 0.35), (8, 0.3), (16, 0.15), (ANY_SIZE, 0.1)),
+    "avx512": ((4, 0.4), (8, 0.35), (16, 0.2), (ANY_SIZE, 0.15)),
 }
 """Largest densities of a convolution, for maps up to a size."""
 
