@@ -57,7 +57,7 @@ def _conv2d(shape: Shape, batch: int, isa: str) -> float:
     return next(density for size, density in CONV2D[isa] if max(height, width) <= size)
 
 
-LINEAR: dict[str, tuple[float, float]] = {"scalar": (0.2, 0.2), "avx2": (0.25, 0.3), "avx512": (0.3, 0.35)}
+LINEAR: dict[str, tuple[float, float]] = {"scalar": (0.2, 0.2), "avx2": (0.2, 0.3), "avx512": (0.25, 0.35)}
 """Largest densities of a Linear layer, for batches up to ONE_STRUCTURE and beyond."""
 
 FEWEST_CHANNELS = 4
