@@ -1,9 +1,8 @@
 """python -m bench WHAT: figures of this machine, beside those of PyTorch, and of Flower for rounds.
 
 `python -m bench papers` runs the tables of papers again, `python -m bench faults` runs with faults. `python -m bench
-mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, and `python -m
-bench peers` times a step of other trainers, `python -m bench sparse` measures masked layers. These six have options of
-their own.
+mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, `python -m bench
+peers` times a step of other trainers, and `python -m bench sparse` masked layers. These six have options of their own.
 """
 
 from __future__ import annotations
@@ -49,14 +48,8 @@ BUSY = 0.5  # load per core before the measurement
 
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
-    apart = {
-        "papers": papers.main,
-        "faults": faults.main,
-        "mutants": mutants.main,
-        "fuzz": fuzz.main,
-        "peers": trainers.main,
-        "sparse": sparse.main,
-    }
+    apart = {"papers": papers.main, "faults": faults.main, "mutants": mutants.main, "fuzz": fuzz.main}
+    apart |= {"peers": trainers.main, "sparse": sparse.main}
     if arguments and arguments[0] in apart:
         return apart[arguments[0]](arguments[1:])
     parser = _parser()

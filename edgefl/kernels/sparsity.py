@@ -57,15 +57,15 @@ def _conv2d(shape: Shape, batch: int, isa: str) -> float:
     return next(density for size, density in CONV2D[isa] if max(height, width) <= size)
 
 
-LINEAR: dict[str, tuple[float, float]] = {"scalar": (0.3, 0.3), "avx2": (0.35, 0.35), "avx512": (0.4, 0.4)}
+LINEAR: dict[str, tuple[float, float]] = {"scalar": (0.2, 0.2), "avx2": (0.2, 0.3), "avx512": (0.25, 0.35)}
 """Largest densities of a Linear layer, for batches up to ONE_STRUCTURE and beyond."""
 
 FEWEST_CHANNELS = 4
 ANY_SIZE = 2**62
 CONV2D: dict[str, tuple[tuple[int, float], ...]] = {
-    "scalar": ((8, 0.3), (ANY_SIZE, 0.2)),
-    "avx2": ((4, 0.5), (8, 0.35), (ANY_SIZE, 0.25)),
-    "avx512": ((4, 0.5), (8, 0.4), (ANY_SIZE, 0.3)),
+    "scalar": ((8, 0.2), (ANY_SIZE, 0.1)),
+    "avx2": ((4, 0.35), (8, 0.3), (16, 0.15), (ANY_SIZE, 0.1)),
+    "avx512": ((4, 0.4), (8, 0.35), (16, 0.2), (ANY_SIZE, 0.15)),
 }
 """Largest densities of a convolution, for maps up to a size."""
 

@@ -12,7 +12,7 @@ WIDE = (512, 512)
 def test_sparse_below_a_density_and_dense_above() -> None:
     for isa in ("scalar", "avx2", "avx512"):
         for batch in (16, 128):
-            chosen = [runs_sparse("linear", WIDE, batch, density, isa) for density in (0.0, 0.05, 0.2, 0.9, 1.0)]
+            chosen = [runs_sparse("linear", WIDE, batch, density, isa) for density in (0.0, 0.05, 0.2, 0.5, 1.0)]
             assert chosen == [True, True, True, False, False], (isa, batch)
 
 
@@ -38,7 +38,7 @@ def test_linear_layers_of_small_batches_have_one_structure() -> None:
 
 
 def test_convolutions_of_small_maps_run_sparse_at_higher_densities() -> None:
-    for size, density in ((2, 0.45), (16, 0.2)):
+    for size, density in ((2, 0.38), (16, 0.2)):
         assert runs_sparse("conv2d", (512, 512, 3, 3, size, size), 16, density, "avx512"), size
     assert not runs_sparse("conv2d", (512, 512, 3, 3, 32, 32), 16, 0.45, "avx512")
     assert not runs_sparse("conv2d", (64, 3, 3, 3, 32, 32), 16, 0.1, "avx512")
