@@ -117,7 +117,7 @@ efl_status efl_conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy, co
 efl_status efl_conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy,
                                       efl_index outs, efl_index ins, float* dw);
 
-/* ---- sparse convolution: a weight of which a mask keeps `count` places -------------------------------------------- */
+/* ---- sparse convolution: a weight of which a mask keeps `count` places ------------------------------------------ */
 
 /* Groups are not supported: EFL_BAD_ARGUMENT. A layer whose planes are too large for 16-bit offsets (wider than some
  * 8,000 cells, or strides of more than 4,096 phases) is EFL_BAD_SHAPE. EFL_BAD_STRUCTURE if a structure was made for
@@ -129,11 +129,11 @@ efl_status efl_conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, ef
 /* The uint32 words of a structure; -1 if the layer cannot have one. */
 efl_int64 efl_sparse_conv2d_words(const efl_conv2d* conv, efl_int64 count, efl_int32 transposed);
 /* Both structures of mask [out_channels, in_channels, kernel_h, kernel_w], whose bytes that are not 0 keep a weight:
- * `count` of them, else EFL_BAD_ARGUMENT. order [count]: of each slot, the weight's flat index; order_t [count]: of each
- * transposed slot, the forward one. O(out_channels in_channels kernel). */
+ * `count` of them, else EFL_BAD_ARGUMENT. order [count]: of each slot, the weight's flat index; order_t [count]: of
+ * each transposed slot, the forward one. O(out_channels in_channels kernel). */
 efl_status efl_sparse_conv2d_build(const efl_conv2d* conv, const efl_uint8* mask, efl_int64 count,
-                                       efl_uint32* structure, efl_int64 words, efl_uint32* order,
-                                       efl_uint32* structure_t, efl_int64 words_t, efl_uint32* order_t);
+                                   efl_uint32* structure, efl_int64 words, efl_uint32* order, efl_uint32* structure_t,
+                                   efl_int64 words_t, efl_uint32* order_t);
 /* values_t[i] = values[order_t[i]]. EFL_BAD_INDEX if one is not below count. */
 efl_status efl_sparse_conv2d_refresh_f32(const float* values, const efl_uint32* order_t, efl_int64 count,
                                          float* values_t);

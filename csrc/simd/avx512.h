@@ -113,20 +113,6 @@ static inline void load_columns(const float* const* from, int64_t at, vf* to) {
     to[2] = _mm512_shuffle_ps(after_ab, after_cd, 0x44), to[3] = _mm512_shuffle_ps(after_ab, after_cd, 0xee);
 }
 
-static inline void store_columns(float* const* to, int64_t at, const vf* from) {
-    const vf ab = _mm512_unpacklo_ps(from[0], from[1]), cd = _mm512_unpacklo_ps(from[2], from[3]);
-    const vf after_ab = _mm512_unpackhi_ps(from[0], from[1]), after_cd = _mm512_unpackhi_ps(from[2], from[3]);
-    const vf rows[4] = {_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee),
-                        _mm512_shuffle_ps(after_ab, after_cd, 0x44), _mm512_shuffle_ps(after_ab, after_cd, 0xee)};
-    EFL_UNROLL
-    for (int m = 0; m < 4; ++m) {
-        _mm_storeu_ps(to[m] + at, _mm512_castps512_ps128(rows[m]));
-        _mm_storeu_ps(to[m + 4] + at, _mm512_extractf32x4_ps(rows[m], 1));
-        _mm_storeu_ps(to[m + 8] + at, _mm512_extractf32x4_ps(rows[m], 2));
-        _mm_storeu_ps(to[m + 12] + at, _mm512_extractf32x4_ps(rows[m], 3));
-    }
-}
-
 // Four words turned within each quarter.
 static inline void turn_quarters(vf* v) {
     const vf ab = _mm512_unpacklo_ps(v[0], v[1]), cd = _mm512_unpacklo_ps(v[2], v[3]);

@@ -119,11 +119,6 @@ static inline void load_columns(const float* const* from, int64_t at, vf* to) {
     for (int64_t k = at; k < at + 4; ++k) *to++ = vf{from[0][k], from[1][k], from[2][k], from[3][k]};
 }
 
-// The way back: to[m][at + k] = lane m of from[k], for k < 4 and m < W.
-static inline void store_columns(float* const* to, int64_t at, const vf* from) {
-    for (int m = 0; m < 4; ++m) store(to[m] + at, vf{from[0][m], from[1][m], from[2][m], from[3][m]});
-}
-
 // W words turned: lane m of v[k] becomes lane k of v[m].
 __attribute__((always_inline)) static inline void turn(vf* v) {
     const vf ab = zip_low(v[0], v[1]), cd = zip_low(v[2], v[3]), after_ab = zip_high(v[0], v[1]),

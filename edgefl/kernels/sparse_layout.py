@@ -1,4 +1,4 @@
-"""How the structure of a masked convolution lies in memory: csrc/core/sparse_convolution.h tells it, this is its Python.
+"""How the structure of a masked convolution lies in memory, as csrc/core/sparse_convolution.h tells it.
 
 What follows from the layer and from the number of its weights: blocks of channels, parts of rows, bands, words. Which
 weights there are is in the structure itself (reference/sparse_convolution.py builds and reads one).

@@ -58,8 +58,8 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "sparse_conv2d_build",
             "mask:uint8[O,I,Y,X] structure:uint32[words]! order:uint32[N]! structure_t:uint32[words_t]! "
             f"order_t:uint32[N]! size:pair {_CONV}",
-            "both structures of the weights that the mask keeps in a layer of images of `size`; order: of each slot the "
-            "weight's flat index; order_t: of each transposed slot the forward one",
+            "both structures of the weights that the mask keeps in a layer of images of `size`; order: of each slot "
+            "the weight's flat index; order_t: of each transposed slot the forward one",
             rules=("structures",),
             packs=True,
         ),

@@ -1,4 +1,4 @@
-"""What the structures of masked convolutions promise: a layer by hand, and that a corrupt one is an error, never a crash.
+"""What the structures of masked convolutions promise: a layer by hand, and errors for corrupt ones, never a crash.
 
 What the operations compute is in the cases of cases_sparse_convolution.py, through test_operations.py.
 """

@@ -1,7 +1,7 @@
 """Masked convolutions in plain numpy: their structures, built and read weight by weight, and what they compute.
 
-The structure is that of csrc/core/sparse_convolution.h, bit by bit. The products are the dense ones of convolution.py on
-the weight that structure and values say.
+The structure is that of csrc/core/sparse_convolution.h, bit by bit. The products are the dense ones of convolution.py
+on the weight that structure and values say.
 """
 
 from __future__ import annotations
