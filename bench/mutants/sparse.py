@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-DENSITY, PRUNING = "tests/neurons/test_density.py", "tests/neurons/test_pruning.py"
+DENSITY, PRUNING = "tests/neurons/test_density.py", "tests/neurons/test_mask_pruning.py"
 FEDSPA, SUBFEDAVG, DITTO = (f"tests/algorithms/test_{name}.py" for name in ("fedspa", "subfedavg", "ditto"))
 A, N = "edgefl/algorithms/", "edgefl/neurons/"
 

@@ -316,7 +316,7 @@ const Pattern& runs_of(Direction& d, const Pair& pair) {
     }
     Pattern& known = d.patterns[pair.bits];
     if (known.runs < 0) {
-        Tap taps[SMALL_KERNEL];
+        Tap taps[SMALL_KERNEL] = {};
         efl_int64 count = 0;
         for (efl_int64 t = 0; t < d.layout.taps; ++t)
             if (pair.bits >> t & 1) taps[count++] = Tap(t);
