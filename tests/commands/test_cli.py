@@ -101,7 +101,7 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
         (["--preset", "pflego-no"], "preset=pflego-no with data=digits; expected data among mnist, cifar10, emnist"),
         (["--method", "pflego"], "pflego: model=bn1.running_mean, bn1.running_var; expected no running statistics"),
         (["--method", "fedrecon"], "fedrecon: model=bn1.running_mean, bn1.running_var; expected no running statistics"),
-        (["--values", "int8"], "argument --values: invalid choice: 'int8' (choose from"),
+        (["--values", "int4"], "argument --values: invalid choice: 'int4' (choose from"),
         (["--resume", "gone"], "gone/run.json is missing; expected the directory of an edgefl run"),
         (["--resume", "a", "--run-dir", "b"], "--run-dir b with --resume a; expected one of them"),
         (["--validation-share", "0"], "fedspu-es: client 0 has 0 validation samples beside 62 for training"),

@@ -88,9 +88,12 @@ def test_what_fit_chose_runs_under_that_limit(capsys: pytest.CaptureFixture[str]
 
 
 def test_nothing_fits_is_a_failure_with_the_least_that_would(capsys: pytest.CaptureFixture[str]) -> None:
+    _, known, _ = answer(capsys, "fedspu_cifar", "--batch", "1", "--account", "exact", "--json")
+    least = min(json.loads(known)["footprints"], key=lambda each: each["total"])
     code, out, err = answer(capsys, "fedspu_cifar", "--fit", "20kB")
     assert (code, out) == (1, "")
-    assert err.startswith("edgefl memory: nothing fits 20000 bytes: by the account exact, one example at p=0.2 takes ")
+    wanted = f"by the account exact, one example at p={least['keep']:g} takes {least['total']}"
+    assert err.startswith(f"edgefl memory: nothing fits 20000 bytes: {wanted}")
 
 
 def test_the_picture_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

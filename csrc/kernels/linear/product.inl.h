@@ -51,13 +51,18 @@ struct Cut {
                      p.count <= FEW_ROWS),
           a_pitch(a_in_place ? p.m_step : (p.terms + 31) / 32 * 32 + 16),
           apart(p.step || picked || (p.columns.ids && !p.compact)),
-          blocks(tiles, b_in_place ? tiles : fitting(BLOCK, p.terms)),
+          blocks(tiles, b_in_place ? tiles : fitting(budget(p.count), p.terms)),
           turn(b_in_place && panels.count > 1 ? fitting(SWEEP, passes.size(0)) : fitting(INT64_MAX, 1)) {}
 
     // Picking columns out of the terms takes about as long as eight rows of the result take to compute them.
     static bool picks(const ColumnProduct& p) {
         return p.columns.ids && p.compact && !p.step && !p.b_rows_selected && p.count <= FEW_ROWS &&
                (p.b_columns - p.columns.count) * p.count < 8 * p.b_columns;
+    }
+
+    // Floats of a packed block. Few rows soon have swept over it, and a copy of the left side is memory as well.
+    int64_t budget(int64_t rows) const {
+        return rows <= FEW_ROWS ? BLOCK / 8 : by_rows && !a_in_place ? BLOCK / 2 : BLOCK;
     }
 
     // How many tiles of so many terms hold `floats`: one at least.
