@@ -7,6 +7,7 @@ both the dense kernels of that day and PyTorch's, less some room, as machines di
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 Shape = Sequence[int]
@@ -50,11 +51,14 @@ def _linear(shape: Shape, batch: int, isa: str) -> float:
 
 
 def _conv2d(shape: Shape, batch: int, isa: str) -> float:
-    """Small maps gain most, as dense kernels have few positions to share a weight's load among."""
+    """Small maps gain, as dense kernels have few positions to share a weight's load among, but for 2 x 2, which have
+    dense kernels of their own; layers of few weights gain at any size.
+    """
     _, ins, _, _, height, width = shape
     if ins < FEWEST_CHANNELS:
         return 0.0
-    return next(density for size, density in CONV2D[isa] if max(height, width) <= size)
+    by_size = next(density for size, density in CONV2D[isa] if max(height, width) <= size)
+    return FEW_DENSITY.get(isa, by_size) if math.prod(shape[:4]) <= FEW_WEIGHTS else by_size
 
 
 LINEAR: dict[str, tuple[float, float]] = {"scalar": (0.2, 0.2), "avx2": (0.2, 0.3), "avx512": (0.25, 0.35)}
@@ -65,8 +69,12 @@ ANY_SIZE = 2**62
 CONV2D: dict[str, tuple[tuple[int, float], ...]] = {
     "scalar": ((8, 0.2), (ANY_SIZE, 0.1)),
     "avx2": ((4, 0.35), (8, 0.3), (16, 0.15), (ANY_SIZE, 0.1)),
-    "avx512": ((4, 0.4), (8, 0.35), (16, 0.2), (ANY_SIZE, 0.15)),
+    "avx512": ((2, 0.2), (4, 0.4), (8, 0.35), (ANY_SIZE, 0.25)),
 }
 """Largest densities of a convolution, for maps up to a size."""
+
+FEW_WEIGHTS = 1 << 15
+FEW_DENSITY = {"avx512": 0.5}
+"""The same for layers of so many places and fewer, where that was measured."""
 
 RULES: dict[str, Callable[[Shape, int, str], float]] = {"linear": _linear, "conv2d": _conv2d}

@@ -37,8 +37,11 @@ def test_linear_layers_of_small_batches_have_one_structure() -> None:
     assert keeps_transposed("conv2d", 16)
 
 
-def test_convolutions_of_small_maps_run_sparse_at_higher_densities() -> None:
-    for size, density in ((2, 0.38), (16, 0.2)):
-        assert runs_sparse("conv2d", (512, 512, 3, 3, size, size), 16, density, "avx512"), size
-    assert not runs_sparse("conv2d", (512, 512, 3, 3, 32, 32), 16, 0.45, "avx512")
-    assert not runs_sparse("conv2d", (64, 3, 3, 3, 32, 32), 16, 0.1, "avx512")
+def test_convolutions_run_sparse_by_the_size_of_maps_and_weights() -> None:
+    wide = (512, 512, 3, 3)
+    for size, density in ((2, 0.2), (4, 0.38), (16, 0.25)):
+        assert runs_sparse("conv2d", (*wide, size, size), 16, density, "avx512"), size
+    for size, density in ((2, 0.25), (4, 0.45), (32, 0.45)):
+        assert not runs_sparse("conv2d", (*wide, size, size), 16, density, "avx512"), size
+    assert runs_sparse("conv2d", (50, 20, 5, 5, 12, 12), 16, 0.48, "avx512")  # few weights
+    assert not runs_sparse("conv2d", (64, 3, 3, 3, 32, 32), 16, 0.1, "avx512")  # few inputs
