@@ -134,9 +134,6 @@ efl_int64 efl_sparse_conv2d_words(const efl_conv2d* conv, efl_int64 count, efl_i
 efl_status efl_sparse_conv2d_build(const efl_conv2d* conv, const efl_uint8* mask, efl_int64 count,
                                    efl_uint32* structure, efl_int64 words, efl_uint32* order, efl_uint32* structure_t,
                                    efl_int64 words_t, efl_uint32* order_t);
-/* values_t[i] = values[order_t[i]]. EFL_BAD_INDEX if one is not below count. */
-efl_status efl_sparse_conv2d_refresh_f32(const float* values, const efl_uint32* order_t, efl_int64 count,
-                                         float* values_t);
 /* y = conv(x, weight) + bias. bias may be NULL. */
 efl_status efl_sparse_conv2d_forward_f32(const efl_conv2d* conv, const efl_uint32* structure, efl_int64 words,
                                          const float* values, efl_int64 count, const float* x, const float* bias,
@@ -186,9 +183,6 @@ efl_int64 efl_sparse_linear_words(efl_int64 out_features, efl_int64 in_features,
 efl_status efl_sparse_linear_build(const efl_uint8* mask, efl_int64 out_features, efl_int64 in_features,
                                    efl_int64 count, efl_int64 batch, efl_uint32* structure, efl_int64 words,
                                    efl_uint32* order, efl_uint32* structure_t, efl_int64 words_t, efl_uint32* order_t);
-/* values_t[i] = values[order_t[i]]. EFL_BAD_INDEX if one is not below count. */
-efl_status efl_sparse_linear_refresh_f32(const float* values, const efl_uint32* order_t, efl_int64 count,
-                                         float* values_t);
 /* y[b, o] = sum over the weights kept in row o of x[b, i] weight[o, i] + bias[o]. bias may be NULL. */
 efl_status efl_sparse_linear_forward_f32(const efl_uint32* structure, efl_int64 words, const float* values,
                                          efl_int64 count, const float* x, const float* bias, efl_int64 batch,
@@ -336,6 +330,8 @@ efl_status efl_put_axes_32(void* w, efl_int64 n_rows, efl_int64 n_cols, efl_int6
                            const void* values);
 efl_status efl_take_flat_32(const void* w, efl_int64 size, const efl_uint32* ids, efl_int64 count, void* values);
 efl_status efl_put_flat_32(void* w, efl_int64 size, const efl_uint32* ids, efl_int64 count, const void* values);
+/* permuted[i] = values[order[i]], in any order. EFL_BAD_INDEX if one is not below count. */
+efl_status efl_permute_f32(const float* values, const efl_uint32* order, efl_int64 count, float* permuted);
 
 /* ---- mask: booleans as bytes, near their entropy (the format: edgefl/codec/coded.py) -------------------------- */
 

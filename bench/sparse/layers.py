@@ -152,7 +152,7 @@ class Sparse:
 
     def refresh(self) -> None:
         if self.is_transposed:
-            self._op("refresh")(self.values, self.order_t, self.values_t)
+            native.permute(self.values, self.order_t, self.values_t)
 
     def products(self) -> Products:
         layer, more = self._layer, self._layer.shape.geometry

@@ -38,17 +38,6 @@ efl_status efl_sparse_conv2d_build(const efl_conv2d* conv, const efl_uint8* mask
     return sparse_build(mask, forward, structure, order, transposed, structure_t, order_t);
 }
 
-efl_status efl_sparse_conv2d_refresh_f32(const float* values, const efl_uint32* order_t, efl_int64 count,
-                                         float* values_t) {
-    EFL_CHECK(extents({count}));
-    EFL_CHECK(pointers({values, order_t, values_t}));
-    efl_uint32 largest = 0;
-    for (efl_int64 i = 0; i < count; ++i) largest = order_t[i] > largest ? order_t[i] : largest;
-    if (count && largest >= count) return EFL_BAD_INDEX;
-    for (efl_int64 i = 0; i < count; ++i) values_t[i] = values[order_t[i]];
-    return EFL_OK;
-}
-
 efl_status efl_sparse_conv2d_forward_f32(const efl_conv2d* conv, const efl_uint32* structure_, efl_int64 words,
                                          const float* values, efl_int64 count, const float* x, const float* bias,
                                          float* y) {

@@ -50,16 +50,6 @@ efl_status efl_sparse_linear_build(const efl_uint8* mask, efl_int64 out_features
                                        structure_t, words_t, order_t);
 }
 
-efl_status efl_sparse_linear_refresh_f32(const float* values, const efl_uint32* order_t, efl_int64 count,
-                                         float* values_t) {
-    EFL_CHECK(extents({count}));
-    EFL_CHECK(pointers({values, order_t, values_t}));
-    efl_uint32 most = 0;
-    for (efl_int64 i = 0; i < count; ++i) most = order_t[i] > most ? order_t[i] : most;
-    if (count > 0 && most >= count) return EFL_BAD_INDEX;
-    return table().sparse_linear_refresh_f32(values, order_t, count, values_t);
-}
-
 efl_status efl_sparse_linear_forward_f32(const efl_uint32* structure, efl_int64 words, const float* values,
                                          efl_int64 count, const float* x, const float* bias, efl_int64 batch,
                                          efl_int64 in_features, efl_int64 out_features, float* y) {

@@ -26,7 +26,6 @@ EFL_KERNEL(channel_sum_f32)
 
 // sparse_linear
 EFL_KERNEL(sparse_linear_build)
-EFL_KERNEL(sparse_linear_refresh_f32)
 EFL_KERNEL(sparse_linear_forward_f32)
 EFL_KERNEL(sparse_linear_grad_input_f32)
 EFL_KERNEL(sparse_linear_grad_weight_f32)
@@ -69,6 +68,7 @@ EFL_KERNEL(largest_places_f32)
 // parameters
 EFL_KERNEL(take_axes_32)
 EFL_KERNEL(put_axes_32)
+EFL_KERNEL(permute_f32)
 EFL_KERNEL(take_flat_32)
 EFL_KERNEL(put_flat_32)
 

@@ -87,3 +87,10 @@ static efl_status put_flat_32(void* w, efl_int64, const efl_uint32* ids, efl_int
     for (int64_t i = 0; i < count; ++i) to[ids[i]] = from[i];
     return EFL_OK;
 }
+
+static efl_status permute_f32(const float* values, const efl_uint32* order, efl_int64 count, float* permuted) {
+    split(count, 1, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) permuted[i] = values[order[i]];
+    });
+    return EFL_OK;
+}

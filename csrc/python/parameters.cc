@@ -1,4 +1,6 @@
 // Arguments of gather and scatter of parameters.
+#include <stdexcept>
+
 #include "call.h"
 
 namespace efl {
@@ -38,13 +40,27 @@ Call put_flat(Args& a) {
     return [=] { return efl_put_flat_32(w.data, w.size(), ids.as<efl_uint32>(), ids.size(), values.data); };
 }
 
+Call permute(Args& a) {
+    const View values = a.f32("values"), order = a.typed<efl_uint32>("order", Access::in, "uint32");
+    const View permuted = a.f32("permuted", Access::out);
+    a.expect_dims(values, 1, 1);
+    a.expect_shape(order, values.shape);
+    a.expect_shape(permuted, values.shape);
+    return [=] {
+        const efl_status status = efl_permute_f32(values.in(), order.as<efl_uint32>(), values.size(), permuted.out());
+        if (status == EFL_BAD_INDEX)
+            throw std::invalid_argument("permute: order has places that are too large; expected places below " +
+                                        std::to_string(values.size()));
+        return status;
+    };
+}
+
 }  // namespace
 
 const std::vector<Op> parameters_ops = {
-    {.name = "take_axes", .make = take_axes},
-    {.name = "put_axes", .make = put_axes},
-    {.name = "take_flat", .make = take_flat},
-    {.name = "put_flat", .make = put_flat},
+    {.name = "take_axes", .make = take_axes}, {.name = "put_axes", .make = put_axes},
+    {.name = "take_flat", .make = take_flat}, {.name = "put_flat", .make = put_flat},
+    {.name = "permute", .make = permute},
 };
 
 }  // namespace efl

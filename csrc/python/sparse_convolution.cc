@@ -72,23 +72,6 @@ Call sparse_conv2d_build(Args& a) {
     };
 }
 
-Call sparse_conv2d_refresh(Args& a) {
-    const View values = a.f32("values"), order_t = words_of(a, "order_t", Access::in);
-    const View values_t = a.f32("values_t", Access::out);
-    a.expect_dims(values, 1, 1);
-    a.expect_shape(order_t, values.shape);
-    a.expect_shape(values_t, values.shape);
-    return [=] {
-        const efl_status status =
-            efl_sparse_conv2d_refresh_f32(values.in(), order_t.as<efl_uint32>(), values.size(), values_t.out());
-        if (status == EFL_BAD_INDEX)
-            throw std::invalid_argument(
-                "sparse_conv2d_refresh: order_t has slots that are too large; expected slots below " +
-                std::to_string(values.size()));
-        return status;
-    };
-}
-
 Call sparse_conv2d_forward(Args& a) {
     const View x = a.f32("x"), structure = words_of(a, "structure", Access::in), values = a.f32("values");
     const View bias = a.f32_or_none("bias"), y = a.f32("y", Access::out);
@@ -130,7 +113,6 @@ Call sparse_conv2d_grad_weight(Args& a) {
 
 const std::vector<Op> sparse_convolution_ops = {
     {.name = "sparse_conv2d_build", .make = sparse_conv2d_build},
-    {.name = "sparse_conv2d_refresh", .make = sparse_conv2d_refresh},
     {.name = "sparse_conv2d_forward", .make = sparse_conv2d_forward},
     {.name = "sparse_conv2d_grad_input", .make = sparse_conv2d_grad_input},
     {.name = "sparse_conv2d_grad_weight", .make = sparse_conv2d_grad_weight},

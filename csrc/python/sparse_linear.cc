@@ -38,16 +38,6 @@ Call sparse_linear_build(Args& a) {
     };
 }
 
-Call sparse_linear_refresh(Args& a) {
-    const View values = values_of(a, "values"), order_t = structure_of(a, "order_t"),
-               values_t = values_of(a, "values_t", Access::out);
-    a.expect_shape(order_t, values.shape);
-    a.expect_shape(values_t, values.shape);
-    return [=] {
-        return efl_sparse_linear_refresh_f32(values.in(), order_t.as<efl_uint32>(), values.size(), values_t.out());
-    };
-}
-
 Call sparse_linear_forward(Args& a) {
     const View x = a.f32("x"), structure = structure_of(a, "structure"), values = values_of(a, "values"),
                bias = a.f32_or_none("bias"), y = a.f32("y", Access::out);
@@ -92,7 +82,6 @@ Call sparse_linear_grad_weight(Args& a) {
 
 const std::vector<Op> sparse_linear_ops = {
     {.name = "sparse_linear_build", .make = sparse_linear_build},
-    {.name = "sparse_linear_refresh", .make = sparse_linear_refresh},
     {.name = "sparse_linear_forward", .make = sparse_linear_forward},
     {.name = "sparse_linear_grad_input", .make = sparse_linear_grad_input},
     {.name = "sparse_linear_grad_weight", .make = sparse_linear_grad_weight},

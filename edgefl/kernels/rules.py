@@ -148,10 +148,10 @@ def weight_structure(values: Values, extents: Extents) -> None:
     matrix_layout.decode(values["structure"], extents["O"], extents["I"], extents["N"], "dx" in values)
 
 
-def slots(values: Values, extents: Extents) -> None:
-    order, count = values["order_t"], extents["N"]
+def places(values: Values, extents: Extents) -> None:
+    order, count = values["order"], extents["N"]
     if count and order.max() >= count:
-        raise wrong("order_t", int(order.max()), f"slots below {count}")
+        raise wrong("order", int(order.max()), f"places below {count}")
 
 
 def needed(values: Values, extents: Extents) -> None:
@@ -212,7 +212,7 @@ RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
-        not_negative, within, roomy, enough, some_of_the_bits, room, blocks, structures, slots, kept_weights,
+        not_negative, within, roomy, enough, some_of_the_bits, room, blocks, structures, places, kept_weights,
         weight_structure,
     )
 }  # fmt: skip

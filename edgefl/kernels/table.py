@@ -64,12 +64,6 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             packs=True,
         ),
         Signature(
-            "sparse_conv2d_refresh",
-            "values[N] order_t:uint32[N] values_t[N]!",
-            "values_t = values[order_t]",
-            rules=("slots",),
-        ),
-        Signature(
             "sparse_conv2d_forward",
             f"x[B,I,H,W] structure:uint32[words] values[N] bias[O]? y[B,O,P,Q]! kernel:pair {_CONV}",
             "y = conv(x, weight) + bias of a masked weight, whose values lie in the order of its slots",
@@ -123,12 +117,6 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "weight's flat index; order_t: of each transposed slot the forward one",
             rules=("kept_weights",),
             packs=True,
-        ),
-        Signature(
-            "sparse_linear_refresh",
-            "values[N] order_t:uint32[N] values_t[N]!",
-            "values_t = values[order_t]",
-            rules=("slots",),
         ),
         Signature(
             "sparse_linear_forward",
@@ -303,6 +291,12 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         Signature("put_axes", "w:word[R,C,K]+ rows<R cols<C values:word{rows,cols,K}", "w[rows, cols, :] = values"),
         Signature("take_flat", "w:word{N} ids:uint32<N values:word{ids}!", "values = w.flat[ids]"),
         Signature("put_flat", "w:word{N}+ ids:uint32<N values:word{ids}", "w.flat[ids] = values"),
+        Signature(
+            "permute",
+            "values[N] order:uint32[N] permuted[N]!",
+            "permuted = values[order], in any order",
+            rules=("places",),
+        ),
     ),
     "mask": (
         Signature(

@@ -105,7 +105,7 @@ class LinearProducts:
         dx, (structure, _, structure_t, order_t) = np.empty(x_shape, np.float32), self.structures
         if structure_t is not None:
             turned = np.empty_like(values)
-            self._ops.sparse_linear_refresh(values, order_t, turned)
+            self._ops.permute(values, order_t, turned)
             structure, values = structure_t, turned
         self._ops.sparse_linear_grad_input(dy, structure, values, dx)
         return dx
@@ -131,7 +131,7 @@ class ConvolutionProducts:
     def grad_input(self, x_shape: tuple[int, ...], dy: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
         dx, turned = np.empty(x_shape, np.float32), np.empty_like(values)
         _, _, structure_t, order_t = self.structures
-        self._ops.sparse_conv2d_refresh(values, order_t, turned)
+        self._ops.permute(values, order_t, turned)
         self._ops.sparse_conv2d_grad_input(dy, structure_t, turned, dx, self._kernel, *self._geometry)
         return dx
 

@@ -23,6 +23,9 @@ def cases() -> Iterator[Case]:
             for op in ("take_flat", "put_flat"):
                 yield Case(op, f"{size}-{kind}", lambda rng, n=size, k=kind, o=op: flat(rng, n, k, o == "take_flat"))
 
+    for label, size in (("none", 0), ("one", 1), ("some", 17), ("ordinary", 11), ("large", 100_000)):
+        yield Case("permute", label, lambda rng, n=size: permuted(rng, n))
+
     for op in ("take_axes", "put_axes"):
         pair, takes = ("odd", "but_one"), op == "take_axes"
         yield Case(op, "ordinary", lambda rng, p=pair, t=takes: axes(rng, (6, 4, 3), p, t))
@@ -44,3 +47,8 @@ def flat(rng: Rng, size: int, kind: str, takes: bool) -> Args:
     assert chosen is not None
     values = blank(len(chosen)) if takes else normal(rng, len(chosen))
     return {"w": normal(rng, size), "ids": chosen.astype(np.uint32), "values": values}
+
+
+def permuted(rng: Rng, size: int) -> Args:
+    order = rng.permutation(size).astype(np.uint32)
+    return {"values": normal(rng, size), "order": order, "permuted": blank(size)}

@@ -131,14 +131,6 @@ def grad_weight(rng: Rng, g: Geometry, density: float) -> Args:
     }
 
 
-def refresh(rng: Rng, count: int) -> Args:
-    return {
-        "values": normal(rng, count),
-        "order_t": rng.permutation(count).astype(np.uint32),
-        "values_t": blank(count),
-    }
-
-
 def calls(g: Geometry, density: float, has_bias: bool) -> dict[str, Any]:
     """Every operation on this layer; each makes its arguments."""
     return {
@@ -155,12 +147,9 @@ def cases() -> Iterator[Case]:
         for name in names:
             for op, make in calls(geometry, DENSITIES[name], number % 3 > 0).items():
                 yield Case(op, f"{geometry}-{name}", make)
-    for count in (0, 1, 17):
-        yield Case("sparse_conv2d_refresh", str(count), lambda rng, n=count: refresh(rng, n))
     ordinary = Geometry(2, 6, 5, (5, 6))
     for op, make in calls(ordinary, 0.5, True).items():
         yield Case(op, "ordinary", make)
-    yield Case("sparse_conv2d_refresh", "ordinary", lambda rng: refresh(rng, 11))
     for geometry in (
         Geometry(16, 20, 24, (15, 17)),
         Geometry(17, 20, 150, (4, 4)),
@@ -168,4 +157,3 @@ def cases() -> Iterator[Case]:
     ):
         for op, make in calls(geometry, 0.3, True).items():
             yield Case(op, f"large-{geometry}", make)
-    yield Case("sparse_conv2d_refresh", "large", lambda rng: refresh(rng, 100_000))

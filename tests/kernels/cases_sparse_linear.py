@@ -13,7 +13,7 @@ from .cases import SENTINEL, WIDTHS, Args, Array, Case, Rng, blank, normal, shap
 
 DENSITIES = (0.0, 0.05, 0.2, 0.5, 0.9, 1.0)
 BATCHES = (1, 7, 16, 33, 128)
-OPERATIONS = ("build", "refresh", "forward", "grad_input", "grad_weight")
+OPERATIONS = ("build", "forward", "grad_input", "grad_weight")
 
 
 def cases() -> Iterator[Case]:
@@ -64,11 +64,6 @@ def built(rng: Rng, shape: tuple[int, int, int], density: float) -> Args:
     args = build(rng, shape, density, True)
     reference.sparse_linear_build(**args)
     return args
-
-
-def refresh(rng: Rng, shape: tuple[int, int, int], density: float, flag: bool) -> Args:
-    order_t = built(rng, shape, density)["order_t"]
-    return {"values": normal(rng, len(order_t)), "order_t": order_t, "values_t": blank(len(order_t))}
 
 
 def forward(rng: Rng, shape: tuple[int, int, int], density: float, has_bias: bool) -> Args:

@@ -37,7 +37,7 @@ def test_a_layer_by_hand(backend: ModuleType) -> None:
     backend.sparse_conv2d_forward(x, args["structure"], values, np.array([0.5], np.float32), y, **window)
     assert y.ravel().tolist() == [210.5, 324.5, 35.5]
     values_t, dx = np.zeros(3, np.float32), np.zeros_like(x)
-    backend.sparse_conv2d_refresh(values, args["order_t"], values_t)
+    backend.permute(values, args["order_t"], values_t)
     backend.sparse_conv2d_grad_input(y, args["structure_t"], values_t, dx, **window)
     assert dx[0, :, 0].tolist() == [[2105, 24295, 32805], [324.5, 35.5, 0]]
     gradients = np.zeros(3, np.float32)
@@ -105,14 +105,6 @@ def test_any_byte_that_is_not_zero_keeps_a_weight(backend: ModuleType) -> None:
     for call in (args, twos):
         backend.sparse_conv2d_build(*call.values())
     assert all(np.array_equal(args[name], twos[name]) for name in args if name != "mask")
-
-
-def test_too_large_slots_are_refused(backend: ModuleType) -> None:
-    args = ordinary("sparse_conv2d_refresh").args()
-    args["order_t"][3] = len(args["values"])
-    with pytest.raises(ValueError, match="order_t"):
-        backend.sparse_conv2d_refresh(*args.values())
-    assert (args["values_t"] == ordinary("sparse_conv2d_refresh").args()["values_t"]).all()
 
 
 def test_planes_beyond_16_bits_are_refused(backend: ModuleType) -> None:

@@ -175,11 +175,3 @@ static efl_status sparse_linear_build(const efl_uint8* mask, efl_int64 out, efl_
     list_slots(s, t, bits, first_slots, first_slots_t, order_t);
     return EFL_OK;
 }
-
-static efl_status sparse_linear_refresh_f32(const float* values, const efl_uint32* order_t, efl_int64 count,
-                                            float* values_t) {
-    split(count, 1, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) values_t[i] = values[order_t[i]];
-    });
-    return EFL_OK;
-}

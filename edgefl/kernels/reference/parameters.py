@@ -26,3 +26,8 @@ def take_flat(w: Array, ids: Array, values: Array) -> None:
 def put_flat(w: Array, ids: Array, values: Array) -> None:
     """w.flat[ids] = values; the rest of w is untouched."""
     w.reshape(-1)[ids] = values.reshape(-1)
+
+
+def permute(values: Array, order: Array, permuted: Array) -> None:
+    """permuted = values[order], in any order; order uint32."""
+    permuted[:] = values[order]

@@ -200,11 +200,6 @@ def _dense(structure: Array, values: Array, layout: Layout, name: str) -> Array:
     return weight
 
 
-def sparse_conv2d_refresh(values: Array, order_t: Array, values_t: Array) -> None:
-    """values_t = values[order_t]."""
-    values_t[:] = values[order_t]
-
-
 def sparse_conv2d_forward(
     x: Array,
     structure: Array,

@@ -21,11 +21,6 @@ def sparse_linear_build(
         order_t[:] = slots[np.searchsorted(order, outs * mask.shape[1] + ins, sorter=slots)]
 
 
-def sparse_linear_refresh(values: Array, order_t: Array, values_t: Array) -> None:
-    """values_t = values[order_t]."""
-    values_t[:] = values[order_t]
-
-
 def sparse_linear_forward(x: Array, structure: Array, values: Array, bias: Array | None, y: Array) -> None:
     """y = x weight^T + bias."""
     y[:] = x @ _weight(structure, values, y.shape[1], x.shape[1]).T

@@ -27,7 +27,7 @@ def grad_input(recorder: Recorder, weight: SparseWeight, dy: Tensor, dx: Tensor)
     kind: StructureKind = "structure"
     if weight.has_transposed:
         turned = recorder.new((weight.count,))
-        recorder.call(f"{family}_refresh", values, Structure("order_t", name), turned)
+        recorder.call("permute", values, Structure("order_t", name), turned)
         values, kind = turned, "structure_t"
     recorder.call(f"{family}_grad_input", dy, Structure(kind, name), values, dx, *_geometry(weight))
 
