@@ -14,7 +14,7 @@ import numpy as np
 
 from edgefl.graph import Model
 from edgefl.learners import Evaluation, FitResult, GraphLearner
-from edgefl.learners.base import Array, Gradient
+from edgefl.learners.base import Array, Gradient, Work
 from edgefl.neurons.gather import take
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
@@ -40,6 +40,7 @@ class FarLearner:
     def _begin(self, near: GraphLearner, cells: dict[str, Cell], lent: list[Array]) -> FarLearner:
         self._near, self._cells, self._lent = near, cells, lent
         self._heads: dict[int, FarLearner] = {}
+        self._subs: list[FarLearner] = []
         self._mask: Mask | None = None
         return self
 
@@ -120,7 +121,8 @@ class FarLearner:
         return self._relative(self._near.head())
 
     def sub(self, neurons: NeuronSet) -> FarLearner:
-        return FarLearner(Model(self._near.graph.sub(neurons), values(self.take(neurons))))
+        self._subs.append(FarLearner(Model(self._near.graph.sub(neurons), values(self.take(neurons)))))
+        return self._subs[-1]
 
     def absorb(self, smaller: FarLearner, neurons: NeuronSet) -> None:
         self.write(lifted(smaller.read(), self._near.spec, neurons))
@@ -132,3 +134,8 @@ class FarLearner:
 
     def memory(self) -> dict[str, int]:
         return self._near.memory()
+
+    def work(self) -> Work:
+        near = self._near.work()
+        apart = [each.work() for each in self._subs]
+        return Work(near.training + sum(w.training for w in apart), near.search + sum(w.search for w in apart))

@@ -24,7 +24,7 @@ from edgefl.graph import Model, Params
 from edgefl.learners import Samples
 from edgefl.learners.base import Evaluation, MakeLearner
 from edgefl.neurons.spec import ModelSpec
-from edgefl.rounds import exchange
+from edgefl.rounds import exchange, training
 from edgefl.rounds.state_file import Kept
 from edgefl.wire.messages import Evaluate, Evaluated, Scores, Train, Trained, Welcome
 from edgefl.wire.model import unpack
@@ -91,12 +91,10 @@ class DeviceModel:
         with followed(f"round {message.round} of {self._welcome.method}"):
             plan = exchange.plan_of(message, local.client, local.spec, self._algorithm.held(local))
             self._check_effort()
-            started = clock()
-            reply = self._algorithm.train(local, plan)
-            seconds = clock() - started
+            reply, seconds = training.trained(self._algorithm, self._initial_graph, local, plan, clock)
         self._is_own = self._algorithm.keeps_model
-        trained = exchange.trained_message(reply, plan, local.spec, self._welcome.values, seconds)
-        return Result(trained, Kept(local.learner.read() if self._is_own else {}, local.private, local.arrays))
+        answer = exchange.trained_message(reply, plan, local.spec, self._welcome.values, seconds)
+        return Result(answer, Kept(local.learner.read() if self._is_own else {}, local.private, local.arrays))
 
     def forget(self) -> None:
         """The last trained round does not count."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,18 @@ class Evaluation:
     loss_sum: float
     correct: int
     examples: int
+
+
+class Work(NamedTuple):
+    """Floating point operations that were executed: two for each multiply-accumulate of the layers' products, as the
+    learner's kernels are called (lowering/products.py). They depend on the backend and its instruction set.
+
+    training  of steps, gradients and features
+    search    of searches for the strongest coordinates
+    """
+
+    training: int = 0
+    search: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +216,9 @@ class Learner(Protocol):
 
     def memory(self) -> dict[str, int]:
         """Bytes held, by purpose."""
+
+    def work(self) -> Work:
+        """What it and its relatives have executed since it was made. Evaluations and predictions do not count."""
 
 
 MakeLearner = Callable[[Model], Learner]

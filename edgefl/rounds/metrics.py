@@ -14,6 +14,7 @@ from edgefl.algorithms.base import Plan
 from edgefl.codec import Sizes
 from edgefl.rounds.closing import Closing
 from edgefl.rounds.exchange import Answer, sizes, total
+from edgefl.rounds.training import EXECUTED, NOMINAL, SEARCH
 from edgefl.wire.messages import Train, Trained
 
 NOTHING = Sizes(0, 0, 0)
@@ -98,10 +99,22 @@ def round_line(round: int, clients: Iterable[ClientRound], closing: Closing, sec
     line: dict[str, Any] = {"round": round, "clients": [each.to_json() for each in clients]}
     line["down"] = _parts(total(each.down for each in clients))
     line["up"] = _parts(total(each.up for each in clients))
+    if flops := _flops(clients):
+        line["flops"] = flops
     if "running" in state.values:
         line["running"] = len(state.values["running"])
     line["seconds"] = seconds
     return line
+
+
+def _flops(clients: Sequence[ClientRound]) -> dict[str, float]:
+    """Of the clients whose replies were taken; nominal only where all of them say it. {}: nobody says any."""
+    said = [each.metrics for each in clients if each.reason is None and EXECUTED in each.metrics]
+    if not said:
+        return {}
+    found = {"executed": sum(each[EXECUTED] for each in said), "search": sum(each.get(SEARCH, 0.0) for each in said)}
+    nominal = [each[NOMINAL] for each in said if NOMINAL in each]
+    return {"nominal": sum(nominal), **found} if len(nominal) == len(said) else found
 
 
 def accepts_nobody(line: Mapping[str, Any]) -> bool:

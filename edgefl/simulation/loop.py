@@ -27,6 +27,7 @@ from edgefl.rounds.exchange import plan_of, read_answer, train_message, trained_
 from edgefl.rounds.metrics import ClientRound, accepts_nobody, round_line, stuck
 from edgefl.rounds.participation import TRAINED, Participation
 from edgefl.rounds.state_file import Kept
+from edgefl.rounds.training import trained
 from edgefl.simulation.evaluation import Evaluator
 from edgefl.simulation.journal import Journal
 from edgefl.simulation.learner_pool import LearnerPool
@@ -85,7 +86,7 @@ class _Simulation:
         self.algorithm, self.settings, self.journal = algorithm, settings, journal
         self.participation = participation
         self.pool = ThreadPoolExecutor(settings.workers)
-        self.spec = ModelSpec.of(federation.graph)
+        self.graph, self.spec = federation.graph, ModelSpec.of(federation.graph)
         limits = {} if participation is None else participation.limits
         clients, examples = len(federation.clients), federation.examples
         self.task = Task(self.spec, clients, federation.seed, limits, examples, settings.rounds)
@@ -144,9 +145,7 @@ class _Simulation:
         down = train_message(plan, self.spec, self.settings.values)
         with self.devices.local(plan.client, self.initial) as local:
             received = plan_of(down, plan.client, self.spec, self.algorithm.held(local))
-            started = time.perf_counter()
-            reply = self.algorithm.train(local, received)
-            seconds = time.perf_counter() - started
+            reply, seconds = trained(self.algorithm, self.graph, local, received, time.perf_counter)
             up = trained_message(reply, received, self.spec, self.settings.values, seconds)
             declared = self.settings.folding.declared(self.algorithm, len(local.train))
             answer = read_answer(up, plan, self.spec, declared)

@@ -34,6 +34,18 @@ def test_a_round_adds_up_its_clients() -> None:
     assert json.loads(json.dumps(line)) == line
 
 
+def test_operations_are_summed_over_the_replies_that_were_taken() -> None:
+    """Nominal ones only where every client says them; nobody's: no entry, as in the lines of older versions."""
+    each = {"executed_flops": 6.0, "nominal_flops": 9.0}
+    clients = [client(0, metrics=each), client(1, metrics={**each, "search_flops": 2.0}), client(2, status="absent")]
+    refused = client(3, metrics=each, reason="bad", status="refused")
+    closing = Closing(State({}, {}))
+    assert round_line(1, [*clients, refused], closing, 1.0)["flops"] == {"nominal": 18, "executed": 12, "search": 2}
+    silent = client(3, metrics={"executed_flops": 1.0})
+    assert round_line(1, [*clients, silent], closing, 1.0)["flops"] == {"executed": 13, "search": 2}
+    assert "flops" not in round_line(1, [client(0, metrics={"loss": 1.0})], closing, 1.0)
+
+
 def test_a_refused_reply_has_its_reason_and_none_of_its_metrics() -> None:
     record = client(0, status="refused", reason="loss=inf", metrics={"loss": float("inf")}).to_json()
     assert (record["status"], record["reason"], "loss" in record) == ("refused", "loss=inf", False)

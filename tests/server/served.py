@@ -25,6 +25,7 @@ from edgefl.learners import GraphLearner, Samples
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.update import values
 from edgefl.rounds.exchange import plan_of, trained_message
+from edgefl.rounds.training import trained
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     Action,
@@ -143,7 +144,7 @@ class Phone:
     def _train(self, message: Train) -> Trained:
         local = self._local(self.model)
         plan = plan_of(message, self.client, SPEC, self.method.held(local))
-        reply = self.method.train(local, plan)
+        reply, _ = trained(self.method, GRAPH, local, plan, lambda: 0.0)
         self._after = local.learner.read(), local.private, local.arrays
         self.pending = trained_message(reply, plan, SPEC, "float32", 0.5)
         return self.pending

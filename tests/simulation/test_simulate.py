@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgefl.algorithms import FedAvg, FedSPU, LocalOnly
+from edgefl.algorithms import FedAvg, FedSpa, FedSPU, LocalOnly
 from edgefl.algorithms.base import MODEL, Plan, Reply, State
 from edgefl.errors import RunError
 from edgefl.experiment.assemble import assemble
@@ -174,6 +174,31 @@ def test_a_refused_reply_is_logged_and_leaves_the_client_as_it_was(federation: F
     assert [record["reason"] for record in refused] == ["reply of client 2 has loss=inf; expected a finite value"] * 4
     assert not (tmp_path / "clients" / "0002").exists()
     assert (tmp_path / "clients" / "0001").exists()
+
+
+def test_lines_say_what_clients_compute_by_the_papers_count_and_what_was_executed(
+    federation: Federation, tmp_path: Path
+) -> None:
+    """FedAvg executes the nominal count but for the signal to the images; FedSpa its mask, and a batch to move it."""
+    macs = federation.graph.macs()
+    method = FedSpa(per_round=3, epochs=2, batch=16, density=0.1)
+    _, lines = run(tmp_path / "dense", FedAvg(per_round=3, epochs=2), federation)
+    _, sparse = run(tmp_path / "sparse", method, federation, replace(SETTINGS, workers=2))
+    first, total = next(iter(macs.values())), sum(macs.values())
+    for line, masked in zip(lines, sparse, strict=True):
+        for record in line["clients"]:
+            seen = 2 * len(federation.clients[record["client"]].train)
+            assert record["nominal_flops"] == 6 * seen * total and "search_flops" not in record
+            assert record["executed_flops"] == 2 * seen * (3 * total - first)
+        for record in masked["clients"]:
+            examples = len(federation.clients[record["client"]].train)
+            assert record["nominal_flops"] == method.flops(federation.graph, examples)
+            assert 0 < record["executed_flops"] <= 4 * examples * (3 * total - first)
+            assert ("search_flops" in record) == (masked["round"] < len(sparse)), "alpha is 0 in the last round"
+        for each in (line, masked):
+            sums = {what: sum(one.get(f"{what}_flops", 0) for one in each["clients"]) for what in each["flops"]}
+            assert each["flops"] == sums and list(sums) == ["nominal", "executed", "search"]
+    assert 0 < sparse[0]["flops"]["search"] < sparse[0]["flops"]["nominal"]
 
 
 def test_stopped_clients_cost_nothing_more(federation: Federation, tmp_path: Path) -> None:

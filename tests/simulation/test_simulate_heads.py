@@ -182,3 +182,18 @@ def test_presets_are_table_1_s_settings() -> None:
         assert methods["fedper"] == FedPer(epochs=50, batch=10**6, lr=0.007, **common)
     with pytest.raises(ValueError, match="preset=pflego-high with data=digits; expected data among mnist"):
         preset("pflego-high", "digits")
+
+
+def test_pflego_executes_its_trunk_twice_forward_and_once_backward(
+    federation: Federation, finished: dict[str, Any]
+) -> None:
+    """ALGORITHMS 10.1: what a client executes grows with tau by two products of the head; evaluation is none of it."""
+    *body, head = federation.graph.macs().values()
+    for line in finished["pflego"][2]:
+        for record in line["clients"]:
+            split = federation.clients[record["client"]]
+            classes = len(np.unique(federation.data.y[np.concatenate([split.train, split.validation, split.test])]))
+            own = head // federation.graph.output_shape[0] * classes
+            steps = 2 * sum(body) + (2 * sum(body) - body[0]) + (4 - 1) * 2 * own + 3 * own
+            assert record["executed_flops"] == 2 * len(split.train) * steps, record
+        assert line["flops"] == {"executed": sum(each["executed_flops"] for each in line["clients"]), "search": 0}

@@ -32,6 +32,7 @@ from edgefl.learners.base import (
     Pull,
     Samples,
     Trainable,
+    Work,
 )
 from edgefl.learners.batches import occurring, pieces
 from edgefl.learners.lowering.active import Growth, layer_of
@@ -197,14 +198,18 @@ class GraphLearner:
         work.fill_states(session, pull[1] if pull else {}, linear or {})
         frozen = self._frozen_stats(trainable) if bn_frozen == "freeze" else {}
         work.loss[0] = 0.0
-        examples = 0
+        examples, steps = 0, dict.fromkeys(sizes, 0)
         for piece in pieces(batches, self._steps_at_once(max(sizes))):
             for size, run in groupby(piece, key=len):
                 bound = session.programs[size]
-                bound.program.run_batches(bound.index, np.stack(list(run)))
+                rows = np.stack(list(run))
+                bound.program.run_batches(bound.index, rows)
+                steps[size] += len(rows)
             examples += sum(map(len, piece))
         for name, (rows, kept) in frozen.items():
             self._params[name][rows] = kept
+        for size, count in steps.items():
+            work.meter.trained(session.schedules[size], count)
         return FitResult(float(work.loss[0]), examples, len(batches))
 
     def _check_batches(self, samples: Samples, batches: Batches) -> set[int]:
@@ -263,6 +268,7 @@ class GraphLearner:
         with self._stats_kept():
             session.programs[size].index[:] = index
             session.programs[size].program.run()
+            work.meter.searched(session.schedules[size])
         found = session.schedules[size].found
         places = {name: work.view(session, size, tensor).astype(np.uint32) for name, tensor in found.items()}
         work.drop_latest()  # the next search is for other counts
@@ -293,6 +299,7 @@ class GraphLearner:
         bound, share = session.programs[len(part)], len(part) / examples
         bound.index[:] = part
         bound.program.run()
+        self._workspace.meter.trained(session.schedules[len(part)])
         blocks = session.schedules[len(part)].gradients
         views = {name: self._workspace.view(session, len(part), block.values) for name, block in blocks.items()}
         return Gradient((name, self._in_order(name, value) * share) for name, value in views.items())
@@ -407,6 +414,10 @@ class GraphLearner:
         scratch is the kernels' packing memory, shared by all learners of the process; 0 where the backend has none.
         """
         return self._workspace.memory()
+
+    def work(self) -> Work:
+        """What it, learners of other heads and of smaller graphs have executed since it was made."""
+        return self._workspace.meter.work
 
     def _check(self, samples: Samples) -> None:
         if samples.x.shape[1:] != self.graph.input_shape:

@@ -51,6 +51,8 @@ class Inference:
             bound = session.programs[len(part)]
             bound.index[:] = part
             bound.program.run()
+            if mode == "features":  # which steps are taken on
+                self._workspace.meter.trained(session.schedules[len(part)])
             output = session.schedules[len(part)].output
             yield None if output is None else self._workspace.view(session, len(part), output)
 

@@ -28,6 +28,7 @@ from edgefl.learners.lowering.schedule import Companion, Existing, Schedule, Slo
 from edgefl.learners.lowering.sparse_weight import Sparse
 from edgefl.learners.lowering.updates import Terms, rows_cols_inner
 from edgefl.learners.running.binding import Memory, aligned_bytes, bind
+from edgefl.learners.running.meter import Meter
 from edgefl.learners.running.restriction import Restriction
 from edgefl.learners.running.scratch import scratch_bytes
 from edgefl.learners.running.weights import Compact, Weights, structures
@@ -74,6 +75,7 @@ class Workspace:
     params         the arrays that schedules refer to; of a weight in `sparse` its values
     loss, correct  what softmax_xent adds to
     hyper          what sgd reads: lr, momentum, weight decay, pull
+    meter          what was executed, with all relatives
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Workspace:
     ) -> None:
         self._family: WeakSet[Workspace] = WeakSet() if relative is None else relative._family
         self._elder = relative  # kept alive, so that what it holds is counted
+        self.meter: Meter = Meter() if relative is None else relative.meter
         theirs = {} if relative is None else relative.params
         own = {name: value for name, value in params.items() if value is not theirs.get(name)}
         self.model_bytes, self.params_bytes = (

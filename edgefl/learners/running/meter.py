@@ -1,0 +1,22 @@
+"""What a learner and its relatives have executed so far. How much a pass multiplies is lowering/products.py's."""
+
+from __future__ import annotations
+
+from edgefl.learners.base import Work
+from edgefl.learners.lowering.products import flops
+from edgefl.learners.lowering.schedule import Schedule
+
+
+class Meter:
+    """work  so far"""
+
+    def __init__(self) -> None:
+        self.work = Work()
+
+    def trained(self, schedule: Schedule, passes: int = 1) -> None:
+        """So many passes of steps, gradients or features were run."""
+        self.work = self.work._replace(training=self.work.training + passes * flops(schedule))
+
+    def searched(self, schedule: Schedule) -> None:
+        """A search for the strongest coordinates was run."""
+        self.work = self.work._replace(search=self.work.search + flops(schedule))
