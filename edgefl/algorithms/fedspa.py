@@ -56,6 +56,8 @@ class FedSpa(LocalTraining):
     masks         first ones: the 'same' for all clients, or 'different'
     alpha         prune rate of round 1, which falls to 0 in the last one
     growth        coordinates enter by 'gradient', or at 'random'
+    floor         how many leave is rounded down, as in RigL
+    exclude_just_pruned  what leaves cannot enter again at once
     """
 
     name: ClassVar[str] = "fedspa"
@@ -74,6 +76,8 @@ class FedSpa(LocalTraining):
     masks: Literal["same", "different"] = "same"
     alpha: float = 0.5
     growth: Literal["gradient", "random"] = "gradient"
+    floor: bool = False
+    exclude_just_pruned: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -167,13 +171,16 @@ class FedSpa(LocalTraining):
 
     def _moved(self, local: Local, plan: Plan, mask: Mask, metrics: dict[str, float]) -> Mask:
         """m_k,t+1: the weights of smallest magnitude leave, as many others enter, which may be the same."""
-        pruned = prune(local.learner.read(mask.bits.keys()), mask.bits, float(plan.settings["alpha"]))
+        values, alpha = local.learner.read(mask.bits.keys()), float(plan.settings["alpha"])
+        pruned = prune(values, mask.bits, alpha, floor=self.floor, exclude_just_pruned=self.exclude_just_pruned)
         if pruned.nans:
             metrics["nan_weights"] = float(pruned.nans)
         left, counts = Mask.of(local.spec, pruned.kept), {name: n for name, n in pruned.counts.items() if n}
+        outside = mask if self.exclude_just_pruned else left
         if self.growth == "random":
-            return Mask.of(local.spec, grown_at_random(left.bits, counts, local.seed, plan.client, plan.round))
-        strongest = local.learner.strongest(local.data, self._one_batch(local, plan.round), left, counts)
+            chance = local.seed, plan.client, plan.round
+            return Mask.of(local.spec, grown_at_random(left.bits, counts, *chance, outside.bits))
+        strongest = local.learner.strongest(local.data, self._one_batch(local, plan.round), outside, counts)
         return Mask.of(local.spec, grown(left.bits, strongest))
 
     def _one_batch(self, local: Local, round: int) -> NDArray[np.int32]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from edgefl.algorithms.base import tier
 from edgefl.experiment.settings import Experiment
@@ -21,6 +22,7 @@ class Tiers:
     keep          the capacity tier of every client, by id
     memory_bytes  of a training step at every tier, by the account `exact`
     densities     of the masks of methods that have some, by name
+    mask_bytes    of a training step of those methods whose masks have one density by ERK, by the account `exact`
     flops         of a client's round of a method over so many training samples, where it says that
     """
 
@@ -28,6 +30,7 @@ class Tiers:
     keep: Sequence[float]
     memory_bytes: dict[float, int]
     densities: Mapping[str, float] = field(default_factory=dict)
+    mask_bytes: Mapping[str, int] = field(default_factory=dict)
     flops: Callable[[str, int], float | None] = lambda method, examples: None
 
 
@@ -40,4 +43,17 @@ def tiers_of(experiment: Experiment, graph: Graph) -> Tiers:
     methods = experiment.algorithms()
     densities = {name: method.density for name, method in methods.items() if hasattr(method, "density")}
     scalars = sum(math.prod(param.shape) for param in spec.params.values())
-    return Tiers(scalars, keep, memory, densities, lambda name, examples: methods[name].flops(graph, examples))
+    masked = {name: methods[name] for name in densities if getattr(methods[name], "distribution", None) == "erk"}
+    return Tiers(
+        scalars,
+        keep,
+        memory,
+        densities,
+        {name: _mask_bytes(experiment, graph, method) for name, method in masked.items()},
+        lambda name, examples: methods[name].flops(graph, examples),
+    )
+
+
+def _mask_bytes(experiment: Experiment, graph: Graph, method: Any) -> int:
+    step = Training(experiment.model, graph, method.batch, "sparse", method.density)
+    return estimate("exact", step).total

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from edgefl import kernels
 from edgefl.memory import Choice, Footprint, Training
 
 NOTES = {  # account or meter -> what its numbers are, in the order of the columns
@@ -42,16 +43,22 @@ def size(count: float) -> str:
 def print_rows(training: Training, rows: Sequence[Row]) -> None:
     """Accounts side by side; in each cell the share saved against full training by the same account."""
     columns = [name for name in NOTES if any(name in _cells(row) for row in rows)]
+    notes = [f"{name}: {NOTES[name]}" for name in columns]
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("training")
     for name in columns:
         table.add_column(name, justify="right")
-    full = _cells(rows[0])
+    full, work = _cells(rows[0]), _flops(rows[0])
+    if work is not None:
+        table.add_column("MFLOP", justify="right")
+        notes.append(f"MFLOP: of a step of the account exact, as executed on {_where()}")
     for row in rows:
-        cells = _cells(row)
-        table.add_row(_label(row), *(_cell(cells.get(name), full.get(name), row is rows[0]) for name in columns))
+        cells = [_cell(_cells(row).get(name), full.get(name), row is rows[0]) for name in columns]
+        if work is not None:
+            cells.append(_cell(_flops(row), work, row is rows[0], lambda count: f"{count / 1e6:.4g}"))
+        table.add_row(_label(row), *cells)
     title = f"{training.model}, batch {training.batch}: bytes by account, and the difference from full training in %"
-    _print(title, table, *(f"{name}: {NOTES[name]}" for name in columns))
+    _print(title, table, *notes)
 
 
 def print_tensors(rows: Sequence[Row]) -> None:
@@ -78,10 +85,22 @@ def _cells(row: Row) -> dict[str, int]:
     return cells if exact is None or exact.saved is None else {**cells, "saved": exact.saved}
 
 
-def _cell(value: int | None, full: int | None, is_full: bool) -> str:
+def _flops(row: Row) -> int | None:
+    exact = row.footprints.get("exact")
+    return None if exact is None else exact.flops
+
+
+def _where() -> str:
+    """What follows from the machine."""
+    ops = kernels.backend()
+    name = ops.__name__.rpartition(".")[2]
+    return f"{name}, {ops.isa()}" if name == "native" else name
+
+
+def _cell(value: int | None, full: int | None, is_full: bool, show: Callable[[int], str] = size) -> str:
     if value is None:
         return ""
-    return size(value) if is_full or not full else f"{size(value)} {100 * (value / full - 1):+.0f}"
+    return show(value) if is_full or not full else f"{show(value)} {100 * (value / full - 1):+.0f}"
 
 
 def print_fit(

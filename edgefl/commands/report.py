@@ -10,7 +10,7 @@ import importlib.util
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from edgefl.commands.capacity import Tiers
+from edgefl.commands.density_costs import by_density, executed
 from edgefl.errors import RunError
+from edgefl.rounds.training import EXECUTED, SEARCH
 
 PERSONAL, ADAPTED, GLOBAL, COMMON = "personal", "adapted", "global_local", "global_common"
 MODELS = {PERSONAL: "own", ADAPTED: "adapted", GLOBAL: "global"}  # whose accuracy counts, the first that there is
@@ -51,6 +53,7 @@ class Summary:
     server: dict[str, Any]
     density: float | None = None  # of its masks, where it has some
     flops: float | None = None  # nominal, of all clients together
+    densities: list[dict[str, Any]] = field(default_factory=list)  # what a client round cost at each
 
     @property
     def payload_bytes(self) -> int:
@@ -101,7 +104,14 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
         server=server,
         density=tiers.densities.get(method),
         flops=_flops(method, records, tiers),
+        densities=_densities(method, records, tiers),
     )
+
+
+def _densities(method: str, records: Sequence[dict[str, Any]], tiers: Tiers) -> list[dict[str, Any]]:
+    rows = by_density(records, tiers.densities.get(method, 1.0), lambda examples: tiers.flops(method, examples))
+    shared = {"dense_bytes": 2 * 4 * tiers.scalars, "memory_bytes": tiers.mask_bytes.get(method)}
+    return [{**row, **shared} for row in rows]
 
 
 def _flops(method: str, records: Sequence[dict[str, Any]], tiers: Tiers) -> float | None:
@@ -139,6 +149,7 @@ def _tier(p: float, tiers: Tiers, records: list[dict[str, Any]], evaluation: dic
         "dense_bytes": 2 * 4 * tiers.scalars,
         "seconds": sum(record["seconds"] for record in mine) / rounds,
         "memory_bytes": tiers.memory_bytes[p],
+        **executed(mine),
     }
 
 
@@ -165,6 +176,8 @@ def print_tables(console: Console, summaries: list[Summary]) -> None:
         if summary.method.startswith("fedspu"):
             console.print(_tiers(summary, summaries))
             break
+    if any(summary.density is not None for summary in summaries):
+        console.print(_masks(summaries))
     for sentence in [*gains(summaries), precision(summaries)]:
         console.print(sentence, soft_wrap=True)
 
@@ -195,7 +208,8 @@ def _methods(summaries: list[Summary]) -> Table:
 def _tiers(summary: Summary, summaries: list[Summary]) -> Table:
     others = [s for s in summaries if not s.method.startswith("fedspu")]
     table = new_table(f"Capacity tiers, costs per client round of {summary.method}; memory: account exact")
-    columns = ["p", "clients", summary.method, *(s.method for s in others), "payload", "of dense", "time", "memory"]
+    columns = ["p", "clients", summary.method, *(s.method for s in others), "payload", "of dense", "MFLOP", "time"]
+    columns.append("memory")
     for column in columns:
         table.add_column(column, justify="right")
     for i, tier in enumerate(summary.tiers):
@@ -205,10 +219,37 @@ def _tiers(summary: Summary, summaries: list[Summary]) -> Table:
             *(percent(s.tiers[i]["accuracy"]) for s in (summary, *others)),
             f"{tier['bytes'] / 1e3:.1f} kB",
             percent(tier["bytes"] / tier["dense_bytes"]),
+            _mega(tier[EXECUTED]),
             f"{1e3 * tier['seconds']:.1f} ms",
             f"{tier['memory_bytes'] / 1e3:.0f} kB",
         )
     return table
+
+
+def _masks(summaries: list[Summary]) -> Table:
+    """By the density at which a round was trained. A method without masks is a row for comparison."""
+    table = new_table("Densities, costs per client round; MFLOP nominal, executed and to move the mask")
+    columns = ["density", "rounds", "payload", "of dense", "nominal", "executed", "moving", "time", "memory"]
+    table.add_column("method")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for summary in summaries:
+        for row in summary.densities:
+            table.add_row(
+                summary.method,
+                f"{row['density']:g}",
+                str(row["client_rounds"]),
+                f"{row['bytes'] / 1e3:.1f} kB",
+                percent(row["bytes"] / row["dense_bytes"]),
+                *(_mega(row[name]) for name in ("nominal_flops", EXECUTED, SEARCH)),
+                f"{1e3 * row['seconds']:.1f} ms",
+                "" if row["memory_bytes"] is None else f"{row['memory_bytes'] / 1e3:.0f} kB",
+            )
+    return table
+
+
+def _mega(flops: float | None) -> str:
+    return "" if flops is None else f"{flops / 1e6:.4g}"
 
 
 def new_table(title: str) -> Table:

@@ -5,6 +5,7 @@ parts  params (parameters, each on a cache line of its own), arena (its peak, ov
        packing memory, which depends on the instruction set and the number of threads of this machine); features and
        summed gradients of PFLEGO, whose learner gives back the arena of one pass before the next
 saved  bytes that the largest schedule keeps from the forward pass for the backward pass
+flops  operations of that schedule's products, as they are called
 Not in it: the data set, the interpreter and its libraries.
 """
 
@@ -16,6 +17,7 @@ from edgefl import kernels
 from edgefl.learners.lowering.arena import aligned
 from edgefl.learners.lowering.inventory import arena_tensors, saved_bytes
 from edgefl.learners.lowering.lower import lower
+from edgefl.learners.lowering.products import flops
 from edgefl.learners.lowering.schedule import Schedule
 from edgefl.learners.running.scratch import scratch_bytes
 from edgefl.memory.counts import trained_scalars
@@ -30,8 +32,8 @@ def exact(training: Training) -> Footprint:
     found = {name: _measure(each, training) for name, each in training.passes().items()}
     phase = max(found, key=lambda name: sum(found[name][0].values()))
     parts, schedule = found[phase]
-    tensors = arena_tensors(schedule)
-    return training.footprint("exact", parts, phase=phase, saved=saved_bytes(schedule), tensors=tensors)
+    known = {"saved": saved_bytes(schedule), "flops": flops(schedule), "tensors": arena_tensors(schedule)}
+    return training.footprint("exact", parts, phase=phase, **known)
 
 
 def _lowered(one: Pass, spec: ModelSpec, size: int, training: Training, held: Masked) -> Schedule:

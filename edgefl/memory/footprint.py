@@ -21,6 +21,7 @@ class Footprint:
     parts    bytes by what they are for; they add up to `total`
     phase    the part of the method's round that takes this much, the most of all its phases
     saved    of `total`: what is kept from the forward pass for the backward pass; None where that is not known
+    flops    floating point operations of the phase's largest step as they are executed; None where that is not known
     tensors  the tensors of the arena with their lifetimes, in the account "exact"; they share the part "arena"
     """
 
@@ -32,6 +33,7 @@ class Footprint:
     parts: Mapping[str, int]
     phase: str = "step"
     saved: int | None = None
+    flops: int | None = None
     tensors: tuple[ArenaTensor, ...] = ()
 
     @property

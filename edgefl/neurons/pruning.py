@@ -35,15 +35,24 @@ def annealed(first: float, step: int, steps: int) -> float:
     return 0.5 * first * (1 + math.cos(math.pi * step / (steps - 1)))
 
 
-def prune_count(rate: float, ones: int) -> int:
-    """How many of so many coordinates leave at this rate."""
-    return min(ones, max(0, math.ceil(rate * ones - 1e-9)))
+def prune_count(rate: float, ones: int, floor: bool = False) -> int:
+    """How many of so many coordinates leave at this rate, rounded up; or down, as in RigL."""
+    return min(ones, max(0, math.floor(rate * ones + 1e-9) if floor else math.ceil(rate * ones - 1e-9)))
 
 
-def prune(values: Mapping[str, Array], bits: Mapping[str, Bits], rate: float) -> Pruned:
+def prune(
+    values: Mapping[str, Array],
+    bits: Mapping[str, Bits],
+    rate: float,
+    *,
+    floor: bool = False,
+    exclude_just_pruned: bool = False,
+) -> Pruned:
     """Takes the share `rate` of smallest |value| out of every parameter of a mask; of equal ones the first go.
 
-    values  whole parameters; what they are off the mask has no part in it
+    values               whole parameters; what they are off the mask has no part in it
+    floor                numbers are rounded down
+    exclude_just_pruned  what leaves will not return at once: no more leave than there are to enter in their place
     A NaN counts as infinite, so that it stays as long as anything else is there to go.
     """
     kept, gone, nans = {}, {}, 0
@@ -51,7 +60,8 @@ def prune(values: Mapping[str, Array], bits: Mapping[str, Bits], rate: float) ->
         places = np.flatnonzero(present)
         inside = values[name].reshape(-1)[places]
         nans += int(np.isnan(inside).sum())
-        gone[name] = prune_count(rate, len(places))
+        others = present.size - len(places)
+        gone[name] = min(prune_count(rate, len(places), floor), others if exclude_just_pruned else len(places))
         left = present.copy()
         left.reshape(-1)[places[smallest(magnitudes(inside), gone[name])]] = False
         kept[name] = left
@@ -69,14 +79,20 @@ def grown(kept: Mapping[str, Bits], places: Mapping[str, NDArray[np.uint32]]) ->
 
 
 def grown_at_random(
-    kept: Mapping[str, Bits], counts: Mapping[str, int], seed: int, client: int, round: int
+    kept: Mapping[str, Bits],
+    counts: Mapping[str, int],
+    seed: int,
+    client: int,
+    round: int,
+    outside: Mapping[str, Bits] | None = None,
 ) -> dict[str, Bits]:
-    """The bits with so many of the other coordinates of each parameter added, each equally likely.
+    """The bits with so many coordinates of each parameter added, each of those that are outside equally likely.
 
-    round  from 1: round 0 of this stream draws first masks
+    round    from 1: round 0 of this stream draws first masks
+    outside  of a mask that has at least the same ones; None: of the bits themselves
     """
     found = {}
     for number, (name, bits) in enumerate(kept.items()):
         stream = rng.stream(seed, rng.MASK, client, round, number)
-        found[name] = bits | pick(~bits, counts.get(name, 0), stream)
+        found[name] = bits | pick(~(outside or kept)[name], counts.get(name, 0), stream)
     return found

@@ -59,9 +59,19 @@ def test_masks_keep_every_layer_s_number_of_ones_and_stay_where_nobody_trains(gr
 @graphs
 def test_the_next_mask_is_what_a_sort_of_everything_gives(graph: Graph) -> None:
     """t_prune_grow_counts, t_grow_candidates: the n smallest |w~_N| leave, the n largest |g| enter, among those that
-    are not there after pruning; g is the dense gradient of one batch at w~_N under the old mask.
+    are not there after pruning, or were not there before; g is the dense gradient of one batch at w~_N under the old
+    mask. Where few are left to enter, no more leave.
     """
-    run = Run(DST, graph)
+    for options in (
+        {},
+        {"floor": True},
+        {"exclude_just_pruned": True},
+        {"exclude_just_pruned": True, "floor": True, "density": 0.8, "alpha": 0.9},
+    ):
+        _check_next_masks(Run(replace(DST, **options), graph), **options)
+
+
+def _check_next_masks(run: Run, floor: bool = False, exclude_just_pruned: bool = False, **_: object) -> None:
     run.play()
     for plan, reply in run.play():
         local = run.clients[plan.client]
@@ -71,9 +81,12 @@ def test_the_next_mask_is_what_a_sort_of_everything_gives(graph: Graph) -> None:
         gradient = local.learner.gradient(local.data, batch)
         for name, bits in mask_of(plan.payload[MODEL]).bits.items():
             w, g, present = trained[name].reshape(-1), np.abs(gradient[name].reshape(-1)), bits.reshape(-1)
-            moved = prune_count(plan.settings["alpha"], int(present.sum()))
+            ones = int(present.sum())
+            moved = prune_count(plan.settings["alpha"], ones, floor)
+            moved = min(moved, len(w) - ones) if exclude_just_pruned else moved
             active = sorted(np.flatnonzero(present), key=lambda i, w=w: (abs(w[i]), i))
-            candidates = [i for i in range(len(w)) if i not in set(active[moved:])]
+            excluded = set(active if exclude_just_pruned else active[moved:])
+            candidates = [i for i in range(len(w)) if i not in excluded]
             entered = sorted(candidates, key=lambda i, g=g: (-g[i], i))[:moved]
             assert np.flatnonzero(reply.masks[MASK].bits[name]).tolist() == sorted([*active[moved:], *entered])
 
@@ -97,6 +110,13 @@ def test_growing_at_random_differs_by_client_and_asks_for_no_gradient(monkeypatc
     found = [reply.masks[MASK].hash() for _, reply in run.play()]
     assert len(set(found)) == len(found)
     assert {int(run.mask(0).bits["conv2.weight"].sum())} == {int(run.mask(3).bits["conv2.weight"].sum())}
+    apart = Run(replace(DST, growth="random", exclude_just_pruned=True), plain())
+    for plan, reply in apart.play():
+        before, after = mask_of(plan.payload[MODEL]).bits, reply.masks[MASK].bits
+        for name, bits in before.items():
+            gone = int((bits & ~after[name]).sum())
+            count = min(prune_count(plan.settings["alpha"], int(bits.sum())), int((~bits).sum()))
+            assert gone == int((after[name] & ~bits).sum()) == count > 0, name
 
 
 # Training.

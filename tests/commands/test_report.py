@@ -86,6 +86,35 @@ def test_methods_with_masks_say_their_density_and_what_they_compute_by_the_paper
     )
 
 
+def test_rounds_are_added_up_by_the_density_that_they_were_trained_at() -> None:
+    """Of one density for all; or of each client's own, which its records say for the round after. Old lines say no
+    operations.
+    """
+    run = {"executed_flops": 4e6, "search_flops": 1e6, "examples": 10}
+    first = [client(0, density=0.5, **run), client(1, density=0.804, executed_flops=6e6, up=45)]
+    second = [client(0, density=0.5, **run), client(1, status="refused", seconds=1.5), client(1, density=0.5)]
+    lines = [line(1, first), line(2, second, [5, 20])]
+    tiers = replace(TIERS, densities={"fedspa": 0.5, "subfedavg": 0.3}, flops=lambda name, n: 1e6 * n)
+    found = summarise("subfedavg", lines, tiers, {}).densities
+    assert [(row["density"], row["client_rounds"], row["bytes"]) for row in found] == [
+        (1, 2, 75),
+        (0.8, 2, 70),
+        (0.5, 1, 70),
+    ]
+    assert [row["executed_flops"] for row in found] == [5e6, None, 4e6]
+    assert [row["search_flops"] for row in found] == [0.5e6, None, 1e6]
+    bare = [line(1, [client(0, **run), client(1)], [5, 20])]
+    tiers = replace(tiers, mask_bytes={"fedspa": 3000})
+    sparse, dense = summarise("fedspa", bare, tiers, {}), summarise("fedspu", bare, tiers, {})
+    (row,) = sparse.densities
+    assert (row["density"], row["nominal_flops"], row["memory_bytes"], row["dense_bytes"]) == (0.5, 5e6, 3000, 80)
+    assert [(row["density"], row["memory_bytes"]) for row in dense.densities] == [(1, None)]
+    assert [tier["executed_flops"] for tier in dense.tiers] == [4e6, None]
+    text = shown(sparse)
+    assert "Densities, costs per client round" in text and "3 kB" in text and " 4 " in text and "…" not in text
+    assert "Densities" not in shown(dense)
+
+
 def test_each_tier_has_its_clients_accuracy_and_mean_cost(plain: Summary) -> None:
     half, full = plain.tiers
     assert (half["keep"], half["clients"], half["client_rounds"], half["accuracy"]) == (0.5, 1, 2, 0.5)

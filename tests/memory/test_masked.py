@@ -50,10 +50,12 @@ def test_planned_is_what_a_learner_holds(way: str) -> None:
         for density in (*DENSITIES, 1.0):
             for terms in (Terms(), Terms(momentum=True)):
                 training = Training(name, graph, 4, "sparse", density, examples=7, terms=terms)
-                held = trained(graph, training, 7).memory()
-                planned = dict(estimate("exact", training).parts)
+                learner, footprint = trained(graph, training, 7), estimate("exact", training)
+                held, planned = learner.memory(), dict(footprint.parts)
                 del held["scratch"], planned["scratch"]
                 assert held == planned, (name, density, terms)
+                assert footprint.flops is not None
+                assert 4 * learner.work().training == 7 * footprint.flops, (name, density, terms)
 
 
 def test_no_dense_weight_nor_gradient_is_held() -> None:
@@ -91,5 +93,6 @@ def test_the_command_takes_densities(capsys: pytest.CaptureFixture[str]) -> None
     shown = capsys.readouterr().out
     assert "sparse 0.5" in shown
     assert "sparse 0.1" in shown
+    assert "MFLOP: of a step of the account exact, as executed on" in shown
     assert main(["memory", "fedspu_emnist", "--density", ".5", "--keep", ".2"]) != 0
     assert main(["memory", "fedspu_emnist", "--density", ".5", "--method", "drop"]) != 0

@@ -57,6 +57,18 @@ def test_the_number_that_leaves_is_rounded_up_and_none_at_rate_zero() -> None:
     assert [prune_count(rate, 10) for rate in (0.0, 0.01, 0.1, 0.25, 0.3, 1.0)] == [0, 1, 1, 3, 3, 10]
     assert prune_count(0.1 + 0.2, 10) == 3  # 3.0000000000000004
     assert prune_count(1.0, 0) == 0
+    assert [prune_count(rate, 10, True) for rate in (0.0, 0.01, 0.1, 0.25, 0.39, 1.0)] == [0, 0, 1, 2, 3, 10]
+    assert prune_count(0.29, 100, True) == 29  # 28.999999999999996
+
+
+def test_no_more_leave_than_could_enter_where_what_leaves_may_not_return() -> None:
+    """Of 7 at the mask of 9 places 4 would leave; 2 are there to enter, and then enter at random."""
+    bits = {"w": np.arange(9).reshape(3, 3) < 7}
+    values = {"w": np.arange(9, dtype=np.float32).reshape(3, 3) - 6.5}
+    found = prune(values, bits, 0.5, exclude_just_pruned=True)
+    assert found.counts == {"w": 2} and np.flatnonzero(~found.kept["w"]).tolist() == [5, 6, 7, 8]
+    assert np.flatnonzero(~grown_at_random(found.kept, found.counts, 1, 0, 1, bits)["w"]).tolist() == [5, 6]
+    assert prune(values, bits, 0.5).counts == {"w": 4} and prune(values, bits, 0.5, floor=True).counts == {"w": 3}
 
 
 def test_equal_magnitudes_leave_in_the_order_of_their_index() -> None:
