@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from edgefl.graph import Graph
 from edgefl.learners import SGD, GraphLearner
 from edgefl.learners.lowering import sparse_weight
+from edgefl.learners.lowering.lower import lower_active
+from edgefl.learners.running import workspace
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.update import Block, Flat, Update
 
@@ -135,3 +138,48 @@ def test_another_mask_with_as_many_coordinates_keeps_the_programs() -> None:
     learner.restrict(rolled(mask))
     learner.fit(data, batches_of(8, 4), SGD(0.1))
     assert learner._workspace._sessions[next(iter(learner._workspace._sessions))].programs[4] is before
+
+
+@pytest.mark.parametrize("is_sparse", [True, False], ids=["as values", "whole"])
+def test_a_learner_that_has_all_coordinates_for_a_while_lowers_nothing_again(
+    is_sparse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Train at a mask, evaluate whole, evaluate at a mask, with another mask of as many ones each time. Every value is
+    that of a learner that had nothing to take up. Of other counts there is nothing; what waits is counted, given back.
+    """
+    monkeypatch.setattr(sparse_weight, "runs_sparse", lambda weight, ops: is_sparse)
+    graph = GRAPHS["plain"]
+    data, mask, start = samples(graph, 9), drawn(graph), model(graph).params
+    lowered: list[str] = []
+
+    def lower(*given: Any, **options: Any) -> Any:
+        lowered.append(options["mode"])
+        return lower_active(*given, **options)
+
+    monkeypatch.setattr(workspace, "lower_active", lower)
+
+    def round_at(learner: GraphLearner, mask: Mask) -> list[float]:
+        learner.restrict(mask)
+        learner.write(start)
+        losses = [learner.fit(data, batches_of(9, 4), SGD(0.1, momentum=0.9)).loss_sum]
+        losses.append(learner.evaluate(data).loss_sum)
+        learner.restrict(None)
+        return [*losses, learner.evaluate(data).loss_sum]
+
+    kept = GraphLearner(model(graph))
+    for expected in (["train", "train", "evaluate", "evaluate"], [], []):  # batches of 4 and of 1
+        found, new = round_at(kept, mask), lowered[:]
+        assert new == expected
+        assert found == round_at(GraphLearner(model(graph)), mask)
+        lowered.clear()
+        mask = rolled(mask)
+    other = Mask({name: bits | (np.arange(bits.size) < 9).reshape(bits.shape) for name, bits in mask.bits.items()})
+    assert round_at(kept, other) == round_at(GraphLearner(model(graph)), other)
+    assert lowered.count("train") == (4 if is_sparse else 2), "where weights lie whole their counts do not matter"
+    waiting = kept._workspace._layouts.nbytes
+    assert kept.memory()["indices"] == waiting
+    assert (waiting > 0) != is_sparse
+    kept.release()
+    assert kept.memory()["indices"] == 0
+    found = round_at(kept, mask)
+    assert found == round_at(GraphLearner(model(graph)), mask)

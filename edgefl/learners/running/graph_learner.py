@@ -45,8 +45,9 @@ from edgefl.learners.running.growth import check_counts, growth_of
 from edgefl.learners.running.inference import Inference
 from edgefl.learners.running.relatives import Relatives
 from edgefl.learners.running.restriction import Restriction
+from edgefl.learners.running.session import Session
 from edgefl.learners.running.weights import Opened, Readable, Weights
-from edgefl.learners.running.workspace import Session, Workspace
+from edgefl.learners.running.workspace import Workspace
 from edgefl.neurons.gather import parameter, put, take
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 from weakref import WeakSet
@@ -24,13 +23,15 @@ from edgefl.learners.base import Array, Delta, Samples, Trainable
 from edgefl.learners.lowering.active import Active, Growth
 from edgefl.learners.lowering.arena import aligned
 from edgefl.learners.lowering.lower import TRAINING, Mode, lower_active
-from edgefl.learners.lowering.schedule import Companion, Existing, Schedule, Slot, Tensor
+from edgefl.learners.lowering.schedule import Existing, Schedule, Slot, Tensor
 from edgefl.learners.lowering.sparse_weight import Sparse
 from edgefl.learners.lowering.updates import Terms, rows_cols_inner
 from edgefl.learners.running.binding import Memory, aligned_bytes, bind
+from edgefl.learners.running.layouts import Layout, Layouts, Sessions
 from edgefl.learners.running.meter import Meter
 from edgefl.learners.running.restriction import Restriction
 from edgefl.learners.running.scratch import scratch_bytes
+from edgefl.learners.running.session import Bound, Session
 from edgefl.learners.running.weights import Compact, Weights, structures
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
@@ -38,33 +39,6 @@ from edgefl.neurons.spec import ModelSpec
 SESSIONS_KEPT = 6
 SIZES_KEPT = 8  # batch sizes of a session whose schedules outlive a pass that has none of them
 DATA_SLOTS = ("x", "y", "scale", "shift")
-
-
-@dataclass
-class Bound:
-    """A program, the batch it reads, and the data it is bound to."""
-
-    program: Any
-    index: NDArray[np.int32]
-    samples: Samples
-
-
-@dataclass
-class Session:
-    """Plans and programs of one mode, set of options and signature of id lists, by batch size.
-
-    active, samples  what the next pass trains, and on which data; the schedules hold the very lists of `active`
-    scratch          packing memory that the kernels take for a schedule, where there is a limit
-    """
-
-    mode: Mode
-    terms: Terms
-    active: Active
-    samples: Samples
-    schedules: dict[int, Schedule] = field(default_factory=dict)
-    programs: dict[int, Bound] = field(default_factory=dict)
-    states: dict[Companion, Array] = field(default_factory=dict)
-    scratch: dict[int, int] = field(default_factory=dict)
 
 
 class Workspace:
@@ -107,7 +81,8 @@ class Workspace:
         self._total, self._clip = np.zeros(1), np.zeros(1, dtype)
         self._scratch = 0  # of the passes so far; kept by the kernels, so it is counted only where there is a limit
         self._graph, self._spec, self._backend, self._dtype = graph, spec, backend, dtype
-        self._sessions: OrderedDict[tuple[object, ...], Session] = OrderedDict()
+        self._sessions: Sessions = OrderedDict()
+        self._layouts, self._layout = Layouts(), Layout()
         self._restriction = Restriction(spec)
         self._masks: dict[str, Existing] = {}  # of masked parameters that lie whole
 
@@ -149,12 +124,11 @@ class Workspace:
     def restrict(self, restriction: Restriction, sparse: Sparse) -> None:
         """Keep to a mask from now on, with these weights as values alone; what it leaves out is 0.
 
-        Where as many coordinates of sparse weights existed before, schedules and programs are kept.
+        Where as many coordinates of sparse weights existed before, schedules and programs are kept; where they did a
+        while ago, schedules are.
         """
-        dense, is_as_before = [name for name in restriction if name not in sparse], self.plans == dict(sparse)
-        if dense != list(self._masks) or not is_as_before:
-            self._sessions.clear()
-            self._masks = {name: np.zeros_like(restriction.packed(name)) for name in dense}
+        dense, is_as_before = tuple(name for name in restriction if name not in sparse), self.plans == dict(sparse)
+        self._turn_to(Layout(dense, tuple(sparse.values())), restriction)
         if not is_as_before:
             self._store(sparse, restriction)
         else:
@@ -164,6 +138,15 @@ class Workspace:
             bits[:] = restriction.packed(name)
             restriction.clear(name, self.params[name])
         self._restriction = restriction
+
+    def _turn_to(self, layout: Layout, restriction: Restriction) -> None:
+        """Take up the sessions of another layout of the parameters, where they are waiting."""
+        if layout == self._layout:
+            return
+        self._layouts.leave(self._layout, self._sessions, self._masks)
+        bits = {name: np.zeros_like(restriction.packed(name)) for name in layout.masked}
+        self._sessions, self._masks = self._layouts.enter(layout) or (OrderedDict(), bits)
+        self._layout = layout
 
     def _store(self, sparse: Sparse, restriction: Restriction) -> None:
         """Lay the parameters out anew: these weights as values alone, the others in one block."""
@@ -251,6 +234,7 @@ class Workspace:
     def release(self) -> None:
         """Give back everything but the parameters."""
         self._sessions.clear()
+        self._layouts.clear()
         self.arena = aligned_bytes(0)
 
     def memory(self) -> dict[str, int]:
@@ -266,7 +250,7 @@ class Workspace:
             "params": self.params_bytes,
             "arena": self.arena.nbytes,
             "states": sum(value.nbytes for session in sessions for value in session.states.values()),
-            "indices": sum(self._index_bytes(session) for session in sessions) + self._mask_bytes,
+            "indices": sum(each.index_bytes(self._masks.values()) for each in sessions) + self._mask_bytes,
         }
 
     def _admit(self, session: Session, sizes: Collection[int], arena_bytes: int) -> None:
@@ -299,18 +283,15 @@ class Workspace:
         for session in self._sessions.values():
             states = {state for schedule in session.schedules.values() for state in schedule.states}
             total += sum(math.prod(state.shape) for state in states) * self._dtype.itemsize
-            total += self._index_bytes(session)
+            total += session.index_bytes(self._masks.values())
         return total
-
-    def _index_bytes(self, session: Session) -> int:
-        """Bytes of the id lists that the session's schedules share; the bits of masks are held apart."""
-        lists = {id(ids): ids.nbytes for schedule in session.schedules.values() for ids in schedule.id_lists()}
-        return sum(nbytes for key, nbytes in lists.items() if key not in {id(bits) for bits in self._masks.values()})
 
     @property
     def _mask_bytes(self) -> int:
-        """Bytes of what says which coordinates exist: structures, and bits, of the learner and of its programs."""
-        bits = self._restriction.nbytes + sum(each.nbytes for each in self._masks.values())
+        """Bytes of what says which coordinates exist: structures, and bits, of the learner and of its programs, and of
+        what waits.
+        """
+        bits = self._layouts.nbytes + self._restriction.nbytes + sum(each.nbytes for each in self._masks.values())
         return bits + sum(each.index_bytes for each in self.sparse.values())
 
     def _relatives(self) -> list[Workspace]:

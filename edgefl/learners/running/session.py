@@ -1,0 +1,53 @@
+"""A session: the schedules and programs of one mode, set of options and signature of id lists. It lowers nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.learners.base import Array, Samples
+from edgefl.learners.lowering.active import Active
+from edgefl.learners.lowering.lower import Mode
+from edgefl.learners.lowering.schedule import Companion, Existing, Schedule
+from edgefl.learners.lowering.updates import Terms
+
+
+@dataclass
+class Bound:
+    """A program, the batch it reads, and the data it is bound to."""
+
+    program: Any
+    index: NDArray[np.int32]
+    samples: Samples
+
+
+@dataclass
+class Session:
+    """Plans and programs by batch size.
+
+    active, samples  what the next pass trains, and on which data; the schedules hold the very lists of `active`
+    scratch          packing memory that the kernels take for a schedule, where there is a limit
+    """
+
+    mode: Mode
+    terms: Terms
+    active: Active
+    samples: Samples
+    schedules: dict[int, Schedule] = field(default_factory=dict)
+    programs: dict[int, Bound] = field(default_factory=dict)
+    states: dict[Companion, Array] = field(default_factory=dict)
+    scratch: dict[int, int] = field(default_factory=dict)
+
+    def unbind(self) -> None:
+        """Keep its schedules alone."""
+        self.programs.clear()
+        self.states.clear()
+
+    def index_bytes(self, masks: Collection[Existing]) -> int:
+        """Bytes of the id lists that its schedules share, but for the bits of these masks."""
+        lists = {id(ids): ids.nbytes for schedule in self.schedules.values() for ids in schedule.id_lists()}
+        return sum(nbytes for key, nbytes in lists.items() if key not in {id(bits) for bits in masks})
