@@ -8,15 +8,20 @@ from edgefl.learners.lowering.schedule import Schedule
 
 
 class Meter:
-    """work  so far"""
+    """training, search  as in Work"""
 
     def __init__(self) -> None:
-        self.work = Work()
+        self.training = self.search = 0
+
+    @property
+    def work(self) -> Work:
+        """So far."""
+        return Work(self.training, self.search)
 
     def trained(self, schedule: Schedule, passes: int = 1) -> None:
         """So many passes of steps, gradients or features were run."""
-        self.work = self.work._replace(training=self.work.training + passes * flops(schedule))
+        self.training += passes * flops(schedule)
 
     def searched(self, schedule: Schedule) -> None:
         """A search for the strongest coordinates was run."""
-        self.work = self.work._replace(search=self.work.search + flops(schedule))
+        self.search += flops(schedule)
