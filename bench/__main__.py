@@ -38,7 +38,7 @@ from bench.faults import command as faults
 from bench.mutants import command as mutants
 from bench.papers import command as papers
 from bench.rows import Row, print_json, print_table
-from bench.runner import PRODUCTS, QUICK, STEPS, Effort
+from bench.runner import PRODUCTS, QUICK, QUICK_STEPS, STEPS, Effort
 from bench.sparse import command as sparse
 from bench.trainers import command as trainers
 
@@ -102,7 +102,9 @@ def _print_verdicts(rows: Sequence[Row], as_json: bool) -> None:
 
 
 def _effort(options: argparse.Namespace) -> Effort:
-    return QUICK if options.quick else STEPS if options.what in ("step", "masked") else PRODUCTS
+    if options.what in ("step", "masked"):
+        return QUICK_STEPS if options.quick else STEPS
+    return QUICK if options.quick else PRODUCTS
 
 
 def _masked(options: argparse.Namespace) -> Sequence[str]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from bench import machine
 from bench.figures import Figure
+from bench.native_steps import steps
 from bench.runner import Contender, Effort, Timing, clock_for, interleave
 from edgefl.graph import Model
 from edgefl.graph.models import EXAMPLES, build
@@ -93,8 +94,7 @@ def _sought(bits: np.ndarray) -> int:
 
 
 def _step(learner: GraphLearner, samples: Samples) -> Contender:
-    batch = np.arange(len(samples), dtype=np.int32)
-    return lambda repeats: learner.fit(samples, [batch] * repeats, SGD_STEP)
+    return steps(learner, samples, [np.arange(len(samples), dtype=np.int32)], SGD_STEP)
 
 
 def _repeated(work: object) -> Contender:

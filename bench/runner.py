@@ -27,6 +27,7 @@ class Effort:
 STEPS = Effort(rounds=15, turn_s=0.04)
 PRODUCTS = Effort(rounds=15, turn_s=0.01)
 QUICK = Effort(rounds=3, turn_s=0.002)
+QUICK_STEPS = Effort(rounds=5, turn_s=0.01)  # of several steps a turn
 
 
 @dataclass(frozen=True)

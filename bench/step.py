@@ -1,7 +1,7 @@
 """Whole training steps: forward, loss, backward and update of a built-in model, native at each p against PyTorch.
 
-The native step is GraphLearner.fit, as a device runs it: uint8 examples gathered and scaled by index, exact gradients,
-SGD in place on the active blocks. PyTorch's is dense; see peers.py.
+The native step is GraphLearner.fit's, as a device runs it: uint8 examples gathered and scaled by index, exact
+gradients, SGD in place on the active blocks; see native_steps.py. PyTorch's is dense; see peers.py.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 
 from bench import machine, peers
 from bench.bound import step_macs
+from bench.native_steps import steps
 from bench.rows import Row, native_name, row
 from bench.runner import Contender, Effort, clock_for, interleave
 from edgefl.graph import Graph, Model
@@ -75,22 +76,16 @@ def _contenders(case: Case, batch: int) -> dict[str, Contender]:
     x = values.randint(0, 256, (POOL * batch, *case.input_shape)).astype(np.uint8)
     y = values.randint(0, case.classes, POOL * batch).astype(np.int32)
     samples = Samples(x, y, scale=2 / 255, shift=-1.0)
-    native = {native_name(keep): _native_step(model, samples, batch, keep) for keep in KEEPS}
+    native = {native_name(keep): _native_step(model, samples, keep) for keep in KEEPS}
     inputs = torch.from_numpy(x[:batch]).float() * samples.scale + samples.shift
     return native | peers.steps(model, inputs, torch.from_numpy(y[:batch]).long())
 
 
-def _native_step(model: Model, samples: Samples, batch: int, keep: float) -> Contender:
+def _native_step(model: Model, samples: Samples, keep: float) -> Contender:
     learner = GraphLearner(model, backend="native")
     neurons = None if keep == 1 else _neurons(model.graph, keep)
     order = np.random.RandomState(SEED).permutation(len(samples)).astype(np.int32)
-    batches = np.split(order, POOL)
-    sgd = SGD(peers.LEARNING_RATE)
-
-    def run(repeats: int) -> None:
-        learner.fit(samples, [batches[i % POOL] for i in range(repeats)], sgd, neurons)
-
-    return run
+    return steps(learner, samples, np.split(order, POOL), SGD(peers.LEARNING_RATE), neurons)
 
 
 def _neurons(graph: Graph, keep: float) -> NeuronSet:
