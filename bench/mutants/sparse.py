@@ -6,7 +6,8 @@ from bench.mutants.mutant import Mutant
 
 DENSITY, PRUNING = "tests/neurons/test_density.py", "tests/neurons/test_mask_pruning.py"
 FEDSPA, SUBFEDAVG, DITTO = (f"tests/algorithms/test_{name}.py" for name in ("fedspa", "subfedavg", "ditto"))
-A, N = "edgefl/algorithms/", "edgefl/neurons/"
+A, N, L = "edgefl/algorithms/", "edgefl/neurons/", "edgefl/learners/"
+PRODUCTS, SPARSE = "tests/learners/test_products.py", "tests/learners/test_sparse.py"
 
 MUTANTS = (
     # Masks.
@@ -43,6 +44,47 @@ MUTANTS = (
         "every round grows at random where the last one did",
         PRUNING,
     ),
+    Mutant(
+        "prune-room",
+        f"{N}pruning.py",
+        "others if exclude_just_pruned else len(places)",
+        "len(places)",
+        "more leave than could enter in their place",
+        PRUNING,
+    ),
+    # What is executed, and schedules that wait.
+    Mutant(
+        "work-signal",
+        f"{L}lowering/products.py",
+        "_places(dy) * kernel * int(pairs)",
+        "_places(dy) * kernel * dy.shape[1] * dx.shape[1]",
+        "signals of frozen channels and other groups are counted",
+        PRODUCTS,
+    ),
+    Mutant(
+        "work-search",
+        f"{L}running/meter.py",
+        "self.search += flops(schedule)",
+        "self.training += flops(schedule)",
+        "the search for a mask counts as training",
+        PRODUCTS,
+    ),
+    Mutant(
+        "work-unknown",
+        f"{L}lowering/products.py",
+        "if call.op not in WITHOUT:",
+        "if False:",
+        "a product that nobody has counted counts as none",
+        PRODUCTS,
+    ),
+    Mutant(
+        "layouts-masks",
+        f"{L}running/workspace.py",
+        "self._sessions, self._masks = self._layouts.enter(layout) or (OrderedDict(), bits)",
+        "self._sessions, self._masks = (self._layouts.enter(layout) or (OrderedDict(), bits))[0], bits",
+        "schedules that are taken up again read the bits of an old mask",
+        SPARSE,
+    ),
     # FedSpa.
     Mutant(
         "fedspa-share",
@@ -55,8 +97,8 @@ MUTANTS = (
     Mutant(
         "fedspa-candidates",
         f"{A}fedspa.py",
-        "self._one_batch(local, plan.round), left, counts)",
-        "self._one_batch(local, plan.round), mask, counts)",
+        "mask if self.exclude_just_pruned else left",
+        "mask",
         "what was just pruned cannot grow",
         FEDSPA,
     ),
