@@ -9,28 +9,19 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.faults.cluster import Cluster, await_, deal
+from bench.faults.experiments import short_rounds
 from bench.faults.steps import Fault, Steps
-from edgefl.commands import processes as demo
 from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 
 DEAD, SLOW = 2, 3
 TRAINED = "open .pending.safetensors.tmp"  # the step of a device that follows its training
 
-EXPERIMENT = replace(
-    demo.EXPERIMENT,
-    methods=("fedspu-es",),
-    clients=4,
-    per_round=4,
-    rounds=3,
-    eval_every=3,
-    partition="iid",
-    epochs=1,
-)
+EXPERIMENT = short_rounds("fedspu-es", clients=4, per_round=4, rounds=3, eval_every=3)
 
 
 @dataclass(frozen=True)

@@ -9,27 +9,18 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.faults.cluster import Cluster, deal
+from bench.faults.experiments import short_rounds
 from bench.faults.outcome import Truth
 from bench.flips import BadLine, bad_line
-from edgefl.commands import processes as demo
 from edgefl.commands.cli import main as edgefl
 from edgefl.errors import RequestError
 from edgefl.trust.keys import key_file
 
-EXPERIMENT = replace(
-    demo.EXPERIMENT,
-    methods=("fedspu",),
-    clients=4,
-    per_round=3,
-    rounds=12,
-    eval_every=4,
-    partition="iid",
-    epochs=1,
-)
+EXPERIMENT = short_rounds("fedspu", clients=4, per_round=3, rounds=12, eval_every=4)
 
 
 WAYS = ("plain", "keys", "tls")

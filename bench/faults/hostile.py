@@ -14,14 +14,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
 
 from bench.faults.cluster import ENVIRONMENT, Cluster, await_, deal
+from bench.faults.experiments import EIGHT
 from bench.faults.outcome import Truth
-from edgefl.commands import processes as demo
 from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 from edgefl.trust.certificates import make_certificates
@@ -33,16 +33,7 @@ SLOWER = 2  # times the round time of an undisturbed run
 NICE = 5  # of the attackers, who stand for other machines
 LONGEST_S = 240.0  # of an attack
 
-EXPERIMENT = replace(
-    demo.EXPERIMENT,
-    methods=("fedspu",),
-    clients=8,
-    per_round=8,
-    rounds=20,
-    eval_every=20,
-    partition="iid",
-    epochs=1,
-)
+EXPERIMENT = EIGHT
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.faults.cluster import Cluster, await_, deal
+from bench.faults.experiments import EIGHT
 from bench.faults.outcome import Truth
 from bench.link import Link, link
-from edgefl.commands import processes as demo
 from edgefl.commands.cli import main
 from edgefl.experiment.settings import Experiment
 from edgefl.server import history
@@ -26,17 +26,7 @@ CUT_AFTER = 5  # closed rounds
 LIMIT_S = 1800.0
 LONG_S = "3600"  # of a round: it is not a deadline that shall bring the run to its end
 INSIDE = ("-m", "bench.faults.inside")
-EXPERIMENT = replace(
-    demo.EXPERIMENT,
-    methods=("fedspu",),
-    clients=8,
-    per_round=8,
-    rounds=20,
-    eval_every=20,
-    partition="iid",
-    epochs=1,
-    keep=(0.2, 0.4),
-)
+EXPERIMENT = replace(EIGHT, keep=(0.2, 0.4))
 
 
 @dataclass(frozen=True)

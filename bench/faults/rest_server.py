@@ -12,25 +12,15 @@ from __future__ import annotations
 import shutil
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from bench.faults.cluster import Cluster, await_
+from bench.faults.experiments import short_rounds
 from bench.faults.rest import Stage
 from bench.faults.steps import Fault, Steps
-from edgefl.commands import processes as demo
 from edgefl.server import history
 
-EXPERIMENT = replace(
-    demo.EXPERIMENT,
-    methods=("fedspu-es",),
-    clients=2,
-    per_round=2,
-    rounds=3,
-    eval_every=2,
-    partition="iid",
-    epochs=1,
-)
+EXPERIMENT = short_rounds("fedspu-es", clients=2, per_round=2, rounds=3, eval_every=2)
 CLOSING = "open server/.000002.safetensors.tmp"
 WRITTEN = "rename server/000002.safetensors +1"
 

@@ -11,28 +11,19 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
 from bench.faults.cluster import Cluster, Process, deal
+from bench.faults.experiments import short_rounds
 from bench.faults.outcome import Truth
 from bench.faults.steps import Fault, Kind, Steps, read_log, struck
-from edgefl.commands import processes as demo
 
 Side = Literal["server", "device"]
 
-EXPERIMENT = replace(
-    demo.EXPERIMENT,
-    methods=("fedspu-es",),
-    clients=3,
-    per_round=2,
-    rounds=3,
-    eval_every=2,
-    partition="iid",
-    epochs=1,
-)
+EXPERIMENT = short_rounds("fedspu-es", clients=3, per_round=2, rounds=3, eval_every=2)
 STRUCK = 0  # the device that faults happen to
 FULL_S = {"server": 1.5, "device": 0.5}  # longer than the first pause before writing again
 REFUSABLE = ("open", "write")
