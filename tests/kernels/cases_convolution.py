@@ -148,10 +148,10 @@ def ordinary_and_large() -> Iterator[Case]:
     yield Case("conv2d_grad_input", "ordinary", lambda rng: grad_input(rng, layer, "odd", "but_one"))
     yield Case("conv2d_grad_weight", "ordinary", lambda rng: grad_weight(rng, layer, "odd", "but_one"))
     wide, deep = Geometry(16, 20, 24, (15, 17)), Geometry(2, 260, 259, (6, 7))
-    grouped = Geometry(16, 24, 48, (15, 17), groups=24)
-    for geometry, has_bias in ((wide, True), (deep, True), (grouped, False)):
+    grouped, five = Geometry(16, 24, 48, (15, 17), groups=24), Geometry(3, 40, 36, (16, 16), (5, 5), padding=(2, 2))
+    for geometry, has_bias in ((wide, True), (deep, True), (grouped, False), (five, True)):
         yield Case("conv2d_forward", f"large-{geometry}", lambda rng, g=geometry, b=has_bias: forward(rng, g, b))
-    chosen = [(wide, "all", "all"), (wide, "odd", "but_one"), (deep, "all", "but_one")]
+    chosen = [(wide, "all", "all"), (wide, "odd", "but_one"), (deep, "all", "but_one"), (five, "but_one", "but_one")]
     for geometry, *kinds in [*chosen, (grouped, "all", "odd")]:
         label = f"large-{geometry}-{kinds[0]}-{kinds[1]}"
         yield Case("conv2d_grad_input", label, lambda rng, g=geometry, k=kinds: grad_input(rng, g, *k))

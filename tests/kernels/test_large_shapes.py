@@ -44,8 +44,14 @@ PASSES = {  # operations on convolutions: the geometry that takes their way
         "strided_tiles_over_images": conv.Geometry(17, 32, 40, (7, 8), stride=(2, 2)),
         "strided_tiles_over_few_images": conv.Geometry(16, 36, 30, (4, 3), stride=(2, 2)),
         "strided_tiles_in_two_passes": conv.Geometry(3, 190, 180, (8, 6), stride=(2, 2)),
+        "fives_of_short_rows": conv.Geometry(3, 34, 36, (19, 17), (5, 5), padding=(2, 2)),
+        "fives_in_overlapping_words": conv.Geometry(1, 36, 34, (8, 83), (5, 5), padding=(0, 2)),
+        "fives_of_several_images": conv.Geometry(5, 40, 32, (8, 8), (5, 5), padding=(2, 2)),
     },
     "conv2d_grad_input": {
+        "fives_of_short_rows": conv.Geometry(3, 36, 34, (19, 17), (5, 5), padding=(1, 3)),
+        "fives_in_overlapping_words": conv.Geometry(1, 34, 36, (8, 83), (5, 5), padding=(0, 2)),
+        "fives_of_several_images": conv.Geometry(5, 32, 40, (8, 8), (5, 5), padding=(2, 2)),
         "small_map_in_two_passes": conv.Geometry(3, 66, 120, (4, 3), (2, 2), padding=(1, 1)),
         "rows_in_two_passes": conv.Geometry(2, 20, 60, (9, 20), dilation=(1, 2)),
         "tiles_over_images": conv.Geometry(31, 41, 20, (4, 4)),
@@ -65,6 +71,9 @@ PASSES = {  # operations on convolutions: the geometry that takes their way
         "lanes_over_channels_strided": conv.Geometry(2, 17, 5, (9, 9), stride=(2, 2)),
         "images_in_three_chunks": conv.Geometry(17, 3, 4, (6, 7), (3, 2)),
         "tiles_in_two_chunks": conv.Geometry(3, 50, 50, (32, 32)),
+        "fives_in_three_panels": conv.Geometry(3, 70, 34, (19, 17), (5, 5), padding=(2, 2)),
+        "fives_of_several_images": conv.Geometry(5, 40, 32, (8, 8), (5, 5), padding=(2, 2)),
+        "fives_without_a_frame": conv.Geometry(2, 34, 36, (20, 21), (5, 5), padding=(0, 1)),
     },
 }
 CONVOLUTIONS: dict[str, Callable[[Rng, conv.Geometry], Args]] = {

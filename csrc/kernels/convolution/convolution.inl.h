@@ -48,11 +48,12 @@ static bool gathers_positions(const Correlation& c) {
            count_of(c.targets, c.target_channels) >= MIN_GATHER_TARGETS;
 }
 
-// One of the four ways, by shape alone.
+// One of the five ways, by shape alone.
 static efl_status correlate(const Correlation& c) {
     if (c.batch == 0 || c.positions() == 0 || count_of(c.targets, c.target_channels) == 0) return EFL_OK;
     if (prefers_whole(c)) return correlate_whole(c);
     if (prefers_tiles(c)) return correlate_tiles(c);
+    if (prefers_fives(c)) return correlate_fives(c);
     return gathers_positions(c) ? correlate_small(c) : correlate_rows(c);
 }
 
@@ -169,7 +170,7 @@ static bool prefers_channels(const WeightGradient& w, int64_t weights) {
     return weights > PIXEL_WEIGHTS || w.ins_per_group() >= W;
 }
 
-// One of the three ways.
+// One of the four ways.
 static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy,
                                          efl_index outs, efl_index ins, float* dw) {
     const Geometry g(*conv);
@@ -191,5 +192,6 @@ static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x,
         return EFL_OK;
     }
     if (prefers_tiles(w)) return weight_by_tiles(w);
+    if (prefers_fives(w)) return weight_by_fives(w);
     return prefers_channels(w, weights) ? weight_by_channels(w) : weight_by_pixels(w);
 }

@@ -61,8 +61,14 @@ struct Winograd {
     int64_t weights_of(int64_t g, int64_t k) const {
         return (targets_before(groups.first(g) + k) - targets_before(groups.first(g))) * passes.size(0) + k * LINE;
     }
-    int64_t tiles_step() const { return sources * pitch + LINE; }
+    int64_t tiles_step() const { return sources * (by_images ? most_words() * W : pitch) + LINE; }
     int64_t results_step(int64_t g) const { return group_targets(g) * pitch + LINE; }
+    // Words of tiles that lie in whole runs.
+    int64_t most_words() const { return ((tiling.most() + W - 1) / W + run() - 1) / run() * run(); }
+    // Where a chunk's word v starts, and how far it is from source to source: by images the tiles of a run of words lie
+    // side by side, as rows of tiles do not fit in words.
+    int64_t word_at(int64_t v) const { return (by_images ? v / run() * run() * sources + v % run() : v) * W; }
+    int64_t source_step() const { return by_images ? run() * W : pitch; }
     // Words of tiles that stay in L1 for all their sources.
     int64_t run() const {
         const int64_t fit = RUN_TILES / (least(passes.size(0), MAX_TERMS) * W);
@@ -165,12 +171,13 @@ static void fill_cells(const Winograd& w, const Strip& strip, int64_t source, fl
 static void fill_image_tiles(const Winograd& w, int64_t first, int64_t last, int64_t chunk, float* cells,
                              float* tiles) {
     const int64_t step = w.tiles_step(), places = w.tiling.cols / W, width = 2 * places + 2;
+    const Word* word = w.word;
     zero_floats(cells, w.plane_size());
     w.tiling.each_strip(chunk, [&](const Strip& strip) {
         for (int64_t s = first; s < last; ++s) {
             fill_cells(w, strip, id_of(w.c.sources, s), cells);
-            float* to = tiles + s * w.pitch;
-            for (int64_t i = 0; i < strip.rows * places; ++i, to += W) {
+            for (int64_t i = 0; i < strip.rows * places; ++i) {
+                float* to = tiles + word[i].from + s * w.source_step();
                 const float* from = cells + (i / places * width + i % places) * 2 * W;
                 vf d[POINTS];
                 EFL_UNROLL
@@ -183,7 +190,7 @@ static void fill_image_tiles(const Winograd& w, int64_t first, int64_t last, int
                 for (int f = 0; f < POINTS; ++f) store(to + f * step, d[f]);
             }
         }
-        tiles += strip.rows * w.tiling.cols;
+        word += strip.rows * places;
     });
 }
 
@@ -254,7 +261,7 @@ static void multiply_points(const Winograd& w, int64_t g, int64_t k, int64_t wor
                     const int64_t rows = w.panels.size(first + p), s = terms.first(t);
                     const Product product{
                         .a = weights + f * step + w.weights_of(g, p) + s * rows,
-                        .b = tiles + f * w.tiles_step() + (w.passes.first(k) + s) * w.pitch,
+                        .b = tiles + f * w.tiles_step() + (w.passes.first(k) + s) * w.source_step(),
                         .off = w.off,
                         .terms = terms.size(t),
                         .start = k || t ? nullptr : w.zeros,
@@ -377,9 +384,9 @@ static efl_status correlate_tiles(const Correlation& c) {
     const int64_t blocks = blocks_of(w.whole ? w.tiling.chunks.count : w.groups.count, macs);
     const int64_t crew = threads_for(blocks);
     if (!place([&](Carve& carve) { w.lay_out(carve, crew); })) return EFL_NO_MEMORY;
-    for (int64_t s = 0; s < w.sources; ++s) w.off[s] = s * w.pitch;
+    for (int64_t s = 0; s < w.sources; ++s) w.off[s] = s * w.source_step();
     for (int64_t m = 0; m < w.group_targets(0); ++m) w.row[m] = m * w.pitch;
-    for (int64_t v = 0; v * W < w.tiling.most(); ++v) w.word[v] = Word{v * W, v * W, W};
+    for (int64_t v = 0; v * W < w.tiling.most(); ++v) w.word[v] = Word{w.word_at(v), v * W, W};
     zero_floats(w.zeros, MAX_ROWS);
     if (w.whole) pass_tiles(w, blocks, crew, macs);
     else pass_weights(w, blocks, crew, macs);
