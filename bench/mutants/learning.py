@@ -139,7 +139,7 @@ MUTANTS = (
     # Steps.
     Mutant(
         "freeze-layers",
-        "edgefl/learners/running/graph_learner.py",
+        "edgefl/learners/running/statistics.py",
         "None if trainable is None or layer_of(name) in trainable else NONE",
         "None",
         "with names of layers the running statistics of the others follow the batches, though frozen",
@@ -171,15 +171,15 @@ MUTANTS = (
     ),
     Mutant(
         "gradient-statistics",
-        "edgefl/learners/running/graph_learner.py",
-        "self._params[name][:] = value",
+        "edgefl/learners/running/statistics.py",
+        "params[name][_at(channels[name])] = value",
         "pass",
         "running statistics follow a gradient's batch",
         GRADIENTS,
     ),
     Mutant(
         "index-below-zero",
-        "edgefl/learners/running/graph_learner.py",
+        "edgefl/learners/running/inputs.py",
         "index.min() < 0 or index.max() >= rows",
         "index.max() >= rows",
         "a negative index is read",
@@ -187,7 +187,7 @@ MUTANTS = (
     ),
     Mutant(
         "label-beyond",
-        "edgefl/learners/running/graph_learner.py",
+        "edgefl/learners/running/inputs.py",
         "samples.y.max() >= classes",
         "samples.y.max() > classes",
         "a label one beyond the classes is read",

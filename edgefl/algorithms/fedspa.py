@@ -150,7 +150,7 @@ class FedSpa(LocalTraining):
     def train(self, local: Local, plan: Plan) -> Reply:
         sent = plan.payload[MODEL]
         mask = new = mask_of(sent)
-        with restricted(local.learner, mask):
+        with restricted(local.learner, mask, self.batch):
             local.learner.write(sent)
             fit = local.learner.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round))
             metrics = {"loss": fit.loss_sum / fit.examples}
@@ -191,7 +191,7 @@ class FedSpa(LocalTraining):
     def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
         """Its mask on the dense model as that is now."""
         assert shared is not None
-        with restricted(local.learner, self.held(local)[0]):
+        with restricted(local.learner, self.held(local)[0], self.batch):
             local.learner.write(shared)
             return evaluate(local)
 

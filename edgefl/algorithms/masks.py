@@ -57,9 +57,9 @@ def kept(local: Local) -> list[Mask]:
 
 
 @contextmanager
-def restricted(learner: Learner, mask: Mask) -> Iterator[None]:
-    """For the length of the with block the learner has the coordinates of the mask alone."""
-    learner.restrict(mask)
+def restricted(learner: Learner, mask: Mask, batch: int) -> Iterator[None]:
+    """For the length of the with block the learner has the coordinates of the mask alone, for steps of such batches."""
+    learner.restrict(mask, batch)
     try:
         yield
     finally:

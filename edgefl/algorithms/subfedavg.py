@@ -125,7 +125,7 @@ class SubFedAvg(LocalTraining):
 
     def train(self, local: Local, plan: Plan) -> Reply:
         mask = new = mask_of(plan.payload[MODEL])
-        with restricted(local.learner, mask):
+        with restricted(local.learner, mask, self.batch):
             local.learner.write(plan.payload[MODEL])
             first = self._epochs(local, plan, 0, 1)
             early = self._candidate(local, mask) if MASK in plan.due else {}
@@ -164,11 +164,11 @@ class SubFedAvg(LocalTraining):
         if differ <= self.distance or new == mask:
             return mask
         trained = local.learner.take(mask)
-        local.learner.restrict(new)
+        local.learner.restrict(new, self.batch)
         found = local.learner.evaluate(local.data, self._judges(local))
         if found.correct > self.accuracy * found.examples:
             return new
-        local.learner.restrict(mask)
+        local.learner.restrict(mask, self.batch)
         local.learner.write(trained)
         return mask
 
@@ -182,7 +182,7 @@ class SubFedAvg(LocalTraining):
     def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
         """Its mask on the model of all, as that is now."""
         assert shared is not None
-        with restricted(local.learner, self.held(local)[0]):
+        with restricted(local.learner, self.held(local)[0], self.batch):
             local.learner.write(shared)
             return evaluate(local)
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from edgefl.algorithms.base import Algorithm, Local, Plan, Reply
 from edgefl.graph import Graph
-from edgefl.learners.base import Work
 
 NOMINAL, EXECUTED, SEARCH = "nominal_flops", "executed_flops", "search_flops"
 
@@ -27,12 +26,10 @@ def trained(
     before, started = local.learner.work(), clock()
     reply = algorithm.train(local, plan)
     seconds, after = clock() - started, local.learner.work()
+    found = {EXECUTED: float(after.training - before.training)}
+    if after.search > before.search:
+        found[SEARCH] = float(after.search - before.search)
     nominal = algorithm.flops(graph, len(local.train)) if reply.steps else None
-    found = _named(Work(after.training - before.training, after.search - before.search), nominal)
+    if nominal is not None:
+        found[NOMINAL] = float(nominal)
     return replace(reply, metrics={**reply.metrics, **found}), seconds
-
-
-def _named(work: Work, nominal: float | None) -> dict[str, float]:
-    found = {EXECUTED: float(work.training)}
-    found |= {SEARCH: float(work.search)} if work.search else {}
-    return found | ({} if nominal is None else {NOMINAL: float(nominal)})

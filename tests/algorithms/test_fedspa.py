@@ -425,3 +425,20 @@ def test_the_schedule_needs_its_length_and_settings_their_range() -> None:
         FedSpa().rate(1) == 0.1 and FedSpa().rate(3) == pytest.approx(0.1 * 0.998**2) and FedSpa().weight_decay == 5e-4
     )
     assert FedSpa(batch=50).effort(120) == (15, 650) and FedSpa(batch=50).steps(120) == 15
+
+
+def test_a_learner_hears_of_the_batches_that_it_is_restricted_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How masked weights are held follows from them; a learner evaluates in the layout in which it trains."""
+    run = Run(DST, plain())
+    local = run.clients[run.plans()[0].client]
+    told: list[int] = []
+    restrict = local.learner.restrict
+
+    def listening(mask: Mask | None, batch: int = 0) -> None:
+        told.append(batch)
+        restrict(mask, batch)
+
+    monkeypatch.setattr(local.learner, "restrict", listening)
+    DST.train(local, run.plans()[0])
+    DST.evaluate(local, run.model)
+    assert told == [DST.batch, 0, DST.batch, 0]

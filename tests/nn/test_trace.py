@@ -1,4 +1,4 @@
-"""from_torch: modules in every style become the graph a reader expects; what has no representation is named."""
+"""from_torch: modules in every style become the graph a reader expects."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812  (the name every torch user writes)
 from torch import Tensor, nn
+from traced import Forward, example
 
-from edgefl.errors import GraphError
 from edgefl.graph import Model
 from edgefl.graph.operations import AvgPool2d, BatchNorm2d, Conv2d, GroupNorm, LeakyReLU, Linear, MaxPool2d
 from edgefl.nn import from_torch, to_torch
-
-
-def example(*shape: int, seed: int = 3) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def randomised(module: nn.Module) -> nn.Module:
@@ -46,19 +42,6 @@ def assert_same_function(module: nn.Module, x: Tensor) -> Model:
 
 def operations(model: Model) -> list[tuple[str, str, tuple[str, ...]]]:
     return [(node.name, node.op.title, node.inputs) for node in model.graph.nodes]
-
-
-class Forward(nn.Module):
-    """A module whose forward is given: `step(self, x)`, with `layers` as submodules."""
-
-    def __init__(self, step, **layers: nn.Module) -> None:
-        super().__init__()
-        self.step = step
-        for name, layer in layers.items():
-            self.add_module(name, layer)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.step(self, x)
 
 
 class Block(nn.Module):
@@ -196,11 +179,6 @@ def test_unpacked_shape_is_known() -> None:
     assert [op for _, op, _ in operations(model)] == ["Conv2d", "GlobalAvgPool", "Flatten", "Linear"]
 
 
-def test_result_of_which_only_the_shape_is_read_is_refused() -> None:
-    module = Forward(lambda m, x: m.fc(x.view(m.conv(x).size(0), -1)), conv=nn.Conv2d(2, 2, 1), fc=nn.Linear(72, 3))
-    assert refused(module) == "results ['conv'] are never used; expected only the last node 'fc'"
-
-
 @pytest.mark.parametrize(
     "add",
     [
@@ -216,10 +194,6 @@ def test_every_way_to_write_a_sum(add) -> None:
     layers = {"a": nn.Conv2d(2, 4, 3, padding=1), "b": nn.Conv2d(2, 4, 1)}
     model = assert_same_function(Forward(lambda m, x: add(m.a(x), m.b(x)), **layers), example(3, 2, 5, 5))
     assert operations(model)[-1][1:] == ("Add", ("a", "b"))
-
-
-def twice(x: Tensor) -> Tensor:
-    return x + x
 
 
 def sum_in_place(a: Tensor, b: Tensor) -> Tensor:
@@ -289,128 +263,3 @@ def test_module_keeps_its_modes_and_statistics() -> None:
     from_torch(module, example(2, 1, 4, 4))
     assert [part.training for part in module.modules()] == [True, True, False, True]
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
-
-
-def refused(module: nn.Module, *shape: int) -> str:
-    with pytest.raises(GraphError) as error:
-        from_torch(module, example(*(shape or (2, 2, 6, 6))))
-    return str(error.value)
-
-
-def test_first_module_it_cannot_take_is_named() -> None:
-    message = refused(nn.Sequential(nn.Conv2d(2, 2, 1), nn.Sigmoid(), nn.Tanh()))
-    assert message.startswith("module '1' (Sigmoid): expected one of Conv2d, Linear")
-
-
-@pytest.mark.parametrize(
-    ("step", "message"),
-    [
-        (lambda m, x: torch.sigmoid(m.conv(x)), "function torch.sigmoid: edgefl has no operation for it"),
-        (lambda m, x: F.gelu(m.conv(x)), "function torch.nn.functional.gelu: edgefl has no operation"),
-        (lambda m, x: m.conv(x).sigmoid(), "method 'sigmoid': edgefl has no operation"),
-        (lambda m, x: m.conv(x) * 2, "mul: edgefl has no operation"),
-        (lambda m, x: twice(m.conv(x)), "node 'add': inputs ('conv', 'conv'); expected two different results"),
-        (lambda m, x: m.conv(x) + 1, "summand 1; expected the result of an operation"),
-        (lambda m, x: m.conv(x) + m.conv.bias, "attribute 'conv.bias': a parameter or buffer used outside its module"),
-        (lambda m, x: F.dropout(m.conv(x), 0.5), "function torch.nn.functional.dropout"),
-        (lambda m, x: torch.add(m.conv(x), x, alpha=2), "alpha=2; expected 1"),
-        (lambda m, x: torch.flatten(m.conv(x)), "start_dim=0; expected 1"),
-        (lambda m, x: m.conv(x).flatten(1, 2), "end_dim=2; expected -1"),
-        (lambda m, x: m.conv(x).view(-1, 36), "method 'view': sizes [-1, 36]; expected [x.size(0), -1] or [-1, 72]"),
-        (lambda m, x: m.conv(x).view(2, -1), "sizes [2, -1]"),
-        (lambda m, x: m.conv(x).mean(1), "dim=1; expected [2, 3]"),
-        (lambda m, x: m.conv(x).mean(), "dim=None; expected [2, 3]"),
-        (lambda m, x: F.max_pool2d(m.conv(x), 2, ceil_mode=True), "max_pool2d: ceil_mode=True; expected False"),
-        (lambda m, x: F.max_pool2d(m.conv(x), 2, dilation=2), "dilation=(2, 2)"),
-        (lambda m, x: F.avg_pool2d(m.conv(x), 2, divisor_override=3), "divisor_override=3"),
-        (lambda m, x: F.adaptive_avg_pool2d(m.conv(x), 2), "output_size=2; expected 1"),
-        (lambda m, x: m.conv(x).relu(1, 2), "method 'relu': arguments that edgefl does not know"),
-        (lambda m, x: nn.ReLU()(m.conv(x)), "Forward cannot be traced: module is not installed as a submodule"),
-        (lambda m, x: m.conv(m.conv(x)), "module 'conv' (Conv2d): called twice; edgefl has no shared weights"),
-        (lambda m, x: (m.conv(x), x), "the module returns (conv, x); expected the result of its last operation"),
-        (lambda m, x: x, "the module returns x; expected the result of its last operation"),
-        (lambda m, x: m.conv(x) if x.sum() > 0 else x, "Forward cannot be traced"),
-    ],
-)
-def test_forward_it_cannot_take_is_named(step, message) -> None:
-    assert message in refused(Forward(step, conv=nn.Conv2d(2, 2, 1)))
-
-
-@pytest.mark.parametrize(
-    ("layer", "message"),
-    [
-        (nn.Conv2d(2, 2, 3, padding="same"), "padding='same'; expected integers"),
-        (nn.Conv2d(2, 2, 3, padding=1, padding_mode="reflect"), "padding_mode='reflect'; expected 'zeros'"),
-        (nn.BatchNorm2d(2, affine=False), "affine=False; expected True"),
-        (nn.BatchNorm2d(2, track_running_stats=False), "track_running_stats=False; expected True"),
-        (nn.BatchNorm2d(2, momentum=None), "momentum=None; expected a float"),
-        (nn.GroupNorm(2, 2, affine=False), "affine=False; expected True"),
-        (nn.MaxPool2d(2, ceil_mode=True), "ceil_mode=True; expected False"),
-        (nn.MaxPool2d(2, dilation=2), "dilation=(2, 2); expected (1, 1)"),
-        (nn.MaxPool2d(2, return_indices=True), "return_indices=True; expected False"),
-        (nn.MaxPool2d(16), "expected a window of at most 255 cells"),
-        (nn.AvgPool2d(2, ceil_mode=True), "ceil_mode=True; expected False"),
-        (nn.AvgPool2d(2, divisor_override=3), "divisor_override=3; expected None"),
-        (nn.AdaptiveAvgPool2d(2), "output_size=2; expected 1"),
-        (nn.Flatten(0), "start_dim=0; expected 1"),
-        (nn.Dropout(0.5), "p=0.5; expected 0"),
-        (nn.LeakyReLU(float("inf")), "negative_slope=inf; expected a float that is finite in float32"),
-        (nn.LeakyReLU(float("nan")), "negative_slope=nan; expected a float that is finite in float32"),
-        (nn.LeakyReLU(-1e39), "negative_slope=-1e+39; expected a float that is finite in float32"),
-        (nn.Conv2d(3, 2, 1), "input with 2 channels; expected 3"),
-        (nn.Linear(6, 2), "input of shape (2, 6, 6); expected (6,)"),
-    ],
-)
-def test_setting_it_cannot_take_is_named(layer, message) -> None:
-    assert f"module 'layer' ({type(layer).__name__}): " in refused(Forward(lambda m, x: m.layer(x), layer=layer))
-    assert message in refused(Forward(lambda m, x: m.layer(x), layer=layer))
-
-
-def test_subclass_of_a_known_module_is_not_taken_for_it() -> None:
-    class Scaled(nn.Linear):
-        def forward(self, input: Tensor) -> Tensor:
-            return super().forward(input) * 2
-
-    assert "attribute '0.weight'" in refused(nn.Sequential(Scaled(3, 2)), 2, 3)
-
-
-@pytest.mark.parametrize("overwrite", [F.relu, F.leaky_relu])
-def test_value_overwritten_in_place_and_read_later_is_refused(overwrite) -> None:
-    def step(m, x):
-        x = m.conv(x)
-        return overwrite(x, inplace=True) + x
-
-    message = refused(Forward(step, conv=nn.Conv2d(2, 2, 1)))
-    assert "in place, and add reads the overwritten conv; expected inplace=False" in message
-
-
-def test_overwrite_through_a_view_is_caught_on_the_example() -> None:
-    def step(m, x):
-        x = m.conv(x)
-        return m.fc(torch.relu_(x.view(x.size(0), -1))) + m.fc2(x.flatten(1))
-
-    layers = {"conv": nn.Conv2d(2, 2, 1), "fc": nn.Linear(72, 2), "fc2": nn.Linear(72, 2)}
-    assert "its output on the example differs by" in refused(Forward(step, **layers))
-
-
-def test_tied_parameters_are_refused() -> None:
-    module = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
-    module[2].weight = module[0].weight
-    assert refused(module, 2, 3) == "2.weight shares its memory with 0.weight; edgefl has no shared weights"
-
-
-def test_parameters_of_another_type_are_refused() -> None:
-    assert refused(nn.Sequential(nn.Linear(3, 2).double()), 2, 3) == "0.weight is torch.float64; expected torch.float32"
-
-
-def test_example_of_another_type_is_refused() -> None:
-    with pytest.raises(GraphError, match=r"example_input: torch.float64 of 2 axes; expected float32"):
-        from_torch(nn.Sequential(nn.Linear(3, 2)), example(2, 3).double())
-
-
-def test_second_input_is_refused() -> None:
-    class Two(nn.Module):
-        def forward(self, x: Tensor, y: Tensor) -> Tensor:
-            return x + y
-
-    assert refused(Two()) == "input 'y': a second input; expected one"

@@ -7,15 +7,14 @@ workspace.py, learners of other heads and smaller graphs by relatives.py; loweri
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from itertools import groupby
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from edgefl import kernels
-from edgefl.errors import BackendError, DataError, SelectionError, TrainingError
+from edgefl.errors import BackendError, SelectionError
 from edgefl.graph import Graph, Model, Params
 from edgefl.graph.operations import Kind
 from edgefl.learners.base import (
@@ -34,15 +33,15 @@ from edgefl.learners.base import (
     Trainable,
     Work,
 )
-from edgefl.learners.batches import occurring, pieces
-from edgefl.learners.lowering.active import Growth, layer_of
-from edgefl.learners.lowering.channels import NONE
+from edgefl.learners.batches import pieces
+from edgefl.learners.lowering.active import Growth
 from edgefl.learners.lowering.lower import Mode
-from edgefl.learners.lowering.schedule import Index
 from edgefl.learners.lowering.sparse_weight import sparse_weights
 from edgefl.learners.lowering.updates import Terms
+from edgefl.learners.running import statistics
 from edgefl.learners.running.growth import check_counts, growth_of
 from edgefl.learners.running.inference import Inference
+from edgefl.learners.running.inputs import check_index, check_samples, sizes_of
 from edgefl.learners.running.relatives import Relatives
 from edgefl.learners.running.restriction import Restriction
 from edgefl.learners.running.session import Session
@@ -190,38 +189,28 @@ class GraphLearner:
         Raises     DataError if an index, a label or a shape does not fit; TrainingError without batches; SelectionError
                    if `trainable` are neurons of another model, or the learner is restricted to a mask.
         """
-        sizes = self._check_batches(samples, batches)
+        check_samples(samples, self.graph, self._dtype)
+        sizes = sizes_of(batches, len(samples))
         terms = Terms(sgd.momentum > 0, sgd.clip, pull is not None, linear is not None)
         work = self._workspace
         session = work.session("train", samples, trainable, delta, terms)
         work.hyper[:] = sgd.lr, sgd.momentum, sgd.weight_decay, pull[0] if pull else 0.0
         work.prepare(session, sizes)
         work.fill_states(session, pull[1] if pull else {}, linear or {})
-        frozen = self._frozen_stats(trainable) if bn_frozen == "freeze" else {}
+        left_alone = statistics.frozen(self.spec, trainable) if bn_frozen == "freeze" else {}
         work.loss[0] = 0.0
         examples, steps = 0, dict.fromkeys(sizes, 0)
-        for piece in pieces(batches, self._steps_at_once(max(sizes))):
-            for size, run in groupby(piece, key=len):
-                bound = session.programs[size]
-                rows = np.stack(list(run))
-                bound.program.run_batches(bound.index, rows)
-                steps[size] += len(rows)
-            examples += sum(map(len, piece))
-        for name, (rows, kept) in frozen.items():
-            self._params[name][rows] = kept
+        with statistics.kept(self._params, left_alone):
+            for piece in pieces(batches, self._steps_at_once(max(sizes))):
+                for size, run in groupby(piece, key=len):
+                    bound = session.programs[size]
+                    rows = np.stack(list(run))
+                    bound.program.run_batches(bound.index, rows)
+                    steps[size] += len(rows)
+                examples += sum(map(len, piece))
         for size, count in steps.items():
             work.meter.trained(session.schedules[size], count)
         return FitResult(float(work.loss[0]), examples, len(batches))
-
-    def _check_batches(self, samples: Samples, batches: Batches) -> set[int]:
-        """The sizes of the batches, once all of them are known to fit."""
-        self._check(samples)
-        if not len(batches):
-            raise TrainingError("fit with 0 batches; expected at least one")
-        rows, sizes = occurring(batches)
-        for each in rows:
-            _check_index(each, len(samples))
-        return sizes
 
     def gradient(
         self,
@@ -238,8 +227,7 @@ class GraphLearner:
         Of a masked parameter the block is [|ids|], the gradient at the coordinates that exist. Running statistics are
         left alone. Raises DataError and SelectionError like `fit`.
         """
-        self._check(samples)
-        _check_index(index, len(samples))
+        self._check(samples, index)
         return self._gradient(self._workspace.session("gradient", samples, trainable, delta), index, chunk)
 
     def strongest(
@@ -253,8 +241,7 @@ class GraphLearner:
         Raises  SelectionError if the mask does not fit the model, a name is no learned parameter, or a count exceeds
                 the coordinates outside; DataError like `fit`.
         """
-        self._check(samples)
-        _check_index(index, len(samples))
+        self._check(samples, index)
         outside = Mask.of(self.spec, outside.bits)
         check_counts(self.spec, outside, counts)
         grown = {name: growth_of(outside.bits[name], count) for name, count in counts.items() if count}
@@ -266,7 +253,7 @@ class GraphLearner:
         work, size = self._workspace, len(index)
         session = work.session("grow", samples, grown=grown)
         work.prepare(session, {size})
-        with self._stats_kept():
+        with statistics.kept(self._params, statistics.everything(self.spec)):
             session.programs[size].index[:] = index
             session.programs[size].program.run()
             work.meter.searched(session.schedules[size])
@@ -279,21 +266,13 @@ class GraphLearner:
         chunks = [index[start : start + (chunk or len(index))] for start in range(0, len(index), chunk or len(index))]
         self._workspace.prepare(session, {len(part) for part in chunks})
         self._workspace.loss[0] = 0.0
-        with self._stats_kept():
+        with statistics.kept(self._params, statistics.everything(self.spec)):
             total = self._gradient_of(session, chunks[0], len(index))
             for part in chunks[1:]:
                 for name, value in self._gradient_of(session, part, len(index)).items():
                     total[name] += value
         total.loss_sum = float(self._workspace.loss[0])
         return total
-
-    @contextmanager
-    def _stats_kept(self) -> Iterator[None]:
-        """Running statistics are afterwards as they were before."""
-        stats = {name: self._params[name].copy() for name, p in self.spec.params.items() if p.kind == "stat"}
-        yield
-        for name, value in stats.items():
-            self._params[name][:] = value
 
     def _gradient_of(self, session: Session, part: NDArray[np.int32], examples: int) -> Gradient:
         """What one pass adds to the gradient of the mean loss over so many examples."""
@@ -318,9 +297,8 @@ class GraphLearner:
 
         Raises  DataError like `fit`; there must be at least one sample.
         """
-        self._check(samples)
         chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
-        _check_index(chosen, len(samples))
+        self._check(samples, chosen)
         loss, correct = self._workspace.loss, self._workspace.correct
         loss[0], correct[0] = 0.0, 0
         for _ in self._inference.run("evaluate", samples, chosen):
@@ -420,43 +398,14 @@ class GraphLearner:
         """What it, learners of other heads and of smaller graphs have executed since it was made."""
         return self._workspace.meter.work
 
-    def _check(self, samples: Samples) -> None:
-        if samples.x.shape[1:] != self.graph.input_shape:
-            raise DataError(f"samples of shape {samples.x.shape[1:]}; expected {self.graph.input_shape}")
-        if samples.x.dtype not in (np.uint8, self._dtype):
-            raise DataError(f"samples of type {samples.x.dtype}; expected uint8 or {self._dtype}")
-        classes = self.graph.output_shape[0]
-        if len(samples) and samples.y.max() >= classes:
-            raise DataError(f"label {samples.y.max()}; expected labels below {classes}")
+    def _check(self, samples: Samples, index: NDArray[np.int32]) -> None:
+        check_samples(samples, self.graph, self._dtype)
+        check_index(index, len(samples))
 
     def _steps_at_once(self, batch: int) -> int:
         """Steps that are run in one call, which nothing can interrupt: some milliseconds of work, or one step."""
         return max(1, min(MOST_STEPS, PIECE_WORK // (self._work * batch)))
 
-    def _frozen_stats(self, trainable: Trainable) -> dict[str, tuple[Array, Array]]:
-        """Running statistics of frozen channels: name -> channels and a copy of their values."""
-        frozen = {}
-        for name, rows in self._trained_stats(trainable).items():
-            if rows is not None:
-                others = np.setdiff1d(np.arange(len(self._params[name])), rows)
-                frozen[name] = others, self._params[name][others]
-        return frozen
-
-    def _trained_stats(self, trainable: Trainable) -> dict[str, Index]:
-        """Running statistics -> channels that are trained."""
-        if isinstance(trainable, NeuronSet):
-            return {name: rows for name, (rows, _) in trainable.blocks(self.spec, kinds=("stat",)).items()}
-        stats = [name for name, param in self.spec.params.items() if param.kind == "stat"]
-        return {name: None if trainable is None or layer_of(name) in trainable else NONE for name in stats}
-
     def _outputs(self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None) -> Array:
-        self._check(samples)
-        _check_index(index, len(samples))
+        self._check(samples, index)
         return self._inference.outputs(mode, samples, index, chunk)
-
-
-def _check_index(index: NDArray[np.int32], rows: int) -> None:
-    if index.dtype != np.int32 or index.ndim != 1 or not index.size:
-        raise DataError(f"batch of {index.dtype} and shape {index.shape}; expected at least one int32 index")
-    if index.min() < 0 or index.max() >= rows:
-        raise DataError(f"batch with indices {index.min()} to {index.max()}; expected 0 to {rows - 1}")

@@ -1,0 +1,40 @@
+"""Whether samples, batches and indices fit a model, before any of them is read by a kernel. Nothing runs here."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from edgefl.errors import DataError, TrainingError
+from edgefl.graph import Graph
+from edgefl.learners.base import Batches, Samples
+from edgefl.learners.batches import occurring
+
+
+def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
+    """Raises DataError naming a shape, type or label that does not fit."""
+    if samples.x.shape[1:] != graph.input_shape:
+        raise DataError(f"samples of shape {samples.x.shape[1:]}; expected {graph.input_shape}")
+    if samples.x.dtype not in (np.uint8, floats):
+        raise DataError(f"samples of type {samples.x.dtype}; expected uint8 or {floats}")
+    classes = graph.output_shape[0]
+    if len(samples) and samples.y.max() >= classes:
+        raise DataError(f"label {samples.y.max()}; expected labels below {classes}")
+
+
+def check_index(index: NDArray[np.int32], rows: int) -> None:
+    """Raises DataError unless it names at least one of so many rows, and no others."""
+    if index.dtype != np.int32 or index.ndim != 1 or not index.size:
+        raise DataError(f"batch of {index.dtype} and shape {index.shape}; expected at least one int32 index")
+    if index.min() < 0 or index.max() >= rows:
+        raise DataError(f"batch with indices {index.min()} to {index.max()}; expected 0 to {rows - 1}")
+
+
+def sizes_of(batches: Batches, rows: int) -> set[int]:
+    """The sizes of the batches, once all of them are known to fit. Raises TrainingError if there are none."""
+    if not len(batches):
+        raise TrainingError("fit with 0 batches; expected at least one")
+    distinct, sizes = occurring(batches)
+    for each in distinct:
+        check_index(each, rows)
+    return sizes

@@ -1,0 +1,48 @@
+"""Running statistics that steps leave as they were: which, and how. Not how batches move the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+
+from edgefl.graph import Params
+from edgefl.learners.base import Array, Trainable
+from edgefl.learners.lowering.active import layer_of
+from edgefl.learners.lowering.channels import NONE
+from edgefl.learners.lowering.schedule import Index
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
+
+
+def everything(spec: ModelSpec) -> dict[str, Index]:
+    """Of every running statistic all channels."""
+    return {name: None for name, param in spec.params.items() if param.kind == "stat"}
+
+
+def frozen(spec: ModelSpec, trainable: Trainable) -> dict[str, Index]:
+    """Running statistics -> the channels that are not trained."""
+    sizes = {name: spec.params[name].shape[0] for name in everything(spec)}
+    trained = _trained(spec, trainable).items()
+    return {name: np.setdiff1d(np.arange(sizes[name]), rows) for name, rows in trained if rows is not None}
+
+
+@contextmanager
+def kept(params: Params, channels: Mapping[str, Index]) -> Iterator[None]:
+    """These channels of these parameters are afterwards as they were before."""
+    before: dict[str, Array] = {name: params[name][_at(ids)].copy() for name, ids in channels.items()}
+    yield
+    for name, value in before.items():
+        params[name][_at(channels[name])] = value
+
+
+def _trained(spec: ModelSpec, trainable: Trainable) -> dict[str, Index]:
+    """Running statistics -> channels that are trained."""
+    if isinstance(trainable, NeuronSet):
+        return {name: rows for name, (rows, _) in trainable.blocks(spec, kinds=("stat",)).items()}
+    return {name: None if trainable is None or layer_of(name) in trainable else NONE for name in everything(spec)}
+
+
+def _at(ids: Index) -> slice | Array:
+    return slice(None) if ids is None else ids
