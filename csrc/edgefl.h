@@ -99,7 +99,7 @@ efl_status efl_take_channels_f32(const float* x, efl_int64 batch, efl_int64 chan
 
 /* ---- convolution --------------------------------------------------------------------------------------------- */
 
-/* 3x3 kernels at stride 1 may be computed by Winograd's F(2x2, 3x3): errors of about twice a plain
+/* 3x3 and 5x5 kernels at stride 1 may be computed by Winograd's F(2x2, 3x3) and its like: errors of about twice a plain
  * float32 sum's, and a value that is not finite spoils the 2x2 results it shares a tile with. */
 
 /* y = conv(x, weight) + bias. bias may be NULL. */

@@ -8,7 +8,7 @@
 constexpr int64_t FIVES_WEIGHTS = 1 << 18;  // floats: beyond it the transformed weights outrun L2, and the arena
 constexpr int64_t FIVES_BALANCE = 16;       // products per channel and tile that the transforms cost
 constexpr int64_t FIVES_TILES = 48;         // of a chunk
-constexpr int64_t FIVES_SOURCES = 24;       // transformed at a time
+constexpr int64_t FIVES_SOURCES = 16;       // transformed at a time
 constexpr int64_t FIVES_RUN = 2;            // words of tiles that stay in L1 while panels pass by
 
 struct Fives {
@@ -25,8 +25,7 @@ struct Fives {
         : c(c_), sources(count_of(c.sources, c.source_channels)), targets(count_of(c.targets, c.target_channels)),
           tiling(c.batch, c.planes.rows.count, c.planes.cols.count, 1, FIVES_TILES), panels(targets, MAX_ROWS),
           passes(sources, fitting()), strip_words((tiling.strips.size(0) * tiling.cols + W - 1) / W),
-          words((tiling.chunks.size(0) * strip_words + FIVES_RUN - 1) / FIVES_RUN * FIVES_RUN),
-          pitch((words * W / LINE | 1) * LINE) {}
+          words((tiling.chunks.size(0) * strip_words + FIVES_RUN - 1) / FIVES_RUN * FIVES_RUN), pitch(words * W) {}
 
     // Their transformed tiles take a quarter of the weights' memory at most.
     int64_t fitting() const {

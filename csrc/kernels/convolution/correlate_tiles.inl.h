@@ -15,6 +15,7 @@ constexpr int64_t MOST_TILES = 100;  // of few channels: more would gain up to a
 constexpr int64_t CHUNK_TILES_APART = 1 << 19;
 constexpr int64_t MOST_TILES_APART = 128;
 constexpr int64_t PASS_SOURCES = 128;
+constexpr int64_t KEPT_WEIGHTS = 1 << 21;  // floats: up to here the groups' weights are kept from chunk to chunk
 constexpr int64_t WEIGHT_COST = 32;     // of the transform of a target's 3x3 weights for one source, in multiply-adds
 constexpr int64_t RUN_TILES = 1 << 12;  // floats of tiles of one point that stay in L1 while panels pass by
 
@@ -27,6 +28,7 @@ struct Winograd {
     Tiling tiling;         // by_images: of words of images, whose tiles are side by side
     Parts panels, groups;  // targets in panels; panels in groups
     Parts passes;          // sources whose weights are transformed at a time
+    bool kept;             // weights of all groups and passes are transformed once, for several chunks of tiles
     int64_t pitch;         // floats from one channel's tiles to the next: an odd number of cache lines
     int64_t *off, *row;
     Word* word;
@@ -40,7 +42,9 @@ struct Winograd {
                  fitting()),
           panels(targets, MAX_ROWS),
           groups(whole ? Parts::into(panels.count, 1) : Parts::shared(panels.count, GROUP_PANELS)),
-          passes(sources, whole ? sources : PASS_SOURCES), pitch(((tiling.most() + W + LINE - 1) / LINE | 1) * LINE) {}
+          passes(sources, whole ? sources : PASS_SOURCES),
+          kept(!whole && tiling.chunks.count > 1 && POINTS * sources * targets <= KEPT_WEIGHTS),
+          pitch(((tiling.most() + W + LINE - 1) / LINE | 1) * LINE) {}
 
     int64_t fitting() const {
         return whole ? least(MOST_TILES, CHUNK_TILES / (POINTS * (sources > targets ? sources : targets)))
@@ -61,6 +65,7 @@ struct Winograd {
     int64_t weights_of(int64_t g, int64_t k) const {
         return (targets_before(groups.first(g) + k) - targets_before(groups.first(g))) * passes.size(0) + k * LINE;
     }
+    int64_t weights_size() const { return POINTS * weights_step(0); }
     int64_t tiles_step() const { return sources * (by_images ? most_words() * W : pitch) + LINE; }
     int64_t results_step(int64_t g) const { return group_targets(g) * pitch + LINE; }
     // Words of tiles that lie in whole runs.
@@ -85,7 +90,7 @@ struct Winograd {
         row = carve.take<int64_t>(group_targets(0));
         word = carve.take<Word>((tiling.most() + W - 1) / W);
         zeros = carve.take<float>(MAX_ROWS);
-        weights = carve.take<float>((whole ? 1 : crew) * POINTS * weights_step(0));
+        weights = carve.take<float>((whole ? 1 : kept ? groups.count * passes.count : crew) * weights_size());
         tiles = carve.take<float>((whole ? crew : 1) * tiles_size());
         results = carve.take<float>(crew * results_size());
         plane = carve.take<float>(crew * plane_size());
@@ -359,17 +364,24 @@ static void pass_tiles(const Winograd& w, int64_t blocks, int64_t crew, int64_t 
 // Groups of targets pass by a chunk of tiles, chunk after chunk.
 static void pass_weights(const Winograd& w, int64_t blocks, int64_t crew, int64_t macs) {
     const Parts parts = Parts::into(w.groups.count, blocks), fills = Parts::into(w.sources, least(w.sources, blocks));
+    const auto kept = [&](int64_t g, int64_t k) { return w.weights + (g * w.passes.count + k) * w.weights_size(); };
+    if (w.kept)
+        each_block(parts.count, macs, crew, [&](int64_t b, int64_t) {
+            for (int64_t g = parts.first(b); g < parts.first(b) + parts.size(b); ++g)
+                for (int64_t k = 0; k < w.passes.count; ++k)
+                    transform_weights(w, g, k, 0, w.groups.size(g), kept(g, k));
+        });
     for (int64_t i = 0; i < w.tiling.chunks.count; ++i) {
         each_block(fills.count, macs, crew, [&](int64_t b, int64_t thread) {
             fill_tiles(w, fills.first(b), fills.first(b) + fills.size(b), i, w.plane + thread * w.plane_size(),
                        w.tiles);
         });
         each_block(parts.count, macs, crew, [&](int64_t b, int64_t thread) {
-            float *weights = w.weights + thread * POINTS * w.weights_step(0),
-                  *results = w.results + thread * w.results_size(), *plane = w.plane + thread * w.plane_size();
+            float *results = w.results + thread * w.results_size(), *plane = w.plane + thread * w.plane_size();
             for (int64_t g = parts.first(b); g < parts.first(b) + parts.size(b); ++g) {
                 for (int64_t k = 0; k < w.passes.count; ++k) {
-                    transform_weights(w, g, k, 0, w.groups.size(g), weights);
+                    float* weights = w.kept ? kept(g, k) : w.weights + thread * w.weights_size();
+                    if (!w.kept) transform_weights(w, g, k, 0, w.groups.size(g), weights);
                     multiply_points(w, g, k, (w.tiling.tiles(i) + W - 1) / W, weights, w.tiles, results);
                 }
                 write_results(w, g, i, results, plane);

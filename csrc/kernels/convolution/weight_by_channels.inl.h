@@ -7,20 +7,23 @@
 
 constexpr int64_t PANEL_CHANNELS = 2 * W;
 constexpr int64_t PASS_POSITIONS = 256;  // terms per pass: a panel's pixels and the matching dy stay in L1
+constexpr int64_t PASS_MET = 128;        // the same where all pixels that lie in the panel are met
 
 struct ChannelPlan {
     const WeightGradient& w;
-    int64_t outs, height, width, per_group;  // padded extents; images per group
+    bool met;                                // one tap at a stride of 2: only the pixels that it meets are laid out
+    int64_t outs, height, width, per_group;  // padded extents, or those of positions; images per group
     Parts channels, rows, outputs, chunks;   // outputs: panels in halves; chunks of images
     int64_t joint, segments;                 // taps in one run of lanes; runs per panel
     int64_t pitch = 0;                       // floats of one output's sums
     int64_t *off, *row;
-    float *x, *dy, *sums, *start;
+    float *x, *dy, *sums, *start, *pixels;
     Word* word;
 
     explicit ChannelPlan(const WeightGradient& w_)
-        : w(w_), outs(count_of(w.outs, w.conv.out_channels)), height(w.planes.rows.extent()),
-          width(w.planes.cols.extent()),
+        : w(w_), met(w.taps() == 1 && w.conv.stride_w == 2 && w.conv.pad_h == 0 && w.conv.pad_w == 0),
+          outs(count_of(w.outs, w.conv.out_channels)), height(met ? w.geometry.out_h : w.planes.rows.extent()),
+          width(met ? w.geometry.out_w : w.planes.cols.extent()),
           per_group(w.positions() < PASS_POSITIONS ? least(w.conv.batch, PASS_POSITIONS / w.positions()) : 1),
           channels(w.ins_per_group(), PANEL_CHANNELS), rows(outs, MAX_ROWS),
           outputs(Parts::into(rows.count, rows.count > 3 ? 2 : 1)),
@@ -36,6 +39,7 @@ struct ChannelPlan {
         return segments * (least(c, larger) * run(0) + (c > larger ? (c - larger) * run(channels.count - 1) : 0));
     }
     int64_t image_pixels() const { return height * width; }
+    int64_t pixels_size() const { return met ? W * image_pixels() : 0; }
     // A kernel smaller than the stride skips rows.
     bool reads_row(int64_t r) const { return w.conv.kernel_h > 1 || r % w.conv.stride_h == 0; }
     // Where panel p of dy starts; a line apart, as interleave may write past the end while others are filled.
@@ -49,6 +53,7 @@ struct ChannelPlan {
     ChannelPlan of_chunk(int64_t k) const {
         ChannelPlan own = *this;
         own.x += k * x_size(), own.dy += k * dy_size(), own.sums += k * sums_size();
+        own.pixels += k * channels.count * pixels_size();
         return own;
     }
 
@@ -60,11 +65,40 @@ struct ChannelPlan {
         dy = carve.take<float>(chunks.count * dy_size());
         sums = carve.take<float>(chunks.count * sums_size());
         start = carve.take<float>(MAX_ROWS);
+        pixels = carve.take<float>(chunks.count * channels.count * pixels_size());
     }
 };
 
+// The pixels of a plane that one tap at a stride of 2 columns meets, side by side.
+static void take_met(const WeightGradient& w, const float* plane, float* to) {
+    const int64_t height = w.geometry.out_h, width = w.geometry.out_w, row = w.conv.stride_h * w.conv.width;
+    if (width <= W) return copy_short_alternates(to, width, plane, row, height, width);
+    for (int64_t r = 0; r < height; ++r) copy_alternate(to + r * width, plane + r * row, width, false);
+}
+
+// Panel c of the group's images where only they are laid out: [image][position][channel].
+static void fill_met(const ChannelPlan& plan, int64_t c, int64_t image, int64_t images) {
+    const int64_t size = plan.channels.size(c), first = plan.channels.first(c), count = plan.image_pixels();
+    float* pixels = plan.pixels + c * plan.pixels_size();
+    for (int64_t n = 0; n < images; ++n)
+        for (int64_t k = 0; k < size; k += W) {
+            const float* from[W];
+            const int64_t lanes = least(W, size - k);
+            for (int64_t l = 0; l < lanes; ++l) {
+                from[l] = pixels + l * count;
+                take_met(plan.w, plan.w.x_plane(image + n, first + k + l), pixels + l * count);
+            }
+            float* to = plan.x_panel(c) + n * count * size + k;
+            if (lanes == W) interleave(from, W, count, to, size);
+            else
+                for (int64_t l = 0; l < lanes; ++l)
+                    for (int64_t q = 0; q < count; ++q) to[q * size + l] = from[l][q];
+        }
+}
+
 // Panel c of the group's images, channels last: [image][row][column][channel]; the padding is already zero.
 static void fill_channels(const ChannelPlan& plan, int64_t c, int64_t image, int64_t images) {
+    if (plan.met) return fill_met(plan, c, image, images);
     const WeightGradient& w = plan.w;
     const Axis &rows = w.planes.rows, &cols = w.planes.cols;
     const int64_t size = plan.channels.size(c), first = plan.channels.first(c);
@@ -100,10 +134,11 @@ static void fill_outputs(const ChannelPlan& plan, int64_t p, int64_t image, int6
 // Positions of a group as offsets into a panel of `size` channels.
 static void tabulate_positions(const ChannelPlan& plan, int64_t size, int64_t* off) {
     const efl_conv2d& c = plan.w.conv;
+    const int64_t down = plan.met ? 1 : c.stride_h, along = plan.met ? 1 : c.stride_w;
     for (int64_t n = 0; n < plan.per_group; ++n)
         for (int64_t h = 0; h < plan.w.geometry.out_h; ++h)
             for (int64_t q = 0; q < plan.w.geometry.out_w; ++q)
-                *off++ = ((n * plan.height + h * c.stride_h) * plan.width + q * c.stride_w) * size;
+                *off++ = ((n * plan.height + h * down) * plan.width + q * along) * size;
 }
 
 // Adds the group's images to the sums of panel c, outputs of the panels [first, last).
@@ -111,7 +146,7 @@ static void add_group(const ChannelPlan& plan, int64_t c, int64_t first, int64_t
     const efl_conv2d& conv = plan.w.conv;
     const int64_t size = plan.channels.size(c), all = plan.per_group * plan.w.positions();
     const int64_t* off = plan.off + (size < plan.channels.size(0) ? all : 0);
-    const Parts passes(terms, PASS_POSITIONS);
+    const Parts passes(terms, plan.met ? PASS_MET : PASS_POSITIONS);
     for (int64_t k = 0; k < passes.count; ++k)
         for (int64_t p = first; p < last; ++p)
             for (int64_t s = 0; s < plan.segments; ++s) {

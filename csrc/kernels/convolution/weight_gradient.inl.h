@@ -1,4 +1,4 @@
-// The weight gradient of a convolution, as its three ways take it.
+// The weight gradient of a convolution, as its four ways take it.
 
 struct WeightGradient {
     const efl_conv2d& conv;
