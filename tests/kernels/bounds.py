@@ -78,6 +78,7 @@ LINEAR: dict[str, tuple[str, Callable[[Args], int]]] = {
     "avgpool_forward": ("y", _window),
     "avgpool_backward": ("dx", _window),
     "maxpool_backward": ("dx", _window),
+    "maxpool_lanes_backward": ("dx", _window),
 }
 
 

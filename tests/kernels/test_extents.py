@@ -28,7 +28,8 @@ APART = {
     "efl_gather_labels", "efl_keep_largest_f32", "efl_largest_places_f32", "efl_take_flat_32", "efl_put_flat_32",
     "efl_encode_mask", "efl_decode_mask",
 }  # fmt: skip
-NO_STATUS = {"efl_sparse_linear_words", "efl_sparse_conv2d_words"}  # gives the words of a structure, or -1
+# These give the words of a structure, or -1.
+NO_STATUS = {"efl_sparse_linear_words", "efl_sparse_conv2d_words"}
 AXIS = ("kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w")
 WINDOWS = [
     *({field: 2**62} for field in ("height", "width", *AXIS)),
@@ -136,7 +137,9 @@ def test_convolution_beyond_memory_is_a_bad_shape(calls, entry):
     assert calls.untouched()
 
 
-@pytest.mark.parametrize("entry", ["maxpool_forward", "maxpool_backward", "avgpool_forward", "avgpool_backward"])
+@pytest.mark.parametrize(
+    "entry", ["maxpool_forward", "maxpool_backward", "maxpool_lanes_forward", "avgpool_forward", "avgpool_backward"]
+)
 def test_pool_beyond_memory_is_refused(calls, entry):
     for fields in POOLS:
         assert refused(calls, f"efl_{entry}_f32", geometry=calls.geometry("efl_pool2d", **fields)), fields

@@ -114,11 +114,12 @@ def _batchnorm(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     params = [recorder.param(node, name) for name in ("weight", "bias", "running_mean", "running_var")]
     if not recorder.scope.trains:
         y = x if free else recorder.result(node)
-        recorder.call("batchnorm_eval", x, *params, y, op.eps)
+        recorder.call("batchnorm_eval", x.channels, *params, y.channels, op.eps)
         return y
     y, xhat = recorder.result(node), x if free else recorder.result(node)
     inv_std = recorder.new((op.num_features,))
-    recorder.call("batchnorm_forward", x, *params, y, xhat, inv_std, op.eps, op.momentum)
+    outputs = (y.channels, xhat.channels, inv_std)
+    recorder.call("batchnorm_forward", x.channels, *params, *outputs, op.eps, op.momentum)
     recorder.extras |= {(node.name, "xhat"): xhat, (node.name, "inv_std"): inv_std}
     return y
 
@@ -153,7 +154,8 @@ def _norm_relu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
         mean, inv_std = (recorder.new((norm.op.num_features,)) for _ in range(2))
         running = recorder.param(norm, "running_mean"), recorder.param(norm, "running_var")
         settings = norm.op.eps, norm.op.momentum
-        recorder.call("batchnorm_relu_forward", x, weight, bias, *running, y, mean, inv_std, *settings)
+        outputs = (y.channels, mean, inv_std)
+        recorder.call("batchnorm_relu_forward", x.channels, weight, bias, *running, *outputs, *settings)
     recorder.extras |= {(node.name, "x"): x, (node.name, "mean"): mean, (node.name, "inv_std"): inv_std}
     if free:
         recorder.extras[node.name, "dx"] = x
@@ -162,7 +164,7 @@ def _norm_relu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
 
 def planes_view(x: Tensor) -> Tensor:
     """x with a plane axis: features [B, F] become one plane [B, 1, F], so that ReLU bits are packed densely."""
-    return x if len(x.shape) > 2 else x.view(x.shape[0], 1, x.shape[1])
+    return x.channels if len(x.shape) > 2 else x.view(x.shape[0], 1, x.shape[1])
 
 
 def rectifier(op: Operation) -> tuple[str, tuple[float, ...]]:
@@ -189,7 +191,11 @@ def _maxpool(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     if recorder.needed(node.inputs[0]):
         codes = recorder.new(y.shape, "byte")
         recorder.extras[node.name, "codes"] = codes
-    recorder.call("maxpool_forward", recorder.source(node), y, codes, op.kernel_size, op.stride, op.padding)
+    x, window = recorder.source(node), (op.kernel_size, op.stride, op.padding)
+    if y.lanes > 1:
+        recorder.call("maxpool_lanes_forward", x.words, y.words, codes, *window)
+    else:
+        recorder.call("maxpool_forward", x, y, codes, *window)
     return y
 
 
@@ -214,7 +220,7 @@ def _flatten(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
 
 
 def _add(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
-    a, b = (recorder.values[name] for name in node.inputs)
+    a, b = (recorder.read(name, node) for name in node.inputs)
     free = [value for name, value in zip(node.inputs, (a, b), strict=True) if readers.is_free(name, node)]
     y = free[0] if free else recorder.result(node)
     recorder.call("add", a, b, y)
