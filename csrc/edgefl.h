@@ -56,6 +56,13 @@ typedef struct {
     efl_int32 count_include_pad; /* average pooling only */
 } efl_pool2d;
 
+/* x [batch, channels, cells, lanes] of a group normalisation whose images lie side by side, `lanes` in every cell; its
+ * ReLU too unless relu is 0. */
+typedef struct {
+    efl_int64 batch, channels, cells, lanes, groups;
+    efl_int32 relu;
+} efl_norm_lanes;
+
 /* Settings of one step of SGD. */
 typedef struct {
     float lr, momentum, weight_decay;
@@ -264,6 +271,17 @@ efl_status efl_groupnorm_relu_backward_f32(const float* dy, const float* x, cons
                                            efl_int64 height, efl_int64 width, efl_int32 halved, efl_int64 groups,
                                            efl_index groups_needed, efl_index outs, float* dx, float* dweight,
                                            float* dbias);
+
+/* ---- norm, of images side by side ---------------------------------------------------------------------------- */
+
+/* z, or max(z, 0), per image and group of channels / groups channels; mean and inv_std [batch, groups, lanes]. y may
+ * alias x. groups must divide channels, lanes be at least 1. */
+efl_status efl_groupnorm_lanes_forward_f32(const efl_norm_lanes* shape, const float* x, const float* weight,
+                                           const float* bias, float eps, float* y, float* mean, float* inv_std);
+/* dx may alias dy or x. dweight and dbias [channels], both or none NULL. */
+efl_status efl_groupnorm_lanes_backward_f32(const efl_norm_lanes* shape, const float* dy, const float* x,
+                                            const float* weight, const float* bias, const float* mean,
+                                            const float* inv_std, float* dx, float* dweight, float* dbias);
 
 /* ---- elementwise --------------------------------------------------------------------------------------------- */
 

@@ -43,6 +43,8 @@ EFL_KERNEL(batchnorm_relu_forward_f32)
 EFL_KERNEL(batchnorm_relu_backward_f32)
 EFL_KERNEL(groupnorm_relu_forward_f32)
 EFL_KERNEL(groupnorm_relu_backward_f32)
+EFL_KERNEL(groupnorm_lanes_forward_f32)
+EFL_KERNEL(groupnorm_lanes_backward_f32)
 
 // elementwise
 EFL_KERNEL(relu_forward_f32)

@@ -201,6 +201,20 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             rules=("halved", "outs_in_groups"),
             packs=True,
         ),
+        Signature(
+            "groupnorm_lanes_forward",
+            "x[B,C,I,L] weight[C] bias[C] y[B,C,I,L]!x mean[B,groups,L]! inv_std[B,groups,L]! groups|C relu:flag "
+            "eps:real",
+            "normalise by sample and group L images side by side, then max(z, 0) if `relu`",
+        ),
+        Signature(
+            "groupnorm_lanes_backward",
+            "dy[B,C,I,L] x[B,C,I,L] weight[C] bias[C] mean[B,groups,L] inv_std[B,groups,L] dx[B,C,I,L]!x,dy "
+            "dweight[C]?! dbias[C]?! groups|C relu:flag",
+            "the backward pass, from x alone; dweight and dbias are there both or not at all",
+            rules=("both_gradients",),
+            packs=True,
+        ),
     ),
     "pool": (
         Signature(

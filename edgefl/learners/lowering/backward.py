@@ -26,10 +26,10 @@ from edgefl.graph.operations import (
     Operation,
     ReLU,
 )
-from edgefl.learners.lowering import sparse
+from edgefl.learners.lowering import group_norm, sparse
 from edgefl.learners.lowering.channels import NONE, count, is_empty
 from edgefl.learners.lowering.forward import average_window, planes_view, rectifier
-from edgefl.learners.lowering.fusion import NormReLU
+from edgefl.learners.lowering.fusion import HALVING, NormReLU
 from edgefl.learners.lowering.growth import CONVOLUTION_ROWS, LINEAR_ROWS, rank, rank_tiles
 from edgefl.learners.lowering.masking import mask
 from edgefl.learners.lowering.needs import own_rows
@@ -237,8 +237,12 @@ def _norm_kernel(recorder: Recorder, norm: Node) -> tuple[str, tuple[object, ...
 
 def _norm(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
     weight, bias = _block(recorder, node, "weight"), _block(recorder, node, "bias")
-    xhat, inv_std = recorder.extras[node.name, "xhat"], recorder.extras[node.name, "inv_std"]
     dx = signals.target(dy)
+    if isinstance(node.op, GroupNorm) and dy.lanes > 1:
+        group_norm.backward(recorder, node, dy, _statistics(recorder, node), dx, (weight, bias), relu=False)
+        signals.give(node.inputs[0], dx)
+        return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
+    xhat, inv_std = recorder.extras[node.name, "xhat"], recorder.extras[node.name, "inv_std"]
     outputs = (dx.channels, weight.values, bias.values)
     kernel, needed = _norm_kernel(recorder, node)
     read = (dy.channels, xhat.channels, recorder.param(node, "weight"), inv_std)
@@ -247,17 +251,29 @@ def _norm(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradi
     return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
 
 
+def _statistics(recorder: Recorder, node: Node) -> tuple[Tensor, Tensor, Tensor]:
+    """What a normalisation saved: x, mean and inverse deviation."""
+    x, mean, inv_std = (recorder.extras[node.name, what] for what in ("x", "mean", "inv_std"))
+    return x, mean, inv_std
+
+
 def _norm_relu(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
     assert isinstance(node.op, NormReLU)
-    norm, extras = node.op.norm, recorder.extras
+    norm = node.op.norm
     weight, bias = _block(recorder, norm, "weight"), _block(recorder, norm, "bias")
-    x, dx = extras[node.name, "x"], extras.get((node.name, "dx"))
+    saved = x, mean, inv_std = _statistics(recorder, node)
+    dx = recorder.extras.get((node.name, "dx"))
     dx = recorder.like(x) if dx is None else dx
+    if node.op.is_pooled and x.lanes > 1:
+        dy = _unpooled(recorder, node, dy, recorder.like(x), HALVING)
+    if isinstance(norm.op, GroupNorm) and x.lanes > 1:
+        group_norm.backward(recorder, norm, dy, saved, dx, (weight, bias), relu=True)
+        signals.give(node.inputs[0], dx)
+        return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
     read = (dy.channels, x.channels, recorder.param(norm, "weight"), recorder.param(norm, "bias"))
-    saved = (extras[node.name, "mean"], extras[node.name, "inv_std"])
     outputs = (dx.channels, weight.values, bias.values)
     kernel, needed = _norm_kernel(recorder, norm)
-    recorder.call(f"{kernel}_relu_backward", *read, *saved, *outputs, *needed, weight.rows)
+    recorder.call(f"{kernel}_relu_backward", *read, mean, inv_std, *outputs, *needed, weight.rows)
     signals.give(node.inputs[0], dx)
     return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
 
@@ -274,15 +290,22 @@ def _rectifier(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> 
 def _maxpool(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
     op, below = node.op, node.inputs[0]
     assert isinstance(op, MaxPool2d)
-    codes = recorder.extras[node.name, "codes"]
     dx = recorder.new(recorder.values[below].shape, lanes=dy.lanes)
-    window = (op.kernel_size, op.stride, op.padding)
     if dy.lanes > 1:
-        recorder.call("maxpool_lanes_backward", dy.words, codes, dx.words, *window)
+        _unpooled(recorder, node, dy, dx, op)
     else:
-        recorder.call("maxpool_backward", dy, codes, dx, *window, recorder.channels_needed(below))
+        window = (op.kernel_size, op.stride, op.padding)
+        codes, channels = recorder.extras[node.name, "codes"], recorder.channels_needed(below)
+        recorder.call("maxpool_backward", dy, codes, dx, *window, channels)
     signals.give(below, dx)
     return {}
+
+
+def _unpooled(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor, op: MaxPool2d) -> Tensor:
+    """dx of images side by side."""
+    codes, window = recorder.extras[node.name, "codes"], (op.kernel_size, op.stride, op.padding)
+    recorder.call("maxpool_lanes_backward", dy.words, codes, dx.words, *window)
+    return dx
 
 
 def _avgpool(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:

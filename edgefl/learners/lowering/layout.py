@@ -1,4 +1,4 @@
-"""Plans which results lie with their images side by side, as sparse convolutions compute them. Nothing is recorded here.
+"""Plans which results lie with their images side by side, as sparse convolutions compute them. Nothing is recorded.
 
 Such a result is [B / L, C, H, W, L] in memory, L being the floats of a word. A sparse convolution reads and writes
 either layout, and turns what lies apart each time that it runs: its input in the forward pass, its result's gradient
@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from edgefl.graph import Node
-from edgefl.graph.operations import Add, BatchNorm2d, MaxPool2d, Rectifier, Shape
+from edgefl.graph.operations import Add, BatchNorm2d, GroupNorm, MaxPool2d, Rectifier, Shape
 from edgefl.learners.lowering.fusion import NormReLU
 from edgefl.learners.lowering.sparse_weight import Sparse
 
-KEEPING = (Add, BatchNorm2d, MaxPool2d, Rectifier)
+KEEPING = (Add, BatchNorm2d, GroupNorm, MaxPool2d, NormReLU, Rectifier)
 SPARSE_TURNS = 3  # of an input or a result that does not lie side by side, in a training step
 OTHER_TURNS = 3  # of a result between two layouts, and back of its gradient: each takes half as long again by itself
 
@@ -51,8 +51,6 @@ def _is_free(node: Node, convolutions: Collection[str]) -> bool:
 
 def keeps(node: Node) -> bool:
     """Whether the node's result has the layout of what it reads."""
-    if isinstance(node.op, NormReLU):
-        return isinstance(node.op.norm.op, BatchNorm2d) and not node.op.is_pooled
     return isinstance(node.op, KEEPING)
 
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
-from edgefl.graph.operations import Conv2d, Flatten, Shape
+from edgefl.graph.operations import Conv2d, Flatten, GroupNorm, Shape
 from edgefl.learners.lowering.active import Active
 from edgefl.learners.lowering.channels import NONE
 from edgefl.learners.lowering.fusion import NormReLU
@@ -148,7 +148,8 @@ class Readers:
     Results that share memory (Flatten is a view) are followed under one name.
     """
 
-    def __init__(self, nodes: tuple[Node, ...], active: Active) -> None:
+    def __init__(self, nodes: tuple[Node, ...], scope: Scope) -> None:
+        active = scope.active
         self._root: dict[str, str] = {}
         self._last: dict[str, str] = {}
         self._saved: set[str] = set()
@@ -160,7 +161,8 @@ class Readers:
                 self._count[self.root(name)] += 1
             if active.saved.get(node.name, NONE) is None:
                 self._saved.add(self.root(node.inputs[0]))
-            if isinstance(node.op, NormReLU) and active.blocks:
+            is_lanes = isinstance(node.op, GroupNorm) and node.name in scope.side_by_side
+            if (isinstance(node.op, NormReLU) or is_lanes) and active.blocks:
                 self._saved.add(self.root(node.inputs[0]))
         if nodes:
             self._last[self.root(nodes[-1].name)] = "output"

@@ -57,6 +57,12 @@ class Tensor(NamedTuple):
         return self.view(batch // self.lanes, *plane, self.lanes)
 
     @property
+    def planes(self) -> Tensor:
+        """The cells as [B / lanes, C, H W, lanes]."""
+        batch, channels, *plane = self.shape
+        return self.view(batch // self.lanes, channels, math.prod(plane), self.lanes)
+
+    @property
     def channels(self) -> Tensor:
         """What works on channels or single values sees of it: images side by side are one with longer rows."""
         if self.lanes == 1:
