@@ -138,9 +138,9 @@ efl_status efl_conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, ef
  * values and gradients have `count` floats in the order of the forward structure's slots, values_t in that of the
  * transposed one. A structure holds for any batch, tier and number of threads.
  *
- * x_lanes, y_lanes say how x and dx, and y and dy lie: 1 as ever, or efl_sparse_conv2d_lanes() = L for images side by
- * side, [batch / L, channels, height, width, L], as the kernels need them. L must divide the batch (EFL_BAD_SHAPE);
- * another number is EFL_BAD_ARGUMENT. The results have the same bits. */
+ * x_lanes, y_lanes say how x and dx, and y and dy lie: 1 as ever, or L, which efl_sparse_conv2d_lanes gives, for
+ * images side by side, [batch / L, channels, height, width, L], as the kernels need them. L must divide the batch
+ * (EFL_BAD_SHAPE); another number is EFL_BAD_ARGUMENT. The results have the same bits. */
 
 /* The floats in a word of the tier in use: images that lie side by side. */
 efl_int64 efl_sparse_conv2d_lanes(void);
