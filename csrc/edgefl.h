@@ -56,6 +56,13 @@ typedef struct {
     efl_int32 count_include_pad; /* average pooling only */
 } efl_pool2d;
 
+/* x [batch, channels, cells, lanes] of a group normalisation whose images lie side by side, `lanes` in every cell; its
+ * ReLU too unless relu is 0. */
+typedef struct {
+    efl_int64 batch, channels, cells, lanes, groups;
+    efl_int32 relu;
+} efl_norm_lanes;
+
 /* Settings of one step of SGD. */
 typedef struct {
     float lr, momentum, weight_decay;
@@ -97,6 +104,11 @@ efl_status efl_gather_labels(const efl_int32* src, efl_int64 rows, const efl_int
 efl_status efl_take_channels_f32(const float* x, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index ids,
                                  float* y);
 
+/* y[b, j, m] = x[b * lanes + m, j]: `lanes` images side by side; and back. x [batch, inner], y [batch / lanes, inner,
+ * lanes]. EFL_BAD_ARGUMENT unless lanes divides the batch. */
+efl_status efl_to_lanes_f32(const float* x, efl_int64 batch, efl_int64 inner, efl_int64 lanes, float* y);
+efl_status efl_from_lanes_f32(const float* y, efl_int64 batch, efl_int64 inner, efl_int64 lanes, float* x);
+
 /* ---- convolution --------------------------------------------------------------------------------------------- */
 
 /* 3x3 and 5x5 kernels at stride 1 may be computed by Winograd's F(2x2, 3x3) and its like: errors of about twice a plain
@@ -124,7 +136,14 @@ efl_status efl_conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, ef
  * another layer or count, or is corrupt; every call checks what it says, so that nothing outside is read or written.
  *
  * values and gradients have `count` floats in the order of the forward structure's slots, values_t in that of the
- * transposed one. A structure holds for any batch, tier and number of threads. */
+ * transposed one. A structure holds for any batch, tier and number of threads.
+ *
+ * x_lanes, y_lanes say how x and dx, and y and dy lie: 1 as ever, or L, which efl_sparse_conv2d_lanes gives, for
+ * images side by side, [batch / L, channels, height, width, L], as the kernels need them. L must divide the batch
+ * (EFL_BAD_SHAPE); another number is EFL_BAD_ARGUMENT. The results have the same bits. */
+
+/* The floats in a word of the tier in use: images that lie side by side. */
+efl_int64 efl_sparse_conv2d_lanes(void);
 
 /* The uint32 words of a structure; -1 if the layer cannot have one. */
 efl_int64 efl_sparse_conv2d_words(const efl_conv2d* conv, efl_int64 count, efl_int32 transposed);
@@ -137,13 +156,15 @@ efl_status efl_sparse_conv2d_build(const efl_conv2d* conv, const efl_uint8* mask
 /* y = conv(x, weight) + bias. bias may be NULL. */
 efl_status efl_sparse_conv2d_forward_f32(const efl_conv2d* conv, const efl_uint32* structure, efl_int64 words,
                                          const float* values, efl_int64 count, const float* x, const float* bias,
-                                         float* y);
+                                         float* y, efl_int64 x_lanes, efl_int64 y_lanes);
 /* dx = transposed convolution of dy with the weight. */
 efl_status efl_sparse_conv2d_grad_input_f32(const efl_conv2d* conv, const efl_uint32* structure_t, efl_int64 words_t,
-                                            const float* values_t, efl_int64 count, const float* dy, float* dx);
+                                            const float* values_t, efl_int64 count, const float* dy, float* dx,
+                                            efl_int64 x_lanes, efl_int64 y_lanes);
 /* gradients[slot] = sum over batch and pixels of dy and x at the slot's channels and tap. */
 efl_status efl_sparse_conv2d_grad_weight_f32(const efl_conv2d* conv, const efl_uint32* structure, efl_int64 words,
-                                             const float* x, const float* dy, float* gradients, efl_int64 count);
+                                             const float* x, const float* dy, float* gradients, efl_int64 count,
+                                             efl_int64 x_lanes, efl_int64 y_lanes);
 
 /* ---- linear -------------------------------------------------------------------------------------------------- */
 
@@ -251,6 +272,17 @@ efl_status efl_groupnorm_relu_backward_f32(const float* dy, const float* x, cons
                                            efl_index groups_needed, efl_index outs, float* dx, float* dweight,
                                            float* dbias);
 
+/* ---- norm, of images side by side ---------------------------------------------------------------------------- */
+
+/* z, or max(z, 0), per image and group of channels / groups channels; mean and inv_std [batch, groups, lanes]. y may
+ * alias x. groups must divide channels, lanes be at least 1. */
+efl_status efl_groupnorm_lanes_forward_f32(const efl_norm_lanes* shape, const float* x, const float* weight,
+                                           const float* bias, float eps, float* y, float* mean, float* inv_std);
+/* dx may alias dy or x. dweight and dbias [channels], both or none NULL. */
+efl_status efl_groupnorm_lanes_backward_f32(const efl_norm_lanes* shape, const float* dy, const float* x,
+                                            const float* weight, const float* bias, const float* mean,
+                                            const float* inv_std, float* dx, float* dweight, float* dbias);
+
 /* ---- elementwise --------------------------------------------------------------------------------------------- */
 
 /* y = x > 0 ? x : 0 (NaN stays NaN). bits, if not NULL: [planes][(inner + 7) / 8] bytes, bit j % 8 of byte j / 8 set
@@ -276,6 +308,11 @@ efl_status efl_add_f32(const float* a, const float* b, efl_int64 count, float* y
 efl_status efl_maxpool_forward_f32(const efl_pool2d* pool, const float* x, float* y, efl_uint8* codes);
 efl_status efl_maxpool_backward_f32(const efl_pool2d* pool, const float* dy, const efl_uint8* codes, efl_int64 channels,
                                     efl_index channels_needed, float* dx);
+/* The same of `lanes` images side by side, which every cell has: x [planes, height, width, lanes], y and codes alike. */
+efl_status efl_maxpool_lanes_forward_f32(const efl_pool2d* pool, efl_int64 lanes, const float* x, float* y,
+                                         efl_uint8* codes);
+efl_status efl_maxpool_lanes_backward_f32(const efl_pool2d* pool, efl_int64 lanes, const float* dy,
+                                          const efl_uint8* codes, float* dx);
 efl_status efl_avgpool_forward_f32(const efl_pool2d* pool, const float* x, float* y);
 efl_status efl_avgpool_backward_f32(const efl_pool2d* pool, const float* dy, efl_int64 channels,
                                     efl_index channels_needed, float* dx);

@@ -157,7 +157,7 @@ class Sparse:
     def products(self) -> Products:
         layer, more = self._layer, self._layer.shape.geometry
         if layer.shape.size:
-            more = (layer.shape.weight[2:], *more)
+            more = (layer.shape.weight[2:], *more, 1, 1)
         turned = (self.structure_t, self.values_t) if self.is_transposed else (self.structure, self.values)
         forward, grad_input, grad_weight = (self._op(kind) for kind in KINDS)
         return {

@@ -38,3 +38,20 @@ efl_status efl_take_channels_f32(const float* x, efl_int64 batch, efl_int64 chan
     EFL_CHECK(index(ids, channels));
     return table().take_channels_f32(x, batch, channels, inner, ids, y);
 }
+
+static efl_status side_by_side(efl_int64 batch, efl_int64 inner, efl_int64 lanes) {
+    EFL_CHECK(extents({batch, inner}));
+    return lanes < 1 || batch % lanes ? EFL_BAD_ARGUMENT : EFL_OK;
+}
+
+efl_status efl_to_lanes_f32(const float* x, efl_int64 batch, efl_int64 inner, efl_int64 lanes, float* y) {
+    EFL_CHECK(side_by_side(batch, inner, lanes));
+    EFL_CHECK(pointers({x, y}));
+    return table().to_lanes_f32(x, batch, inner, lanes, y);
+}
+
+efl_status efl_from_lanes_f32(const float* y, efl_int64 batch, efl_int64 inner, efl_int64 lanes, float* x) {
+    EFL_CHECK(side_by_side(batch, inner, lanes));
+    EFL_CHECK(pointers({y, x}));
+    return table().from_lanes_f32(y, batch, inner, lanes, x);
+}

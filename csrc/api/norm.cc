@@ -120,3 +120,27 @@ efl_status efl_groupnorm_relu_backward_f32(const float* dy, const float* x, cons
     return table().groupnorm_relu_backward_f32(dy, x, weight, bias, mean, inv_std, batch, channels, height, width,
                                                halved, groups, groups_needed, outs, dx, dweight, dbias);
 }
+
+// ---- images side by side
+
+static efl_status sound(const efl_norm_lanes& s) {
+    EFL_CHECK(extents({s.batch, s.channels, s.cells, s.lanes}));
+    if (s.lanes < 1) return EFL_BAD_ARGUMENT;
+    return groups_divide(s.batch * s.lanes, s.channels, s.groups);
+}
+
+efl_status efl_groupnorm_lanes_forward_f32(const efl_norm_lanes* shape, const float* x, const float* weight,
+                                           const float* bias, float eps, float* y, float* mean, float* inv_std) {
+    EFL_CHECK(pointers({shape, x, weight, bias, y, mean, inv_std}));
+    EFL_CHECK(sound(*shape));
+    return table().groupnorm_lanes_forward_f32(shape, x, weight, bias, eps, y, mean, inv_std);
+}
+
+efl_status efl_groupnorm_lanes_backward_f32(const efl_norm_lanes* shape, const float* dy, const float* x,
+                                            const float* weight, const float* bias, const float* mean,
+                                            const float* inv_std, float* dx, float* dweight, float* dbias) {
+    EFL_CHECK(pointers({shape, dy, x, weight, bias, mean, inv_std, dx}));
+    EFL_CHECK(sound(*shape));
+    if (!dweight != !dbias) return EFL_BAD_ARGUMENT;
+    return table().groupnorm_lanes_backward_f32(shape, dy, x, weight, bias, mean, inv_std, dx, dweight, dbias);
+}

@@ -25,6 +25,29 @@ efl_status efl_maxpool_backward_f32(const efl_pool2d* pool, const float* dy, con
     return table().maxpool_backward_f32(pool, dy, codes, channels, channels_needed, dx);
 }
 
+// Images side by side make planes of so many times the cells.
+static efl_status widened(const efl_pool2d& pool, efl_int64 lanes) {
+    EFL_CHECK(geometry(pool));
+    EFL_CHECK(codes_fit(pool));
+    if (lanes < 1) return EFL_BAD_ARGUMENT;
+    EFL_CHECK(single_extents({lanes}));
+    return extents({pool.planes, pool.height + 2 * pool.pad_h, pool.width + 2 * pool.pad_w, lanes});
+}
+
+efl_status efl_maxpool_lanes_forward_f32(const efl_pool2d* pool, efl_int64 lanes, const float* x, float* y,
+                                         efl_uint8* codes) {
+    EFL_CHECK(pointers({pool, x, y}));
+    EFL_CHECK(widened(*pool, lanes));
+    return table().maxpool_lanes_forward_f32(pool, lanes, x, y, codes);
+}
+
+efl_status efl_maxpool_lanes_backward_f32(const efl_pool2d* pool, efl_int64 lanes, const float* dy,
+                                          const efl_uint8* codes, float* dx) {
+    EFL_CHECK(pointers({pool, dy, codes, dx}));
+    EFL_CHECK(widened(*pool, lanes));
+    return table().maxpool_lanes_backward_f32(pool, lanes, dy, codes, dx);
+}
+
 efl_status efl_avgpool_forward_f32(const efl_pool2d* pool, const float* x, float* y) {
     EFL_CHECK(pointers({pool, x, y}));
     EFL_CHECK(geometry(*pool));

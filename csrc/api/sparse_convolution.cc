@@ -21,6 +21,17 @@ static efl_status structure(const efl_conv2d& conv, efl_int64 count, bool transp
     return sparse_check(layout, given);
 }
 
+// Images side by side fill whole words.
+static efl_status lanes(const efl_conv2d& conv, efl_int64 x_lanes, efl_int64 y_lanes) {
+    for (const efl_int64 n : {x_lanes, y_lanes}) {
+        if (n != 1 && n != efl_sparse_conv2d_lanes()) return EFL_BAD_ARGUMENT;
+        if (conv.batch % n) return EFL_BAD_SHAPE;
+    }
+    return EFL_OK;
+}
+
+efl_int64 efl_sparse_conv2d_lanes(void) { return table().sparse_conv2d_lanes(); }
+
 efl_int64 efl_sparse_conv2d_words(const efl_conv2d* conv, efl_int64 count, efl_int32 transposed) {
     if (!conv || layer(*conv, count)) return -1;
     const SparseLayout layout(*conv, count, transposed != 0);
@@ -40,25 +51,30 @@ efl_status efl_sparse_conv2d_build(const efl_conv2d* conv, const efl_uint8* mask
 
 efl_status efl_sparse_conv2d_forward_f32(const efl_conv2d* conv, const efl_uint32* structure_, efl_int64 words,
                                          const float* values, efl_int64 count, const float* x, const float* bias,
-                                         float* y) {
+                                         float* y, efl_int64 x_lanes, efl_int64 y_lanes) {
     EFL_CHECK(pointers({conv, structure_, values, x, y}));
     EFL_CHECK(layer(*conv, count));
+    EFL_CHECK(lanes(*conv, x_lanes, y_lanes));
     EFL_CHECK(structure(*conv, count, false, structure_, words));
-    return table().sparse_conv2d_forward_f32(conv, structure_, words, values, count, x, bias, y);
+    return table().sparse_conv2d_forward_f32(conv, structure_, words, values, count, x, bias, y, x_lanes, y_lanes);
 }
 
 efl_status efl_sparse_conv2d_grad_input_f32(const efl_conv2d* conv, const efl_uint32* structure_t, efl_int64 words_t,
-                                            const float* values_t, efl_int64 count, const float* dy, float* dx) {
+                                            const float* values_t, efl_int64 count, const float* dy, float* dx,
+                                            efl_int64 x_lanes, efl_int64 y_lanes) {
     EFL_CHECK(pointers({conv, structure_t, values_t, dy, dx}));
     EFL_CHECK(layer(*conv, count));
+    EFL_CHECK(lanes(*conv, x_lanes, y_lanes));
     EFL_CHECK(structure(*conv, count, true, structure_t, words_t));
-    return table().sparse_conv2d_grad_input_f32(conv, structure_t, words_t, values_t, count, dy, dx);
+    return table().sparse_conv2d_grad_input_f32(conv, structure_t, words_t, values_t, count, dy, dx, x_lanes, y_lanes);
 }
 
 efl_status efl_sparse_conv2d_grad_weight_f32(const efl_conv2d* conv, const efl_uint32* structure_, efl_int64 words,
-                                             const float* x, const float* dy, float* gradients, efl_int64 count) {
+                                             const float* x, const float* dy, float* gradients, efl_int64 count,
+                                             efl_int64 x_lanes, efl_int64 y_lanes) {
     EFL_CHECK(pointers({conv, structure_, x, dy, gradients}));
     EFL_CHECK(layer(*conv, count));
+    EFL_CHECK(lanes(*conv, x_lanes, y_lanes));
     EFL_CHECK(structure(*conv, count, false, structure_, words));
-    return table().sparse_conv2d_grad_weight_f32(conv, structure_, words, x, dy, gradients, count);
+    return table().sparse_conv2d_grad_weight_f32(conv, structure_, words, x, dy, gradients, count, x_lanes, y_lanes);
 }

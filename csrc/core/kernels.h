@@ -6,6 +6,8 @@ EFL_KERNEL(gather_rows_u8)
 EFL_KERNEL(gather_rows_f32)
 EFL_KERNEL(gather_labels)
 EFL_KERNEL(take_channels_f32)
+EFL_KERNEL(to_lanes_f32)
+EFL_KERNEL(from_lanes_f32)
 
 // convolution
 EFL_KERNEL(conv2d_forward_f32)
@@ -13,6 +15,7 @@ EFL_KERNEL(conv2d_grad_input_f32)
 EFL_KERNEL(conv2d_grad_weight_f32)
 
 // sparse_convolution
+EFL_KERNEL(sparse_conv2d_lanes)
 EFL_KERNEL(sparse_conv2d_forward_f32)
 EFL_KERNEL(sparse_conv2d_grad_input_f32)
 EFL_KERNEL(sparse_conv2d_grad_weight_f32)
@@ -40,6 +43,8 @@ EFL_KERNEL(batchnorm_relu_forward_f32)
 EFL_KERNEL(batchnorm_relu_backward_f32)
 EFL_KERNEL(groupnorm_relu_forward_f32)
 EFL_KERNEL(groupnorm_relu_backward_f32)
+EFL_KERNEL(groupnorm_lanes_forward_f32)
+EFL_KERNEL(groupnorm_lanes_backward_f32)
 
 // elementwise
 EFL_KERNEL(relu_forward_f32)
@@ -51,6 +56,8 @@ EFL_KERNEL(add_f32)
 // pool
 EFL_KERNEL(maxpool_forward_f32)
 EFL_KERNEL(maxpool_backward_f32)
+EFL_KERNEL(maxpool_lanes_forward_f32)
+EFL_KERNEL(maxpool_lanes_backward_f32)
 EFL_KERNEL(avgpool_forward_f32)
 EFL_KERNEL(avgpool_backward_f32)
 

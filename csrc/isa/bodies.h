@@ -14,6 +14,7 @@
 #include "../micro/dot.inl.h"
 
 #include "../kernels/batch.inl.h"
+#include "../kernels/lanes.inl.h"
 #include "../kernels/elementwise.inl.h"
 #include "../kernels/loss.inl.h"
 #include "../kernels/mask.inl.h"
@@ -32,8 +33,10 @@
 #include "../kernels/norm/statistics.inl.h"
 #include "../kernels/norm/plain.inl.h"
 #include "../kernels/norm/relu.inl.h"
+#include "../kernels/norm/lanes.inl.h"
 #include "../kernels/pool/window.inl.h"
 #include "../kernels/pool/max.inl.h"
+#include "../kernels/pool/max_lanes.inl.h"
 #include "../kernels/pool/average.inl.h"
 #include "../kernels/convolution/axis.inl.h"
 #include "../kernels/convolution/cells.inl.h"

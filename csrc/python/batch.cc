@@ -42,12 +42,37 @@ Call take_channels(Args& a) {
     return [=] { return efl_take_channels_f32(x.in(), x.shape[0], x.shape[1], x.inner(), channels, out.out()); };
 }
 
+efl_int64 read_lanes(Args& a, efl_int64 batch) {
+    const efl_int64 lanes = a.integer("lanes");
+    if (lanes < 1 || batch % lanes)
+        a.refuse("lanes", "value " + std::to_string(lanes), "a divisor of " + std::to_string(batch));
+    return lanes;
+}
+
+Call to_lanes(Args& a) {
+    const View x = a.f32("x");
+    a.expect_dims(x, 1, 8);
+    const efl_int64 batch = x.shape[0], inner = product(x.shape, 1), lanes = read_lanes(a, batch);
+    const View y = a.f32("y", Access::out);
+    a.expect_shape(y, x.shape);
+    return [=] { return efl_to_lanes_f32(x.in(), batch, inner, lanes, y.out()); };
+}
+
+Call from_lanes(Args& a) {
+    const View y = a.f32("y");
+    a.expect_dims(y, 1, 8);
+    const efl_int64 batch = y.shape[0], inner = product(y.shape, 1), lanes = read_lanes(a, batch);
+    const View x = a.f32("x", Access::out);
+    a.expect_shape(x, y.shape);
+    return [=] { return efl_from_lanes_f32(y.in(), batch, inner, lanes, x.out()); };
+}
+
 }  // namespace
 
 const std::vector<Op> batch_ops = {
-    {.name = "gather_rows", .make = gather_rows},
-    {.name = "gather_labels", .make = gather_labels},
-    {.name = "take_channels", .make = take_channels},
+    {.name = "gather_rows", .make = gather_rows},     {.name = "gather_labels", .make = gather_labels},
+    {.name = "take_channels", .make = take_channels}, {.name = "to_lanes", .make = to_lanes},
+    {.name = "from_lanes", .make = from_lanes},
 };
 
 }  // namespace efl

@@ -173,6 +173,47 @@ Call groupnorm_relu_backward(Args& a) {
     };
 }
 
+// x [batch, channels, cells, lanes], with `groups` and `relu`.
+efl_norm_lanes read_lanes_shape(Args& a, const View& x) {
+    a.expect_dims(x, 4, 4);
+    if (x.shape[3] < 1) a.refuse(x.name, "shape " + text(x.shape), "1 or more images side by side");
+    const efl_int64 groups = read_groups(a, x.shape[1]);
+    return {.batch = x.shape[0],
+            .channels = x.shape[1],
+            .cells = x.shape[2],
+            .lanes = x.shape[3],
+            .groups = groups,
+            .relu = a.integer("relu") != 0};
+}
+
+Call groupnorm_lanes_forward(Args& a) {
+    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"), y = a.f32("y", Access::out),
+               mean = a.f32("mean", Access::out), inv_std = a.f32("inv_std", Access::out);
+    const efl_norm_lanes s = read_lanes_shape(a, x);
+    const float eps = a.real("eps");
+    a.expect_shape(y, x.shape);
+    per_channel(a, s.channels, {&w, &bias});
+    for (const View* view : {&mean, &inv_std}) a.expect_shape(*view, {s.batch, s.groups, s.lanes});
+    return [=] {
+        return efl_groupnorm_lanes_forward_f32(&s, x.in(), w.in(), bias.in(), eps, y.out(), mean.out(), inv_std.out());
+    };
+}
+
+Call groupnorm_lanes_backward(Args& a) {
+    const View dy = a.f32("dy"), x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"), mean = a.f32("mean"),
+               inv_std = a.f32("inv_std"), dx = a.f32("dx", Access::out), dw = a.f32_or_none("dweight", Access::out),
+               db = a.f32_or_none("dbias", Access::out);
+    const efl_norm_lanes s = read_lanes_shape(a, x);
+    for (const View* view : {&dy, &dx}) a.expect_shape(*view, x.shape);
+    per_channel(a, s.channels, {&w, &bias, &dw, &db});
+    if (!dw.data != !db.data) a.refuse("dbias", db.data ? "values" : "value None", "None if and only if dweight is");
+    for (const View* view : {&mean, &inv_std}) a.expect_shape(*view, {s.batch, s.groups, s.lanes});
+    return [=] {
+        return efl_groupnorm_lanes_backward_f32(&s, dy.in(), x.in(), w.in(), bias.in(), mean.in(), inv_std.in(),
+                                                dx.out(), dw.out(), db.out());
+    };
+}
+
 }  // namespace
 
 const std::vector<Op> norm_ops = {
@@ -185,6 +226,8 @@ const std::vector<Op> norm_ops = {
     {.name = "batchnorm_relu_backward", .make = batchnorm_relu_backward},
     {.name = "groupnorm_relu_forward", .make = groupnorm_relu_forward},
     {.name = "groupnorm_relu_backward", .make = groupnorm_relu_backward},
+    {.name = "groupnorm_lanes_forward", .make = groupnorm_lanes_forward},
+    {.name = "groupnorm_lanes_backward", .make = groupnorm_lanes_backward},
 };
 
 }  // namespace efl

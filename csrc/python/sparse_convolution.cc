@@ -34,6 +34,15 @@ efl_conv2d read_layer(Args& a, const View& x, const View& y) {
     return c;
 }
 
+// How an array of images lies: 1 by 1, or as many side by side as a word of the tier holds.
+efl_int64 read_lanes(Args& a, const char* name, const efl_conv2d& c) {
+    const efl_int64 lanes = a.integer(name), word = efl_sparse_conv2d_lanes();
+    if ((lanes != 1 && lanes != word) || c.batch % lanes)
+        a.refuse(name, "value " + std::to_string(lanes),
+                 "1 or " + std::to_string(word) + ", a divisor of " + std::to_string(c.batch));
+    return lanes;
+}
+
 void expect_words(Args& a, const View& structure, const efl_conv2d& c, efl_int64 count, bool transposed) {
     const efl_int64 words = efl_sparse_conv2d_words(&c, count, transposed);
     if (words < 0)
@@ -77,11 +86,12 @@ Call sparse_conv2d_forward(Args& a) {
     const View bias = a.f32_or_none("bias"), y = a.f32("y", Access::out);
     a.expect_dims(values, 1, 1);
     const efl_conv2d c = read_layer(a, x, y);
+    const efl_int64 x_lanes = read_lanes(a, "x_lanes", c), y_lanes = read_lanes(a, "y_lanes", c);
     a.expect_shape(bias, {c.out_channels});
     expect_words(a, structure, c, values.size(), false);
     return [=] {
         return efl_sparse_conv2d_forward_f32(&c, structure.as<efl_uint32>(), structure.size(), values.in(),
-                                             values.size(), x.in(), bias.in(), y.out());
+                                             values.size(), x.in(), bias.in(), y.out(), x_lanes, y_lanes);
     };
 }
 
@@ -90,10 +100,11 @@ Call sparse_conv2d_grad_input(Args& a) {
     const View dx = a.f32("dx", Access::out);
     a.expect_dims(values_t, 1, 1);
     const efl_conv2d c = read_layer(a, dx, dy);
+    const efl_int64 x_lanes = read_lanes(a, "x_lanes", c), y_lanes = read_lanes(a, "y_lanes", c);
     expect_words(a, structure_t, c, values_t.size(), true);
     return [=] {
         return efl_sparse_conv2d_grad_input_f32(&c, structure_t.as<efl_uint32>(), structure_t.size(), values_t.in(),
-                                                values_t.size(), dy.in(), dx.out());
+                                                values_t.size(), dy.in(), dx.out(), x_lanes, y_lanes);
     };
 }
 
@@ -102,10 +113,11 @@ Call sparse_conv2d_grad_weight(Args& a) {
     const View gradients = a.f32("gradients", Access::out);
     a.expect_dims(gradients, 1, 1);
     const efl_conv2d c = read_layer(a, x, dy);
+    const efl_int64 x_lanes = read_lanes(a, "x_lanes", c), y_lanes = read_lanes(a, "y_lanes", c);
     expect_words(a, structure, c, gradients.size(), false);
     return [=] {
         return efl_sparse_conv2d_grad_weight_f32(&c, structure.as<efl_uint32>(), structure.size(), x.in(), dy.in(),
-                                                 gradients.out(), gradients.size());
+                                                 gradients.out(), gradients.size(), x_lanes, y_lanes);
     };
 }
 

@@ -117,6 +117,11 @@ def outs_in_groups(values: Values, extents: Extents) -> None:
         raise wrong("outs", "all" if outs is None else outs.tolist(), "channels of groups_needed only")
 
 
+def both_gradients(values: Values, extents: Extents) -> None:
+    if (values["dweight"] is None) != (values["dbias"] is None):
+        raise wrong("dbias", values["dbias"], "None if and only if dweight is")
+
+
 def columns(values: Values, extents: Extents) -> None:
     width = extents["ins"]
     if extents["cols"] != width:
@@ -213,6 +218,6 @@ RULES: dict[str, Callable[[Values, Extents], None]] = {
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
         not_negative, within, roomy, enough, some_of_the_bits, room, blocks, structures, places, kept_weights,
-        weight_structure,
+        weight_structure, both_gradients,
     )
 }  # fmt: skip

@@ -14,6 +14,7 @@ HYPER = ("lr", "momentum", "weight_decay", "pull")
 """What the four float32 of `hyper` are."""
 
 _CONV = "stride:pair padding:pair dilation:pair"
+_LANES = "x_lanes|B y_lanes|B"  # of x or dx, and of y or dy: 1, or the floats of a word; see to_lanes
 _POOL = "kernel:pair stride:pair padding:pair"
 _NORM = "x[B,C,*] weight[C] bias[C]"
 _SIGNAL = "dy[B,C,*] xhat[B,C,*] weight[C]"  # what reaches a normalisation from above
@@ -29,6 +30,12 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         ),
         Signature("gather_labels", "src:int32[N] index[B]<N out:int32[B]!", "out[b] = src[index[b]]"),
         Signature("take_channels", "x[B,C,*] channels<C out[B,channels,*]!", "out[b, j] = x[b, channels[j]]"),
+        Signature(
+            "to_lanes",
+            "x[B,*] lanes|B y[B,*]!",
+            "y holds `lanes` images side by side, a cell of each: [B / lanes, *, lanes] in the memory of x's shape",
+        ),
+        Signature("from_lanes", "y[B,*] lanes|B x[B,*]!", "x = the images apart that lie side by side in y"),
     ),
     "convolution": (
         Signature(
@@ -65,21 +72,21 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         ),
         Signature(
             "sparse_conv2d_forward",
-            f"x[B,I,H,W] structure:uint32[words] values[N] bias[O]? y[B,O,P,Q]! kernel:pair {_CONV}",
+            f"x[B,I,H,W] structure:uint32[words] values[N] bias[O]? y[B,O,P,Q]! kernel:pair {_CONV} {_LANES}",
             "y = conv(x, weight) + bias of a masked weight, whose values lie in the order of its slots",
             rules=("structures",),
             packs=True,
         ),
         Signature(
             "sparse_conv2d_grad_input",
-            f"dy[B,O,P,Q] structure_t:uint32[words_t] values_t[N] dx[B,I,H,W]! kernel:pair {_CONV}",
+            f"dy[B,O,P,Q] structure_t:uint32[words_t] values_t[N] dx[B,I,H,W]! kernel:pair {_CONV} {_LANES}",
             "dx = transposed convolution of dy with a masked weight",
             rules=("structures",),
             packs=True,
         ),
         Signature(
             "sparse_conv2d_grad_weight",
-            f"x[B,I,H,W] dy[B,O,P,Q] structure:uint32[words] gradients[N]! kernel:pair {_CONV}",
+            f"x[B,I,H,W] dy[B,O,P,Q] structure:uint32[words] gradients[N]! kernel:pair {_CONV} {_LANES}",
             "the gradients of the weights that a mask keeps, in the order of their slots",
             rules=("structures",),
             packs=True,
@@ -194,6 +201,20 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             rules=("halved", "outs_in_groups"),
             packs=True,
         ),
+        Signature(
+            "groupnorm_lanes_forward",
+            "x[B,C,I,L] weight[C] bias[C] y[B,C,I,L]!x mean[B,groups,L]! inv_std[B,groups,L]! groups|C relu:flag "
+            "eps:real",
+            "normalise by sample and group L images side by side, then max(z, 0) if `relu`",
+        ),
+        Signature(
+            "groupnorm_lanes_backward",
+            "dy[B,C,I,L] x[B,C,I,L] weight[C] bias[C] mean[B,groups,L] inv_std[B,groups,L] dx[B,C,I,L]!x,dy "
+            "dweight[C]?! dbias[C]?! groups|C relu:flag",
+            "the backward pass, from x alone; dweight and dbias are there both or not at all",
+            rules=("both_gradients",),
+            packs=True,
+        ),
     ),
     "pool": (
         Signature(
@@ -205,6 +226,18 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         Signature(
             "maxpool_backward",
             f"dy[B,C,P,Q] codes:uint8{{B,C,P,Q}} dx[B,C,H,W]! {_POOL} channels<C",
+            "dy sent to the winning cells",
+            rules=("window", "small_padding", "code_cells"),
+        ),
+        Signature(
+            "maxpool_lanes_forward",
+            f"x[B,C,H,W,L] y[B,C,P,Q,L]! codes:uint8{{B,C,P,Q,L}}?! {_POOL}",
+            "maxpool_forward of L images side by side",
+            rules=("window", "small_padding", "code_cells"),
+        ),
+        Signature(
+            "maxpool_lanes_backward",
+            f"dy[B,C,P,Q,L] codes:uint8{{B,C,P,Q,L}} dx[B,C,H,W,L]! {_POOL}",
             "dy sent to the winning cells",
             rules=("window", "small_padding", "code_cells"),
         ),

@@ -125,20 +125,22 @@ class ConvolutionProducts:
         settings = zip(x.shape[2:], self._kernel, *self._geometry, strict=True)
         cells = [(n + 2 * pad - dil * (k - 1) - 1) // stride + 1 for n, k, stride, pad, dil in settings]
         y = np.empty((len(x), self._outs, *cells), np.float32)
-        self._ops.sparse_conv2d_forward(x, self.structures.structure, values, bias, y, self._kernel, *self._geometry)
+        self._ops.sparse_conv2d_forward(
+            x, self.structures.structure, values, bias, y, self._kernel, *self._geometry, 1, 1
+        )
         return y
 
     def grad_input(self, x_shape: tuple[int, ...], dy: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
         dx, turned = np.empty(x_shape, np.float32), np.empty_like(values)
         _, _, structure_t, order_t = self.structures
         self._ops.permute(values, order_t, turned)
-        self._ops.sparse_conv2d_grad_input(dy, structure_t, turned, dx, self._kernel, *self._geometry)
+        self._ops.sparse_conv2d_grad_input(dy, structure_t, turned, dx, self._kernel, *self._geometry, 1, 1)
         return dx
 
     def grad_weight(self, x: NDArray[Any], dy: NDArray[Any]) -> NDArray[Any]:
         gradients = np.empty(len(self.structures.order), np.float32)
         arguments = (x, dy, self.structures.structure, gradients)
-        self._ops.sparse_conv2d_grad_weight(*arguments, self._kernel, *self._geometry)
+        self._ops.sparse_conv2d_grad_weight(*arguments, self._kernel, *self._geometry, 1, 1)
         return gradients
 
 

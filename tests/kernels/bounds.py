@@ -78,6 +78,7 @@ LINEAR: dict[str, tuple[str, Callable[[Args], int]]] = {
     "avgpool_forward": ("y", _window),
     "avgpool_backward": ("dx", _window),
     "maxpool_backward": ("dx", _window),
+    "maxpool_lanes_backward": ("dx", _window),
 }
 
 
@@ -156,8 +157,10 @@ def batchnorm_relu_forward(before: Args, after: Args) -> Bounds:
 
 def _xhat(x: Array, mean: Array, inv_std: Array) -> Array:
     groups = mean.shape[-1]
-    members = x.reshape(len(x), groups, -1)
-    return ((members - mean.reshape(-1, groups, 1)) * inv_std.reshape(-1, groups, 1)).reshape(x.shape)
+    members = x.reshape(len(x), groups, math.prod(x.shape[1:]) // groups)
+    return (
+        (members - mean.reshape(mean.size // groups, groups, 1)) * inv_std.reshape(mean.size // groups, groups, 1)
+    ).reshape(x.shape)
 
 
 def _window_largest(bound: Array, y: Array) -> Array:
@@ -198,6 +201,29 @@ def batchnorm_relu_backward(before: Args, after: Args) -> Bounds:
 
 def groupnorm_relu_backward(before: Args, after: Args) -> Bounds:
     return groupnorm_backward(_plain_backward(before), after)
+
+
+def _apart(args: Args) -> Args:
+    """The arguments with images that lie side by side, [B, ..., L], as [B L, ...]."""
+    names = ("x", "y", "dy", "dx", "mean", "inv_std")
+    found = {name: np.moveaxis(args[name], -1, 1) for name in names if name in args}
+    return args | {name: each.reshape(-1, *each.shape[2:]) for name, each in found.items()} | {"outs": None}
+
+
+def _together(found: Bounds, before: Args) -> Bounds:
+    """Bounds of such results as the call has them; none of those that it does not write."""
+    batch, *_, lanes = before["x"].shape
+    turned = {name: np.moveaxis(each.reshape(batch, lanes, *each.shape[1:]), 1, -1) for name, each in found.items()
+              if name in ("y", "dx", "mean", "inv_std")}  # fmt: skip
+    return {name: each for name, each in (found | turned).items() if before.get(name) is not None}
+
+
+def groupnorm_lanes_forward(before: Args, after: Args) -> Bounds:
+    return _together(groupnorm_relu_forward(_apart(before), _apart(after)), before)
+
+
+def groupnorm_lanes_backward(before: Args, after: Args) -> Bounds:
+    return _together(groupnorm_relu_backward(_apart(before), _apart(after)), before)
 
 
 def softmax_xent(before: Args, after: Args) -> Bounds:
@@ -253,6 +279,8 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "batchnorm_relu_backward": batchnorm_relu_backward,
     "groupnorm_relu_forward": groupnorm_relu_forward,
     "groupnorm_relu_backward": groupnorm_relu_backward,
+    "groupnorm_lanes_forward": groupnorm_lanes_forward,
+    "groupnorm_lanes_backward": groupnorm_lanes_backward,
     "softmax_xent": softmax_xent,
     "linear_update": linear_update,
     "sgd": sgd,

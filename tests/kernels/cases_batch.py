@@ -21,6 +21,14 @@ def cases() -> Iterator[Case]:
         for kind in SELECTIONS:
             yield Case("take_channels", f"{shape_label(*shape)}-{kind}", lambda rng, s=shape, k=kind: take(rng, s, k))
 
+    for lanes in (1, 2, 4, 8, 16, 17):
+        for batch, *plane in ((lanes, 5), (3 * lanes, 3, 4, 5), (0, 2, 2), (2 * lanes, 1), (lanes, 1, 35)):
+            label = f"{lanes}-{shape_label(batch, *plane)}"
+            yield Case("to_lanes", label, lambda rng, s=(batch, *plane), n=lanes: turn(rng, s, n, ("x", "y")))
+            yield Case("from_lanes", label, lambda rng, s=(batch, *plane), n=lanes: turn(rng, s, n, ("y", "x")))
+    for label, shape in (("ordinary", (4, 3, 5)), ("large", (32, 24, 16, 18))):
+        yield Case("to_lanes", label, lambda rng, s=shape: turn(rng, s, 4, ("x", "y")))
+        yield Case("from_lanes", label, lambda rng, s=shape: turn(rng, s, 4, ("y", "x")))
     yield Case("gather_rows", "ordinary", lambda rng: rows(rng, False, 5, 3, 2))
     yield Case("gather_rows", "large", lambda rng: rows(rng, True, 50, 3072, 128))
     yield Case("gather_labels", "ordinary", lambda rng: labels(rng, 5, 2))
@@ -38,6 +46,11 @@ def rows(rng: Rng, is_bytes: bool, held: int, width: int, number: int) -> Args:
 def labels(rng: Rng, held: int, number: int) -> Args:
     src, index = rng.integers(0, 99, held).astype(np.int32), rng.integers(0, held, number).astype(np.int32)
     return {"src": src, "index": index, "out": np.full(number, -5, np.int32)}
+
+
+def turn(rng: Rng, shape: tuple[int, ...], lanes: int, names: tuple[str, str]) -> Args:
+    read, written = names
+    return {read: normal(rng, *shape), "lanes": lanes, written: blank(*shape)}
 
 
 def take(rng: Rng, shape: tuple[int, ...], kind: str) -> Args:

@@ -43,7 +43,24 @@ def cases() -> Iterator[Case]:
             for kind in ("all", ("none", "one", "but_one")[number % 3]):
                 make = lambda rng, s=shape, h=is_halved, g=groups, k=kind: groupnorm_backward(rng, s, h, g, k)  # noqa: E731
                 yield Case("groupnorm_relu_backward", f"{tag}-{kind}", make)
+    yield from side_by_side_cases()
     yield from ordinary_and_large()
+
+
+def side_by_side_cases() -> Iterator[Case]:
+    shapes = [(1, 6, cells, lanes) for cells in (1, 3, 4, 5, 9) for lanes in (1, 4, 7, 8, 16, 17)]
+    for number, shape in enumerate([*shapes, (0, 2, 3, 4), (3, 4, 36, 16), (2, 8, 64, 8), (2, 3, 2, 33)]):
+        for groups in {1, 2, shape[1]} & {n for n in range(1, 9) if shape[1] % n == 0}:
+            label, relu = f"{shape_label(*shape)}-g{groups}", (number + groups) % 2 > 0
+            make = lambda rng, s=shape, g=groups, r=relu: lanes_forward(rng, s, g, r)  # noqa: E731
+            yield Case("groupnorm_lanes_forward", label, make)
+            trained = number % 3 > 0
+            make = lambda rng, s=shape, g=groups, r=relu, t=trained: lanes_backward(rng, s, g, r, t)  # noqa: E731
+            yield Case("groupnorm_lanes_backward", label, make)
+    for label, shape, groups in (("ordinary", (2, 6, 5, 4), 3), ("large", (2, 24, 288, 16), 4)):
+        yield Case("groupnorm_lanes_forward", label, lambda rng, s=shape, g=groups: lanes_forward(rng, s, g, True))
+        make = lambda rng, s=shape, g=groups: lanes_backward(rng, s, g, True, True)  # noqa: E731
+        yield Case("groupnorm_lanes_backward", label, make)
 
 
 def ordinary_and_large() -> Iterator[Case]:
@@ -95,6 +112,20 @@ def groupnorm_forward(rng: Rng, shape: tuple[int, ...], is_halved: bool, groups:
     statistics = {"mean": blank(shape[0], groups), "inv_std": blank(shape[0], groups)}
     written = {"y": blank(*result_shape(shape, is_halved)), **statistics}
     return {"x": normal(rng, *shape), **_affine(rng, shape[1]), **written, "groups": groups, "eps": 1e-5}
+
+
+def lanes_forward(rng: Rng, shape: tuple[int, ...], groups: int, relu: bool) -> Args:
+    statistics = {name: blank(shape[0], groups, shape[3]) for name in ("mean", "inv_std")}
+    written = {"y": blank(*shape), **statistics}
+    return {"x": normal(rng, *shape), **_affine(rng, shape[1]), **written, "groups": groups, "relu": relu, "eps": 1e-5}
+
+
+def lanes_backward(rng: Rng, shape: tuple[int, ...], groups: int, relu: bool, is_trained: bool) -> Args:
+    read = {"dy": normal(rng, *shape), "x": _coarse(rng, shape), **_affine(rng, shape[1])}
+    statistics = normal(rng, shape[0], groups, shape[3]) / 4, 1 + np.abs(normal(rng, shape[0], groups, shape[3]))
+    gradients = {name: blank(shape[1]) if is_trained else None for name in ("dweight", "dbias")}
+    known = {"mean": statistics[0], "inv_std": statistics[1], "dx": blank(*shape)}
+    return {**read, **known, **gradients, "groups": groups, "relu": relu}
 
 
 def groupnorm_backward(rng: Rng, shape: tuple[int, ...], is_halved: bool, groups: int, kind: str) -> Args:

@@ -43,6 +43,7 @@ def cases() -> Iterator[Case]:
             make = lambda rng, s=shape, w=window, i=include, k=kind: avgpool_backward(rng, s, w, i, k)  # noqa: E731
             yield Case("avgpool_backward", tag, make)
     yield from large_window_cases()
+    yield from side_by_side_cases()
 
     yield from ordinary_and_large()
 
@@ -52,6 +53,24 @@ def large_window_cases() -> Iterator[Case]:
     shape, window = (2, 3, 17, 16), {"kernel": (17, 16), "stride": (1, 1), "padding": (0, 0)}
     yield Case("avgpool_forward", "global", lambda rng: avgpool_forward(rng, shape, window, True))
     yield Case("avgpool_backward", "global", lambda rng: avgpool_backward(rng, shape, window, True, "odd"))
+
+
+def side_by_side_cases() -> Iterator[Case]:
+    for number, (shape, kernel, stride, padding) in enumerate(POOLS):
+        window = {"kernel": kernel, "stride": stride, "padding": padding}
+        for lanes in ((1, 16), (3, 8), (17,), (4, 32))[number % 4]:
+            label = f"{shape_label(*shape, lanes)}-k{shape_label(*kernel)}-s{shape_label(*stride)}"
+            beside, keeps = (*shape, lanes), number % 3 > 0
+            make = lambda rng, s=beside, w=window, k=keeps: maxpool_forward(rng, s, w, k)  # noqa: E731
+            yield Case("maxpool_lanes_forward", label, make)
+            yield Case("maxpool_lanes_backward", label, lambda rng, s=beside, w=window: lanes_backward(rng, s, w))
+    padded: Args = {"kernel": (2, 2), "stride": (2, 2), "padding": (1, 1)}
+    for label, shape, settings in (
+        ("ordinary", (*IMAGE, 3), padded),
+        ("large", (*LARGE, 16), {**padded, "padding": (0, 0)}),
+    ):
+        yield Case("maxpool_lanes_forward", label, lambda rng, s=shape, w=settings: maxpool_forward(rng, s, w, True))
+        yield Case("maxpool_lanes_backward", label, lambda rng, s=shape, w=settings: lanes_backward(rng, s, w))
 
 
 def ordinary_and_large() -> Iterator[Case]:
@@ -66,8 +85,8 @@ def ordinary_and_large() -> Iterator[Case]:
 
 def pooled(shape: tuple[int, ...], window: Args) -> tuple[int, ...]:
     """The shape of the pool's output."""
-    axes = zip(shape[2:], window["kernel"], window["stride"], window["padding"], strict=True)
-    return *shape[:2], *((n + 2 * p - k) // s + 1 for n, k, s, p in axes)
+    axes = zip(shape[2:4], window["kernel"], window["stride"], window["padding"], strict=True)
+    return *shape[:2], *((n + 2 * p - k) // s + 1 for n, k, s, p in axes), *shape[4:]
 
 
 def maxpool_forward(rng: Rng, shape: tuple[int, ...], window: Args, keeps_codes: bool) -> Args:
@@ -81,6 +100,12 @@ def maxpool_backward(rng: Rng, shape: tuple[int, ...], window: Args, kind: str) 
     reference.maxpool_forward(**forward)
     dy = normal(rng, *pooled(shape, window))
     return {"dy": dy, "codes": forward["codes"], "dx": blank(*shape), **window, "channels": pick(kind, shape[1])}
+
+
+def lanes_backward(rng: Rng, shape: tuple[int, ...], window: Args) -> Args:
+    forward = maxpool_forward(rng, shape, window, True)
+    reference.maxpool_lanes_forward(**forward)
+    return {"dy": normal(rng, *forward["y"].shape), "codes": forward["codes"], "dx": blank(*shape), **window}
 
 
 def avgpool_forward(rng: Rng, shape: tuple[int, ...], window: Args, include: bool) -> Args:

@@ -104,6 +104,8 @@ def forward(rng: Rng, g: Geometry, density: float, has_bias: bool) -> Args:
         "y": blank(g.batch, g.outs, *g.result),
         "kernel": g.kernel,
         **settings(g),
+        "x_lanes": 1,
+        "y_lanes": 1,
     }
 
 
@@ -116,6 +118,8 @@ def grad_input(rng: Rng, g: Geometry, density: float) -> Args:
         "dx": blank(g.batch, g.ins, *g.size),
         "kernel": g.kernel,
         **settings(g),
+        "x_lanes": 1,
+        "y_lanes": 1,
     }
 
 
@@ -128,6 +132,8 @@ def grad_weight(rng: Rng, g: Geometry, density: float) -> Args:
         "gradients": blank(len(layer.order)),
         "kernel": g.kernel,
         **settings(g),
+        "x_lanes": 1,
+        "y_lanes": 1,
     }
 
 

@@ -20,7 +20,10 @@ pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="libedgefl.so was n
 
 MOST = 2**54
 BYTES = 4096
-WITHOUT = {"conv2d_forward", "conv2d_grad_input", "maxpool_forward", "avgpool_forward", "clip_scale", "fill_zero"}
+WITHOUT = {
+    "conv2d_forward", "conv2d_grad_input", "maxpool_forward", "avgpool_forward", "groupnorm_lanes_forward",
+    "groupnorm_lanes_backward", "clip_scale", "fill_zero",
+}  # fmt: skip
 # Operations that take a geometry and no extent beside it, or one number, or are not in the C ABI.
 
 # Extents of arrays apart, which are not multiplied with each other.
@@ -28,7 +31,8 @@ APART = {
     "efl_gather_labels", "efl_keep_largest_f32", "efl_largest_places_f32", "efl_take_flat_32", "efl_put_flat_32",
     "efl_encode_mask", "efl_decode_mask",
 }  # fmt: skip
-NO_STATUS = {"efl_sparse_linear_words", "efl_sparse_conv2d_words"}  # gives the words of a structure, or -1
+# These give the words of a structure, or -1.
+NO_STATUS = {"efl_sparse_linear_words", "efl_sparse_conv2d_words"}
 AXIS = ("kernel_h", "kernel_w", "stride_h", "stride_w", "pad_h", "pad_w")
 WINDOWS = [
     *({field: 2**62} for field in ("height", "width", *AXIS)),
@@ -136,10 +140,25 @@ def test_convolution_beyond_memory_is_a_bad_shape(calls, entry):
     assert calls.untouched()
 
 
-@pytest.mark.parametrize("entry", ["maxpool_forward", "maxpool_backward", "avgpool_forward", "avgpool_backward"])
+@pytest.mark.parametrize(
+    "entry", ["maxpool_forward", "maxpool_backward", "maxpool_lanes_forward", "avgpool_forward", "avgpool_backward"]
+)
 def test_pool_beyond_memory_is_refused(calls, entry):
     for fields in POOLS:
         assert refused(calls, f"efl_{entry}_f32", geometry=calls.geometry("efl_pool2d", **fields)), fields
+    assert calls.untouched()
+
+
+def test_images_side_by_side_beyond_memory_are_refused(calls):
+    for entry in ("forward", "backward"):
+        for fields in (
+            *({name: extent} for name in ("batch", "channels", "cells", "lanes") for extent in (2**62, -1)),
+            {"batch": 2**32, "cells": 2**32},
+            {"lanes": 0},
+            {"groups": 2},
+        ):
+            shape = calls.geometry("efl_norm_lanes", **fields)
+            assert refused(calls, f"efl_groupnorm_lanes_{entry}_f32", geometry=shape), fields
     assert calls.untouched()
 
 

@@ -273,6 +273,48 @@ def test_maxpool_backward(case: Case) -> None:
     close_where(args["dx"], leaf.grad, args["channels"])
 
 
+@of("maxpool_lanes_forward")
+def test_maxpool_of_images_side_by_side(case: Case) -> None:
+    """Lane by lane as the pool of one image."""
+    before, after = solved(case)
+    window = before["kernel"], before["stride"], before["padding"]
+    for lane in range(before["x"].shape[4]):
+        y, codes = np.empty(after["y"].shape[:4]), np.empty(after["y"].shape[:4], np.uint8)
+        reference.maxpool_forward(np.ascontiguousarray(before["x"][..., lane]), y, codes, *window)
+        assert (after["y"][..., lane] == y).all()
+        assert before["codes"] is None or (after["codes"].reshape(after["y"].shape)[..., lane] == codes).all()
+
+
+@of("maxpool_lanes_backward")
+def test_maxpool_of_images_side_by_side_backward(case: Case) -> None:
+    before, after = solved(case)
+    window = before["kernel"], before["stride"], before["padding"]
+    for lane in range(before["dx"].shape[4]):
+        dy, codes = (
+            np.ascontiguousarray(before[name].reshape(before["dy"].shape)[..., lane]) for name in ("dy", "codes")
+        )
+        dx = np.empty(before["dx"].shape[:4])
+        reference.maxpool_backward(dy, codes, dx, *window, None)
+        assert (after["dx"][..., lane] == dx).all()
+
+
+@of("to_lanes")
+def test_images_side_by_side(case: Case) -> None:
+    before, after = solved(case)
+    lanes, x = before["lanes"], before["x"].reshape(len(before["x"]), -1)
+    found = after["y"].reshape(len(x) // lanes, x.shape[1], lanes)
+    for image, cell in np.ndindex(x.shape):
+        assert found[image // lanes, cell, image % lanes] == x[image, cell]
+
+
+@of("from_lanes")
+def test_images_apart_again(case: Case) -> None:
+    before, after = solved(case)
+    again = np.empty_like(before["y"])
+    reference.to_lanes(after["x"], before["lanes"], again)
+    assert (again == before["y"]).all()
+
+
 def avg_pool(x: Any, args: Args) -> Any:
     window = args["kernel"], args["stride"], args["padding"]
     return F.avg_pool2d(x, *window, count_include_pad=args["count_include_pad"])

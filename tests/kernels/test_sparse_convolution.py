@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from edgefl.kernels import reference
+from edgefl.kernels.sparsity import LANES
 
 from . import cases_sparse_convolution as sparse
 from .calls import copied, each
@@ -33,7 +34,7 @@ def test_a_layer_by_hand(backend: ModuleType) -> None:
     assert args["order"].tolist() == [1, 2, 3]  # a run of two, then the single one
     values = np.array([10, 100, 1], np.float32)
     x, y = np.array([[[[1, 2, 3]], [[4, 5, 6]]]], np.float32), np.zeros((1, 1, 1, 3), np.float32)
-    window = {"kernel": (1, 3), "stride": (1, 1), "padding": (0, 1), "dilation": (1, 1)}
+    window = {"kernel": (1, 3), "stride": (1, 1), "padding": (0, 1), "dilation": (1, 1), "x_lanes": 1, "y_lanes": 1}
     backend.sparse_conv2d_forward(x, args["structure"], values, np.array([0.5], np.float32), y, **window)
     assert y.ravel().tolist() == [210.5, 324.5, 35.5]
     values_t, dx = np.zeros(3, np.float32), np.zeros_like(x)
@@ -87,6 +88,50 @@ def test_a_structure_of_another_layer_is_refused(backend: ModuleType, op: str) -
     swapped = sparse.calls(geometry._replace(padding=(0, 2), size=(7, 4)), 0.5, True)[op](np.random.default_rng(5))
     with pytest.raises(ValueError, match="structure"):
         getattr(backend, op)(*(args | {name: np.resize(swapped[name], len(args[name]))}).values())
+
+
+def side_by_side(args: Args, names: tuple[str, ...], lanes: int) -> Args:
+    """The call with these arrays' images side by side; a result is put there to be turned back."""
+    turned = copied(args)
+    for name in names:
+        reference.to_lanes(args[name], lanes, turned[name])
+        turned["x_lanes" if name in ("x", "dx") else "y_lanes"] = lanes
+    return turned
+
+
+@pytest.mark.parametrize("op", READERS)
+def test_images_side_by_side_give_the_same_bits(backend: ModuleType, op: str) -> None:
+    """Each array in turn, and both; what is written is turned back."""
+    lanes = LANES.get(backend.isa(), 1) if backend.__name__.endswith("native") else 6
+    both = {"sparse_conv2d_forward": ("x", "y"), "sparse_conv2d_grad_input": ("dy", "dx")}.get(op, ("x", "dy"))
+    written = {"sparse_conv2d_forward": "y", "sparse_conv2d_grad_input": "dx"}.get(op, "gradients")
+
+    def check(geometry: Geometry, density: float) -> None:
+        args = sparse.calls(geometry, density, True)[op](np.random.default_rng(7))
+        plain = copied(args)
+        getattr(backend, op)(*plain.values())
+        for names in (both, both[:1], both[1:]):
+            turned = side_by_side(args, names, lanes)
+            getattr(backend, op)(*turned.values())
+            found = turned[written]
+            if written in names:
+                reference.from_lanes(turned[written], lanes, found := np.empty_like(found))
+            assert np.array_equal(found, plain[written]), f"{names} of {geometry}"
+
+    layers = [(g._replace(batch=lanes * (1 + number % 3 // 2)), number) for number, g in enumerate(sparse.GEOMETRIES)]
+    each((str(g), lambda g=g, n=n: check(g, (0.0, 0.1, 0.5, 1.0)[n % 4])) for g, n in layers)
+
+
+@pytest.mark.parametrize("op", READERS)
+def test_other_numbers_of_images_side_by_side_are_refused(backend: ModuleType, op: str) -> None:
+    args = sparse.calls(Geometry(32, 2, 3, (5, 5)), 0.5, True)[op](np.random.default_rng(7))
+    numbers = (-1, 0, 5, 33) if not backend.__name__.endswith("native") else (-1, 0, 2, 5, 32, 33)
+    for name in ("x_lanes", "y_lanes"):
+        for number in numbers:
+            before, wrong = copied(args), copied(args) | {name: number}
+            with pytest.raises(ValueError, match=name):
+                getattr(backend, op)(*wrong.values())
+            assert all(np.array_equal(before[each], wrong[each]) for each in before if each != name)
 
 
 def test_a_mask_of_another_count_is_refused(backend: ModuleType) -> None:

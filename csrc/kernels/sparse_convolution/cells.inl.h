@@ -1,20 +1,9 @@
 // A masked convolution's source, batch innermost: [channel][phase][row][col] of words, a word one cell of W images.
 
-// A few images of [batch, channels, plane] side by side. Those beyond the batch read as zeros.
-struct SparseImages {
-    const float* from[W];  // each image's first channel
-    int64_t step[W];       // floats from channel to channel: 0 where there is no image
-
-    SparseImages(const float* x, int64_t batch, int64_t first, int64_t channels, int64_t plane, const float* zeros) {
-        for (int64_t m = 0; m < W; ++m) {
-            const bool there = first + m < batch;
-            from[m] = there ? x + (first + m) * channels * plane : zeros;
-            step[m] = there ? plane : 0;
-        }
-    }
-    void channel(int64_t c, const float** planes) const {
-        for (int m = 0; m < W; ++m) planes[m] = from[m] + c * step[m];
-    }
+// A source: [batch, channels, plane], or where `lanes` is W with the images innermost, [batch / W, channels, plane, W].
+struct SparseSource {
+    const float* x;
+    int64_t batch, channels, plane, lanes;
 };
 
 // put(i, word) for cells at + i of W images, i < n. Each image's floats are read once, a word of them at a time.
@@ -38,6 +27,42 @@ static inline void turn_cells(const float* const* from, int64_t at, int64_t n, i
     for (int k = 0; i < n; ++k, ++i) put(i, words[k]);
 }
 
+// One channel of W images side by side: a plane of each, or the words that they are already.
+struct SparseChannel {
+    const float* planes[W];
+    const float* words;  // null, or [plane] of words
+
+    // put(i, word) for cells at + i, i < n.
+    template <class Put>
+    void each(int64_t at, int64_t n, int64_t ahead, const Put& put) const {
+        if (!words) return turn_cells(planes, at, n, ahead, put);
+        for (int64_t i = 0; i < n; ++i) put(i, load(words + (at + i) * W));
+    }
+};
+
+// A few images of a source side by side. Those beyond the batch read as zeros.
+struct SparseImages {
+    const float* from[W];  // each image's first channel
+    int64_t step[W];       // floats from channel to channel: 0 where there is no image
+    const float* words;    // the first channel's, where the source has them; else null
+    int64_t plane;
+
+    SparseImages(const SparseSource& source, int64_t first, const float* zeros)
+        : words(source.lanes == W ? source.x + first * source.channels * source.plane : nullptr), plane(source.plane) {
+        for (int64_t m = 0; m < W; ++m) {
+            const bool there = first + m < source.batch;
+            from[m] = there ? source.x + (first + m) * source.channels * plane : zeros;
+            step[m] = there ? plane : 0;
+        }
+    }
+    SparseChannel channel(int64_t c) const {
+        SparseChannel found;
+        for (int m = 0; m < W; ++m) found.planes[m] = from[m] + c * step[m];
+        found.words = words ? words + c * plane * W : nullptr;
+        return found;
+    }
+};
+
 // Where the cells of a source go, by row and by column: in words from the channel's first cell, or nowhere.
 struct SparsePlaces {
     static constexpr int64_t NOWHERE = -1;
@@ -59,10 +84,15 @@ private:
 };
 
 // A source that is read cell by cell: whole lines follow each other, `skip` words of halo between them.
-static void fill_lines(const SparseLayout& l, const float* const* from, int64_t first, int64_t rows, float* to) {
+static void fill_lines(const SparseLayout& l, const SparseChannel& from, int64_t first, int64_t rows, float* to) {
     const int64_t width = l.along.source, skip = (l.pitch - width) * W;
+    if (from.words) {
+        for (int64_t r = first; r < first + rows; ++r, to += l.pitch * W)
+            copy_floats(to, from.words + r * width * W, width * W);
+        return;
+    }
     int64_t left = width;
-    turn_cells(from, first * width, rows * width, l.down.source * width, [&](int64_t, vf word) {
+    from.each(first * width, rows * width, l.down.source * width, [&](int64_t, vf word) {
         store(to, word);
         to += W;
         if (--left == 0) left = width, to += skip;
@@ -70,11 +100,11 @@ static void fill_lines(const SparseLayout& l, const float* const* from, int64_t 
 }
 
 // Of rows first, first + 1, ... of the source; what is not needed goes nowhere.
-static void fill_places(const SparseLayout& l, const float* const* from, int64_t first, int64_t rows,
+static void fill_places(const SparseLayout& l, const SparseChannel& from, int64_t first, int64_t rows,
                         const SparsePlaces& places, float* to) {
     const int64_t width = l.along.source;
     int64_t row = first, col = 0;
-    turn_cells(from, first * width, rows * width, l.down.source * width, [&](int64_t, vf word) {
+    from.each(first * width, rows * width, l.down.source * width, [&](int64_t, vf word) {
         const int64_t down = places.rows[row], along = places.cols[col];
         if (down >= 0 && along >= 0) store(to + (down + along) * W, word);
         if (++col == width) col = 0, ++row;
@@ -82,7 +112,7 @@ static void fill_places(const SparseLayout& l, const float* const* from, int64_t
 }
 
 // A channel's cells, of which a halo is zero already.
-static void fill_channel(const SparseLayout& l, const float* const* from, const SparsePlaces& places, float* to) {
+static void fill_channel(const SparseLayout& l, const SparseChannel& from, const SparsePlaces& places, float* to) {
     int64_t first = 0, last = l.down.source;
     if (l.down.step > 1) return fill_places(l, from, first, last, places, to);
     while (first < last && places.rows[first] == SparsePlaces::NOWHERE) ++first;
@@ -128,10 +158,8 @@ static void fill_cells(const SparseLayout& l, const SparseImages& images, const 
     places.find(l, first);
     split(l.channels, l.plane * W, [&](int64_t from, int64_t to) {
         for (int64_t c = from; c < to; ++c) {
-            const float* planes[W];
-            images.channel(c, planes);
             if (l.band < l.down.positions) clear_outside(l, first, cells + c * l.plane * W);
-            fill_channel(l, planes, places, cells + c * l.plane * W);
+            fill_channel(l, images.channel(c), places, cells + c * l.plane * W);
         }
     });
 }

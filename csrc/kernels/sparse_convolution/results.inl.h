@@ -1,11 +1,14 @@
-// A masked convolution's results on their way from words of images back to [batch, channels, rows, cols].
+// A masked convolution's results on their way from words of images back to [batch, channels, rows, cols], or to where
+// such words lie in that order.
 
 // Where a word's images go. Those beyond the batch go nowhere.
 struct SparseTargets {
     float* to[W];  // each image's first channel
+    float* words;  // of W images' first channel, where they stay words; else null
     int64_t count;
 
-    SparseTargets(float* y, int64_t batch, int64_t first, int64_t size) : count(least(W, batch - first)) {
+    SparseTargets(float* y, int64_t lanes, int64_t batch, int64_t first, int64_t size)
+        : words(lanes == W ? y + first * size : nullptr), count(least(W, batch - first)) {
         for (int64_t m = 0; m < W; ++m) to[m] = m < count ? y + (first + m) * size : nullptr;
     }
 };
@@ -14,6 +17,10 @@ struct SparseTargets {
 static inline void write_run(const SparseTargets& targets, int64_t at, int64_t n, const float* from,
                              const int32_t* places, int64_t ahead) {
     int64_t i = 0;
+    if (targets.words) {
+        for (; i < n; ++i) store(targets.words + (at + i) * W, load(from + places[i]));
+        return;
+    }
     for (; i + W <= n; i += W) {
         vf words[W];
         EFL_UNROLL

@@ -84,7 +84,8 @@ static void correlate_strip(const SparseStructure& s, const float* values, const
 
 // All strips of a band, by `tasks` tasks.
 static void correlate_band(const SparseStructure& s, const float* values, const float* bias, const SparseBand& band,
-                           const SparseMemory& memory, int64_t tasks, const SparseTargets& targets) {
+                           const SparseMemory& memory, const float* cells, int64_t tasks,
+                           const SparseTargets& targets) {
     const SparseLayout& l = s.layout;
     const SparseTiles tiles = tiles_of(l, band.rows, SPARSE_CELLS);
     const int64_t count = tiles.strips() * l.parts;
@@ -95,7 +96,7 @@ static void correlate_band(const SparseStructure& s, const float* values, const 
         for (int64_t i = shares.first(task); i < shares.first(task) + shares.size(task); ++i) {
             const int64_t part = i / tiles.strips();
             const SparseStrip strip = tiles.strip(i % tiles.strips());
-            correlate_strip(s, values, bias, memory.cells, tiles, strip, part, memory.tile_floats, results);
+            correlate_strip(s, values, bias, cells, tiles, strip, part, memory.tile_floats, results);
             tiles.find_words(strip, l.along.row_phases, memory.tile_floats, words);
             write_strip(l, targets, strip, band.first + strip.down, part * l.part, l.part_rows(part), results,
                         tiles.step, words);
@@ -105,23 +106,38 @@ static void correlate_band(const SparseStructure& s, const float* values, const 
 
 static int64_t tasks_of() { return threads() == 1 ? 1 : 2 * threads(); }
 
-static efl_status sparse_correlate(const SparseStructure& s, const float* values, const float* source,
-                                   const float* bias, float* target) {
+// Whether words of a source are read where they lie: a whole map has no halo.
+static bool reads_words(const SparseLayout& l, int64_t lanes) { return l.whole && lanes == W; }
+
+// A correlation's arrays, and the images of a word of each: 1 or W.
+struct SparseEnds {
+    const float* source;
+    int64_t source_lanes;
+    const float* bias;
+    float* target;
+    int64_t target_lanes;
+};
+
+static efl_status sparse_correlate(const SparseStructure& s, const float* values, const SparseEnds& ends) {
     const SparseLayout& l = s.layout;
     const int64_t batch = l.conv.batch, source_plane = l.down.source * l.along.source;
     const int64_t plane = l.transposed ? l.conv.height * l.conv.width : l.down.positions * l.along.positions;
     if (batch == 0 || l.rows == 0 || plane == 0) return EFL_OK;
     const SparseTiles tiles = tiles_of(l, l.band, SPARSE_CELLS);
+    const SparseSource source{ends.source, batch, l.channels, source_plane, ends.source_lanes};
+    const bool in_place = reads_words(l, source.lanes);
     SparseMemory memory;
     if (!place([&](Carve& carve) { memory = SparseMemory::of(carve, l, tiles, tasks_of()); })) return EFL_NO_MEMORY;
     zero_floats(memory.zeros, source_plane);
-    clear_cells(l, memory.cells);
+    float* const cells = memory.cells;
+    if (!in_place) clear_cells(l, cells);
     for (int64_t image = 0; image < batch; image += W) {
-        const SparseImages images(source, batch, image, l.channels, source_plane, memory.zeros);
-        const SparseTargets targets(target, batch, image, l.rows / l.row_phases() * plane);
+        const SparseImages images(source, image, memory.zeros);
+        const SparseTargets targets(ends.target, ends.target_lanes, batch, image, l.rows / l.row_phases() * plane);
         for (int64_t first = 0; first < l.down.positions; first += l.band) {
-            fill_cells(l, images, memory.places, first, memory.cells);
-            correlate_band(s, values, bias, band_of(l, first), memory, tasks_of(), targets);
+            if (!in_place) fill_cells(l, images, memory.places, first, cells);
+            correlate_band(s, values, ends.bias, band_of(l, first), memory, in_place ? images.words : cells, tasks_of(),
+                           targets);
         }
     }
     return EFL_OK;
@@ -129,27 +145,27 @@ static efl_status sparse_correlate(const SparseStructure& s, const float* values
 
 static efl_status sparse_conv2d_forward_f32(const efl_conv2d* conv, const efl_uint32* structure, efl_int64,
                                             const float* values, efl_int64 count, const float* x, const float* bias,
-                                            float* y) {
+                                            float* y, efl_int64 x_lanes, efl_int64 y_lanes) {
     const SparseLayout layout(*conv, count, false);
-    return sparse_correlate({layout, structure}, values, x, bias, y);
+    return sparse_correlate({layout, structure}, values, {x, x_lanes, bias, y, y_lanes});
 }
 
 static efl_status sparse_conv2d_grad_input_f32(const efl_conv2d* conv, const efl_uint32* structure, efl_int64,
-                                               const float* values, efl_int64 count, const float* dy, float* dx) {
+                                               const float* values, efl_int64 count, const float* dy, float* dx,
+                                               efl_int64 x_lanes, efl_int64 y_lanes) {
     const SparseLayout layout(*conv, count, true);
-    return sparse_correlate({layout, structure}, values, dy, nullptr, dx);
+    return sparse_correlate({layout, structure}, values, {dy, y_lanes, nullptr, dx, x_lanes});
 }
+
+static efl_int64 sparse_conv2d_lanes() { return W; }
 
 // dy's cells of a band: [channel][row][col] of words, without halo.
 static void fill_sent(const SparseLayout& l, const SparseImages& images, const SparseBand& band, float* sent) {
     const int64_t cells = band.rows * l.along.positions;
     split(l.rows, cells * W, [&](int64_t from, int64_t to) {
-        for (int64_t o = from; o < to; ++o) {
-            const float* planes[W];
-            images.channel(o, planes);
-            turn_cells(planes, band.first * l.along.positions, cells, l.down.positions * l.along.positions,
-                       [=](int64_t i, vf word) { store(sent + (o * cells + i) * W, word); });
-        }
+        for (int64_t o = from; o < to; ++o)
+            images.channel(o).each(band.first * l.along.positions, cells, l.down.positions * l.along.positions,
+                                   [=](int64_t i, vf word) { store(sent + (o * cells + i) * W, word); });
     });
 }
 
@@ -177,26 +193,45 @@ struct SparseGradientMemory {
     }
 };
 
+// What the gradients of a band read: x's cells, and dy's, whose channels are `step` floats apart.
+struct SparseSeen {
+    const float *cells, *sent;
+    int64_t step;
+};
+
 // The gradients of one cell of the structure from a band.
 static void sum_cell(const SparseStructure& s, int64_t part, int64_t block, const SparseBand& band,
-                     const SparseGradientMemory& memory, float* waiting, float* gradients) {
+                     const SparseSeen& seen, float* waiting, float* gradients) {
     const SparseLayout& l = s.layout;
-    const int64_t pitch = l.along.positions * W, plane = band.rows * pitch;
+    const int64_t pitch = l.along.positions * W;
     const SparseTiles tiles = tiles_of(l, band.rows, SPARSE_SENT);
     for (int64_t r = 0; r < tiles.rows.count; ++r)
         for (int64_t c = 0; c < tiles.cols.count; ++c) {
             const int64_t down = tiles.rows.first(r), along = tiles.cols.first(c);
             SparseLists lists = lists_at(s, part, block, nullptr);
-            lists.cells = memory.cells + (block * l.block * l.plane + down * l.pitch + along) * W;
-            lists.results = memory.sent + part * l.part * plane + down * pitch + along * W, lists.step = plane;
+            lists.cells = seen.cells + (block * l.block * l.plane + down * l.pitch + along) * W;
+            lists.results = const_cast<float*>(seen.sent) + part * l.part * seen.step + down * pitch + along * W;
+            lists.step = seen.step;
             SparseSums sums_of{.gradients = gradients + s.cell(part, block).slot, .words = waiting};
             lists_summer(l, tiles.rows.size(r), tiles.cols.size(c))(lists, pitch, sums_of);
             sums_of.end();
         }
 }
 
+// The words that a band reads: where they lie already, or filled in.
+static SparseSeen seen_of(const SparseLayout& l, const SparseImages& x, const SparseImages& dy, const SparseBand& band,
+                          const SparseGradientMemory& memory, bool in_place) {
+    const int64_t cols = l.along.positions;
+    if (!in_place) fill_cells(l, x, memory.places, band.first, memory.cells);
+    const float* const cells = in_place ? x.words : memory.cells;
+    if (dy.words) return {cells, dy.words + band.first * cols * W, l.down.positions * cols * W};
+    fill_sent(l, dy, band, memory.sent);
+    return {cells, memory.sent, band.rows * cols * W};
+}
+
 static efl_status sparse_conv2d_grad_weight_f32(const efl_conv2d* conv, const efl_uint32* structure, efl_int64,
-                                                const float* x, const float* dy, float* gradients, efl_int64 count) {
+                                                const float* x, const float* dy, float* gradients, efl_int64 count,
+                                                efl_int64 x_lanes, efl_int64 y_lanes) {
     const SparseLayout l(*conv, count, false);
     const SparseStructure s{l, structure};
     const int64_t batch = conv->batch, cells = l.parts * l.blocks;
@@ -206,18 +241,18 @@ static efl_status sparse_conv2d_grad_weight_f32(const efl_conv2d* conv, const ef
     zero_floats(gradients, count);
     if (cells == 0) return EFL_OK;
     zero_floats(memory.zeros, x_plane > y_plane ? x_plane : y_plane);
-    clear_cells(l, memory.cells);
+    const bool in_place = reads_words(l, x_lanes);
+    if (!in_place) clear_cells(l, memory.cells);
     const Parts shares(cells, (cells + tasks_of() - 1) / tasks_of());
     for (int64_t image = 0; image < batch; image += W) {
-        const SparseImages seen(x, batch, image, l.channels, x_plane, memory.zeros);
-        const SparseImages sent_by(dy, batch, image, l.rows, y_plane, memory.zeros);
+        const SparseImages seen_by({x, batch, l.channels, x_plane, x_lanes}, image, memory.zeros);
+        const SparseImages sent_by({dy, batch, l.rows, y_plane, y_lanes}, image, memory.zeros);
         for (int64_t first = 0; first < l.down.positions; first += l.band) {
             const SparseBand band = band_of(l, first);
-            fill_cells(l, seen, memory.places, first, memory.cells);
-            fill_sent(l, sent_by, band, memory.sent);
+            const SparseSeen seen = seen_of(l, seen_by, sent_by, band, memory, in_place);
             parallel(shares.count, [&](int64_t task) {
                 for (int64_t i = shares.first(task); i < shares.first(task) + shares.size(task); ++i)
-                    sum_cell(s, i / l.blocks, i % l.blocks, band, memory, memory.waiting + task * memory.task_floats,
+                    sum_cell(s, i / l.blocks, i % l.blocks, band, seen, memory.waiting + task * memory.task_floats,
                              gradients);
             });
         }

@@ -1,6 +1,8 @@
-"""Batches in plain numpy: rows picked by index, and channels kept of a layer's input."""
+"""Batches in plain numpy: rows picked by index, channels kept of a layer's input, and images side by side."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from ..arrays import Array, Index, all_or
 
@@ -18,3 +20,15 @@ def gather_labels(src: Array, index: Array, out: Array) -> None:
 def take_channels(x: Array, channels: Index, out: Array) -> None:
     """out[b, j] = x[b, channels[j]]."""
     out[:] = x[:, all_or(channels, x.shape[1])]
+
+
+def to_lanes(x: Array, lanes: int, y: Array) -> None:
+    """y = `lanes` images side by side: [B / lanes, *, lanes], in an array of x's shape."""
+    apart = x.reshape(len(x) // lanes, lanes, int(np.prod(x.shape[1:])))
+    y[...] = apart.transpose(0, 2, 1).reshape(y.shape)
+
+
+def from_lanes(y: Array, lanes: int, x: Array) -> None:
+    """The inverse."""
+    together = y.reshape(len(y) // lanes, int(np.prod(y.shape[1:])), lanes)
+    x[...] = together.transpose(0, 2, 1).reshape(x.shape)

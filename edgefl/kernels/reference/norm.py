@@ -219,3 +219,62 @@ def _signal(dy: Array, x: Array, xhat: Array, weight: Array, bias: Array) -> Arr
     rows = sent.reshape(batch, channels, height, width, 2, 2).transpose(0, 1, 2, 4, 3, 5)
     dz[:, :, : 2 * height, : 2 * width] = rows.reshape(batch, channels, 2 * height, 2 * width)
     return dz
+
+
+# ---- images side by side --------------------------------------------------------------------------------------------
+
+
+def groupnorm_lanes_forward(
+    x: Array,
+    weight: Array,
+    bias: Array,
+    y: Array,
+    mean: Array,
+    inv_std: Array,
+    groups: int,
+    relu: bool,
+    eps: float,
+) -> None:
+    """groupnorm_forward of L images side by side, [B, C, cells, L], then max(z, 0) if `relu`; mean [B, groups, L]."""
+    apart = _apart(x)
+    z, found = np.empty_like(apart), np.empty((len(apart), groups), x.dtype)
+    groupnorm_forward(apart, weight, bias, z, None, found, groups, eps)
+    inv_std[:] = _together(found, x)
+    mean[:] = _together(apart.reshape(len(apart), groups, int(np.prod(apart.shape[1:])) // groups).mean(axis=2), x)
+    y[:] = _together(np.maximum(z, 0) if relu else z, x)
+
+
+def groupnorm_lanes_backward(
+    dy: Array,
+    x: Array,
+    weight: Array,
+    bias: Array,
+    mean: Array,
+    inv_std: Array,
+    dx: Array,
+    dweight: Array | None,
+    dbias: Array | None,
+    groups: int,
+    relu: bool,
+) -> None:
+    """Its backward pass, from x alone. dx may alias dy or x."""
+    apart, sent = _apart(x), _apart(dy)
+    centre, scale = (_apart(each) for each in (mean, inv_std))
+    members = apart.reshape(len(apart), groups, int(np.prod(apart.shape[1:])) // groups)
+    xhat = ((members - centre[:, :, None]) * scale[:, :, None]).reshape(apart.shape)
+    dz = _signal(sent, apart, xhat, weight, bias) if relu else sent
+    found, gains, shifts = np.empty_like(apart), np.empty_like(weight), np.empty_like(bias)
+    groupnorm_backward(dz, xhat, weight, scale, found, gains, shifts, groups, None, None)
+    dx[:] = _together(found, x)
+    if dweight is not None and dbias is not None:
+        dweight[:], dbias[:] = gains, shifts
+
+
+def _apart(x: Array) -> Array:
+    """[B, ..., L] as [B L, ...]."""
+    return np.ascontiguousarray(np.moveaxis(x, -1, 1)).reshape(x.shape[0] * x.shape[-1], *x.shape[1:-1])
+
+
+def _together(x: Array, like: Array) -> Array:
+    """The inverse, for as many images side by side as `like` has."""
+    return np.moveaxis(x.reshape(like.shape[0], like.shape[-1], *x.shape[1:]), 1, -1)

@@ -41,6 +41,35 @@ def maxpool_backward(
     dx[:, chosen] = inside(padded, window)
 
 
+def maxpool_lanes_forward(x: Array, y: Array, codes: Array | None, kernel: Pair, stride: Pair, padding: Pair) -> None:
+    """maxpool_forward of images side by side, [B, C, H, W, L]."""
+    found = _apart(y)
+    won = np.empty(found.shape, np.uint8)
+    maxpool_forward(_apart(x), found, won, kernel, stride, padding)
+    y[:] = _together(found, y.shape)
+    if codes is not None:
+        codes[...] = _together(won, y.shape).reshape(codes.shape)
+
+
+def maxpool_lanes_backward(dy: Array, codes: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair) -> None:
+    """maxpool_backward of images side by side."""
+    found = _apart(dx)
+    maxpool_backward(_apart(dy), _apart(codes.reshape(dy.shape)), found, kernel, stride, padding, None)
+    dx[:] = _together(found, dx.shape)
+
+
+def _apart(x: Array) -> Array:
+    """[B, C, H, W, L] as [B L, C, H, W]."""
+    batch, channels, height, width, lanes = x.shape
+    return x.transpose(0, 4, 1, 2, 3).reshape(batch * lanes, channels, height, width)
+
+
+def _together(x: Array, shape: tuple[int, ...]) -> Array:
+    """The inverse: [B L, C, H, W] in this shape of five."""
+    batch, *plane, lanes = shape
+    return x.reshape(batch, lanes, *plane).transpose(0, 2, 3, 4, 1)
+
+
 def pool_cells(window: Window, count_include_pad: bool, dtype: np.dtype[Any]) -> Array:
     """[1, 1, out_h, out_w]: the number of cells that each average is over."""
     real = pad(np.ones((1, 1, *window.source), dtype), window, float(count_include_pad))

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..arrays import Array, Pair
 from ..sparse_layout import HEADER, Layer, Layout
+from .batch import from_lanes, to_lanes
 from .convolution import conv2d_forward, conv2d_grad_input, conv2d_grad_weight
 
 LONGEST = 3  # weights of a run
@@ -210,11 +211,14 @@ def sparse_conv2d_forward(
     stride: Pair,
     padding: Pair,
     dilation: Pair,
+    x_lanes: int,
+    y_lanes: int,
 ) -> None:
     """y = conv(x, weight) + bias, with the weight that structure and values say."""
     layout = _layout(x.shape, y.shape, len(values), (kernel, stride, padding, dilation))
-    weight = _dense(structure, values, layout, "structure")
-    conv2d_forward(x, weight, bias, y, stride, padding, dilation, 1)
+    weight, found = _dense(structure, values, layout, "structure"), np.empty_like(y)
+    conv2d_forward(_apart(x, x_lanes), weight, bias, found, stride, padding, dilation, 1)
+    to_lanes(found, y_lanes, y)
 
 
 def sparse_conv2d_grad_input(
@@ -226,11 +230,14 @@ def sparse_conv2d_grad_input(
     stride: Pair,
     padding: Pair,
     dilation: Pair,
+    x_lanes: int,
+    y_lanes: int,
 ) -> None:
     """dx = transposed convolution of dy with that weight, from the transposed structure."""
     layout = _layout(dx.shape, dy.shape, len(values_t), (kernel, stride, padding, dilation), is_transposed=True)
-    weight = _dense(structure_t, values_t, layout, "structure_t")
-    conv2d_grad_input(dy, weight, dx, stride, padding, dilation, 1, None, None)
+    weight, found = _dense(structure_t, values_t, layout, "structure_t"), np.empty_like(dx)
+    conv2d_grad_input(_apart(dy, y_lanes), weight, found, stride, padding, dilation, 1, None, None)
+    to_lanes(found, x_lanes, dx)
 
 
 def sparse_conv2d_grad_weight(
@@ -242,13 +249,22 @@ def sparse_conv2d_grad_weight(
     stride: Pair,
     padding: Pair,
     dilation: Pair,
+    x_lanes: int,
+    y_lanes: int,
 ) -> None:
     """The gradients of the structure's weights."""
     layout = _layout(x.shape, dy.shape, len(gradients), (kernel, stride, padding, dilation))
     order = _order(structure, layout, "structure")
     dw = np.zeros((dy.shape[1], x.shape[1], *kernel), gradients.dtype)
-    conv2d_grad_weight(x, dy, dw, stride, padding, dilation, 1, None, None, x.shape[1])
+    seen, sent = _apart(x, x_lanes), _apart(dy, y_lanes)
+    conv2d_grad_weight(seen, sent, dw, stride, padding, dilation, 1, None, None, x.shape[1])
     gradients[:] = dw.reshape(-1)[order]
+
+
+def _apart(side_by_side: Array, lanes: int) -> Array:
+    apart = np.empty_like(side_by_side)
+    from_lanes(side_by_side, lanes, apart)
+    return apart
 
 
 def _layout(

@@ -26,10 +26,10 @@ from edgefl.graph.operations import (
     Operation,
     ReLU,
 )
-from edgefl.learners.lowering import sparse
+from edgefl.learners.lowering import group_norm, sparse
 from edgefl.learners.lowering.channels import NONE, count, is_empty
 from edgefl.learners.lowering.forward import average_window, planes_view, rectifier
-from edgefl.learners.lowering.fusion import NormReLU
+from edgefl.learners.lowering.fusion import HALVING, NormReLU
 from edgefl.learners.lowering.growth import CONVOLUTION_ROWS, LINEAR_ROWS, rank, rank_tiles
 from edgefl.learners.lowering.masking import mask
 from edgefl.learners.lowering.needs import own_rows
@@ -59,9 +59,10 @@ class Signals:
     _holders: Counter[int] = field(default_factory=Counter)
 
     def give(self, name: str, signal: Tensor) -> None:
-        """Add `signal` to the gradient of a result, if that is needed."""
+        """Add `signal` to the gradient of a result, if that is needed; it is laid out as the result."""
         if not self.recorder.needed(name):
             return
+        signal = self.recorder.laid(signal, self.recorder.values[name].lanes)
         held = self._held.get(name)
         if held is not None:
             signal = self._sum(held, signal)
@@ -86,7 +87,7 @@ class Signals:
 
     def target(self, signal: Tensor) -> Tensor:
         """Where to write a new signal of the same shape: over `signal`, or a new buffer if other results hold it."""
-        return self.recorder.new(signal.shape) if self._holders[signal.buffer] else signal
+        return self.recorder.like(signal) if self._holders[signal.buffer] else signal
 
     def _sum(self, held: Tensor, signal: Tensor) -> Tensor:
         target = held if self._holders[held.buffer] == 1 else self.target(signal)
@@ -138,7 +139,7 @@ def _conv(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradi
         gradients |= _weight(recorder, node, dy, grad_weight, CONVOLUTION_ROWS)
     gradients |= _bias(recorder, node, dy, op.bias)
     if recorder.needed(below):
-        dx = recorder.new(recorder.values[below].shape)
+        dx = recorder.like(recorder.read(below, node))
         outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
         if not _sparse_input(recorder, node, dy, dx):
             recorder.call("conv2d_grad_input", dy, recorder.param(node, "weight"), dx, *settings, outs, ins)
@@ -206,7 +207,7 @@ def _bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradien
     if _is_centred(recorder, node):
         recorder.call("fill_zero", db.values)
     else:
-        recorder.call("channel_sum", dy, db.values, db.rows)
+        recorder.call("channel_sum", dy.channels, db.values, db.rows)
     return {f"{node.name}.bias": db}
 
 
@@ -236,27 +237,43 @@ def _norm_kernel(recorder: Recorder, norm: Node) -> tuple[str, tuple[object, ...
 
 def _norm(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
     weight, bias = _block(recorder, node, "weight"), _block(recorder, node, "bias")
-    xhat, inv_std = recorder.extras[node.name, "xhat"], recorder.extras[node.name, "inv_std"]
     dx = signals.target(dy)
-    outputs = (dx, weight.values, bias.values)
+    if isinstance(node.op, GroupNorm) and dy.lanes > 1:
+        group_norm.backward(recorder, node, dy, _statistics(recorder, node), dx, (weight, bias), relu=False)
+        signals.give(node.inputs[0], dx)
+        return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
+    xhat, inv_std = recorder.extras[node.name, "xhat"], recorder.extras[node.name, "inv_std"]
+    outputs = (dx.channels, weight.values, bias.values)
     kernel, needed = _norm_kernel(recorder, node)
-    read = (dy, xhat, recorder.param(node, "weight"), inv_std)
+    read = (dy.channels, xhat.channels, recorder.param(node, "weight"), inv_std)
     recorder.call(f"{kernel}_backward", *read, *outputs, *needed, weight.rows)
     signals.give(node.inputs[0], dx)
     return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
 
 
+def _statistics(recorder: Recorder, node: Node) -> tuple[Tensor, Tensor, Tensor]:
+    """What a normalisation saved: x, mean and inverse deviation."""
+    x, mean, inv_std = (recorder.extras[node.name, what] for what in ("x", "mean", "inv_std"))
+    return x, mean, inv_std
+
+
 def _norm_relu(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
     assert isinstance(node.op, NormReLU)
-    norm, extras = node.op.norm, recorder.extras
+    norm = node.op.norm
     weight, bias = _block(recorder, norm, "weight"), _block(recorder, norm, "bias")
-    x, dx = extras[node.name, "x"], extras.get((node.name, "dx"))
-    dx = recorder.new(x.shape) if dx is None else dx
-    read = (dy, x, recorder.param(norm, "weight"), recorder.param(norm, "bias"))
-    saved = (extras[node.name, "mean"], extras[node.name, "inv_std"])
-    outputs = (dx, weight.values, bias.values)
+    saved = x, mean, inv_std = _statistics(recorder, node)
+    dx = recorder.extras.get((node.name, "dx"))
+    dx = recorder.like(x) if dx is None else dx
+    if node.op.is_pooled and x.lanes > 1:
+        dy = _unpooled(recorder, node, dy, recorder.like(x), HALVING)
+    if isinstance(norm.op, GroupNorm) and x.lanes > 1:
+        group_norm.backward(recorder, norm, dy, saved, dx, (weight, bias), relu=True)
+        signals.give(node.inputs[0], dx)
+        return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
+    read = (dy.channels, x.channels, recorder.param(norm, "weight"), recorder.param(norm, "bias"))
+    outputs = (dx.channels, weight.values, bias.values)
     kernel, needed = _norm_kernel(recorder, norm)
-    recorder.call(f"{kernel}_relu_backward", *read, *saved, *outputs, *needed, weight.rows)
+    recorder.call(f"{kernel}_relu_backward", *read, mean, inv_std, *outputs, *needed, weight.rows)
     signals.give(node.inputs[0], dx)
     return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
 
@@ -273,11 +290,22 @@ def _rectifier(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> 
 def _maxpool(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
     op, below = node.op, node.inputs[0]
     assert isinstance(op, MaxPool2d)
-    codes, dx = recorder.extras[node.name, "codes"], recorder.new(recorder.values[below].shape)
-    window = (op.kernel_size, op.stride, op.padding)
-    recorder.call("maxpool_backward", dy, codes, dx, *window, recorder.channels_needed(below))
+    dx = recorder.new(recorder.values[below].shape, lanes=dy.lanes)
+    if dy.lanes > 1:
+        _unpooled(recorder, node, dy, dx, op)
+    else:
+        window = (op.kernel_size, op.stride, op.padding)
+        codes, channels = recorder.extras[node.name, "codes"], recorder.channels_needed(below)
+        recorder.call("maxpool_backward", dy, codes, dx, *window, channels)
     signals.give(below, dx)
     return {}
+
+
+def _unpooled(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor, op: MaxPool2d) -> Tensor:
+    """dx of images side by side."""
+    codes, window = recorder.extras[node.name, "codes"], (op.kernel_size, op.stride, op.padding)
+    recorder.call("maxpool_lanes_backward", dy.words, codes, dx.words, *window)
+    return dx
 
 
 def _avgpool(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:

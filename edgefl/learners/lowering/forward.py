@@ -24,9 +24,9 @@ from edgefl.graph.operations import (
     Operation,
     ReLU,
 )
-from edgefl.learners.lowering import sparse
+from edgefl.learners.lowering import group_norm, sparse
 from edgefl.learners.lowering.channels import is_empty
-from edgefl.learners.lowering.fusion import NormReLU
+from edgefl.learners.lowering.fusion import HALVING, NormReLU
 from edgefl.learners.lowering.recorder import Readers, Recorder, SavedInput
 from edgefl.learners.lowering.schedule import Param, Slot, Tensor
 
@@ -34,7 +34,7 @@ from edgefl.learners.lowering.schedule import Param, Slot, Tensor
 def forward(recorder: Recorder, nodes: tuple[Node, ...]) -> Tensor:
     """Record the batch's gathering and all nodes; return the result of the last one, or the input if there is none."""
     scope = recorder.scope
-    readers = Readers(nodes, scope.active)
+    readers = Readers(nodes, scope)
     x = recorder.new((scope.batch, *scope.graph.input_shape))
     recorder.call("gather_rows", Slot("x"), Slot("index"), Slot("scale"), Slot("shift"), x)
     recorder.values[INPUT] = x
@@ -114,11 +114,12 @@ def _batchnorm(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     params = [recorder.param(node, name) for name in ("weight", "bias", "running_mean", "running_var")]
     if not recorder.scope.trains:
         y = x if free else recorder.result(node)
-        recorder.call("batchnorm_eval", x, *params, y, op.eps)
+        recorder.call("batchnorm_eval", x.channels, *params, y.channels, op.eps)
         return y
     y, xhat = recorder.result(node), x if free else recorder.result(node)
     inv_std = recorder.new((op.num_features,))
-    recorder.call("batchnorm_forward", x, *params, y, xhat, inv_std, op.eps, op.momentum)
+    outputs = (y.channels, xhat.channels, inv_std)
+    recorder.call("batchnorm_forward", x.channels, *params, *outputs, op.eps, op.momentum)
     recorder.extras |= {(node.name, "xhat"): xhat, (node.name, "inv_std"): inv_std}
     return y
 
@@ -126,6 +127,8 @@ def _batchnorm(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
 def _groupnorm(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     op, x = node.op, recorder.source(node)
     assert isinstance(op, GroupNorm)
+    if x.lanes > 1:
+        return _groupnorm_lanes(recorder, readers, node, x)
     free = readers.is_free(node.inputs[0], node)
     inv_std = recorder.new((recorder.scope.batch, op.num_groups))
     if recorder.needed(node.name):
@@ -138,14 +141,37 @@ def _groupnorm(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
+def _groupnorm_lanes(recorder: Recorder, readers: Readers, node: Node, x: Tensor) -> Tensor:
+    """Saved for backward: x."""
+    y = x if readers.is_free(node.inputs[0], node) else recorder.result(node)
+    mean, inv_std = group_norm.forward(recorder, node, x, y, relu=False)
+    recorder.extras |= {(node.name, "x"): x, (node.name, "mean"): mean, (node.name, "inv_std"): inv_std}
+    return y
+
+
 def _norm_relu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     """Saved for backward: x, whose place the gradient takes if nothing else reads x."""
     assert isinstance(node.op, NormReLU)
     norm, x, free = node.op.norm, recorder.source(node), readers.is_sole(node.inputs[0])
     trains = recorder.needed(node.name)
     y = x if free and not trains and not node.op.is_pooled else recorder.result(node)
+    if node.op.is_pooled and x.lanes > 1:
+        whole = recorder.like(x)
+        _normalise(recorder, node, norm, x, whole)
+        _pool_words(recorder, node, whole, y, HALVING)
+    else:
+        _normalise(recorder, node, norm, x, y)
+    if free:
+        recorder.extras[node.name, "dx"] = x
+    return y
+
+
+def _normalise(recorder: Recorder, node: Node, norm: Node, x: Tensor, y: Tensor) -> None:
+    """Record y, with ReLU, and what is saved."""
     weight, bias = recorder.param(norm, "weight"), recorder.param(norm, "bias")
-    if isinstance(norm.op, GroupNorm):
+    if isinstance(norm.op, GroupNorm) and x.lanes > 1:
+        mean, inv_std = group_norm.forward(recorder, norm, x, y, relu=True)
+    elif isinstance(norm.op, GroupNorm):
         mean, inv_std = (recorder.new((recorder.scope.batch, norm.op.num_groups)) for _ in range(2))
         recorder.call("groupnorm_relu_forward", x, weight, bias, y, mean, inv_std, norm.op.num_groups, norm.op.eps)
     else:
@@ -153,16 +179,14 @@ def _norm_relu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
         mean, inv_std = (recorder.new((norm.op.num_features,)) for _ in range(2))
         running = recorder.param(norm, "running_mean"), recorder.param(norm, "running_var")
         settings = norm.op.eps, norm.op.momentum
-        recorder.call("batchnorm_relu_forward", x, weight, bias, *running, y, mean, inv_std, *settings)
+        outputs = (y.channels, mean, inv_std)
+        recorder.call("batchnorm_relu_forward", x.channels, weight, bias, *running, *outputs, *settings)
     recorder.extras |= {(node.name, "x"): x, (node.name, "mean"): mean, (node.name, "inv_std"): inv_std}
-    if free:
-        recorder.extras[node.name, "dx"] = x
-    return y
 
 
 def planes_view(x: Tensor) -> Tensor:
     """x with a plane axis: features [B, F] become one plane [B, 1, F], so that ReLU bits are packed densely."""
-    return x if len(x.shape) > 2 else x.view(x.shape[0], 1, x.shape[1])
+    return x.channels if len(x.shape) > 2 else x.view(x.shape[0], 1, x.shape[1])
 
 
 def rectifier(op: Operation) -> tuple[str, tuple[float, ...]]:
@@ -184,13 +208,27 @@ def _rectifier(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
 
 
 def _maxpool(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
-    op, y, codes = node.op, recorder.result(node), None
+    op, x, y = node.op, recorder.source(node), recorder.result(node)
     assert isinstance(op, MaxPool2d)
-    if recorder.needed(node.inputs[0]):
-        codes = recorder.new(y.shape, "byte")
-        recorder.extras[node.name, "codes"] = codes
-    recorder.call("maxpool_forward", recorder.source(node), y, codes, op.kernel_size, op.stride, op.padding)
+    if y.lanes > 1:
+        _pool_words(recorder, node, x, y, op)
+    else:
+        recorder.call("maxpool_forward", x, y, _codes(recorder, node, y), op.kernel_size, op.stride, op.padding)
     return y
+
+
+def _pool_words(recorder: Recorder, node: Node, x: Tensor, y: Tensor, op: MaxPool2d) -> None:
+    window = (op.kernel_size, op.stride, op.padding)
+    recorder.call("maxpool_lanes_forward", x.words, y.words, _codes(recorder, node, y), *window)
+
+
+def _codes(recorder: Recorder, node: Node, y: Tensor) -> Tensor | None:
+    """A byte for each value, where the backward pass reads them."""
+    if not recorder.needed(node.name):
+        return None
+    codes = recorder.new(y.shape, "byte")
+    recorder.extras[node.name, "codes"] = codes
+    return codes
 
 
 def average_window(recorder: Recorder, node: Node) -> AvgPool2d:
@@ -214,7 +252,7 @@ def _flatten(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
 
 
 def _add(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
-    a, b = (recorder.values[name] for name in node.inputs)
+    a, b = (recorder.read(name, node) for name in node.inputs)
     free = [value for name, value in zip(node.inputs, (a, b), strict=True) if readers.is_free(name, node)]
     y = free[0] if free else recorder.result(node)
     recorder.call("add", a, b, y)

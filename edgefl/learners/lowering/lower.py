@@ -9,6 +9,7 @@ Modes:  train     forward with batch statistics, exact (or cut) backward, SGD in
 
 A schedule's arrays have torch's layouts; kernels pack as they choose by shape, which on 126 convolutions of the
 built-in models took .98 of the time of each one's fastest way (bench/README.md): a table of layouts would gain nothing.
+But between sparse convolutions, which compute images side by side, results lie so (layout.py).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from edgefl.learners.lowering.arena import place
 from edgefl.learners.lowering.backward import backward
 from edgefl.learners.lowering.forward import forward
 from edgefl.learners.lowering.fusion import fuse
+from edgefl.learners.lowering.layout import side_by_side
 from edgefl.learners.lowering.recorder import Recorder, Scope
 from edgefl.learners.lowering.schedule import LOSS, Companion, Existing, Schedule, Slot, Tensor, TrainedBlock
 from edgefl.learners.lowering.sparse_weight import Sparse
@@ -75,8 +77,9 @@ def lower_active(
     """The same for id lists that are known already; the schedule's calls hold these very lists."""
     terms = terms or Terms()
     in_place = mode == "train" and terms == Terms()
-    recorder = Recorder(Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {}))
     nodes = fuse(_below_last_linear(graph) if mode == "features" else graph.nodes, mode in TRAINING)
+    beside = frozenset[str]() if mode == "grow" else side_by_side(nodes, graph.shapes, batch, sparse or {})
+    recorder = Recorder(Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {}, beside))
     output = _as_rows(forward(recorder, nodes))
     gradients: dict[str, TrainedBlock] = {}
     states: tuple[Companion, ...] = ()

@@ -14,10 +14,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
-from edgefl.graph.operations import Flatten, Shape
+from edgefl.graph.operations import Conv2d, Flatten, GroupNorm, Shape
 from edgefl.learners.lowering.active import Active
 from edgefl.learners.lowering.channels import NONE
 from edgefl.learners.lowering.fusion import NormReLU
+from edgefl.learners.lowering.layout import keeps, lanes_of
 from edgefl.learners.lowering.schedule import Buffer, BufferKind, Call, Index, Param, Tensor
 from edgefl.learners.lowering.sparse_weight import SparseWeight
 from edgefl.neurons.spec import ModelSpec
@@ -33,6 +34,11 @@ class Scope(NamedTuple):
     in_place: bool  # weight gradients of Linear layers go into the weights and are not stored
     trains: bool  # batch statistics, and values saved for a backward pass
     sparse: Mapping[str, SparseWeight] = MappingProxyType({})  # weights that are there as values alone
+    side_by_side: frozenset[str] = frozenset()  # results whose images lie side by side
+
+    def lanes(self, name: str) -> int:
+        """Images of a result that lie side by side."""
+        return lanes_of(self.sparse) if name in self.side_by_side else 1
 
 
 class SavedInput(NamedTuple):
@@ -65,14 +71,28 @@ class Recorder:
     _last: dict[int, int] = field(default_factory=dict)
     _kept: set[int] = field(default_factory=set)
 
-    def new(self, shape: Shape, kind: BufferKind = "float") -> Tensor:
+    def new(self, shape: Shape, kind: BufferKind = "float", lanes: int = 1) -> Tensor:
         """A new buffer."""
         self._buffers.append((kind, math.prod(shape)))
-        return Tensor(len(self._buffers) - 1, shape)
+        return Tensor(len(self._buffers) - 1, shape, lanes)
+
+    def like(self, tensor: Tensor) -> Tensor:
+        """A new buffer for as many values, laid out alike."""
+        return self.new(tensor.shape, lanes=tensor.lanes)
 
     def result(self, node: Node) -> Tensor:
         """A new buffer for the node's result."""
-        return self.new((self.scope.batch, *self.scope.graph.shapes[node.name]))
+        shape = (self.scope.batch, *self.scope.graph.shapes[node.name])
+        return self.new(shape, lanes=self.scope.lanes(node.name))
+
+    def laid(self, tensor: Tensor, lanes: int) -> Tensor:
+        """The same values with so many images side by side: turned into a new buffer unless they lie so."""
+        if tensor.lanes == lanes:
+            return tensor
+        turned = self.new(tensor.shape, lanes=lanes)
+        op = "to_lanes" if lanes > 1 else "from_lanes"
+        self.call(op, tensor, max(lanes, tensor.lanes), turned)
+        return turned
 
     def call(self, op: str, *args: Any) -> None:
         position = len(self.calls)
@@ -95,8 +115,20 @@ class Recorder:
         )
 
     def source(self, node: Node) -> Tensor:
-        """The node's (first) input."""
-        return self.values[node.inputs[0]]
+        """The node's (first) input, as it reads it."""
+        return self.read(node.inputs[0], node)
+
+    def read(self, name: str, node: Node) -> Tensor:
+        """A result in the layout in which a node reads it; sparse convolutions read any."""
+        value = self.values[name]
+        if f"{node.name}.weight" in self.scope.sparse and isinstance(node.op, Conv2d):
+            return value
+        lanes = self.scope.lanes(node.name) if keeps(node) else 1
+        if value.lanes == lanes:
+            return value
+        if (name, "turned") not in self.extras:
+            self.extras[name, "turned"] = self.laid(value, lanes)
+        return self.extras[name, "turned"]
 
     def param(self, node: Node, name: str) -> Param:
         full = f"{node.name}.{name}"
@@ -116,7 +148,8 @@ class Readers:
     Results that share memory (Flatten is a view) are followed under one name.
     """
 
-    def __init__(self, nodes: tuple[Node, ...], active: Active) -> None:
+    def __init__(self, nodes: tuple[Node, ...], scope: Scope) -> None:
+        active = scope.active
         self._root: dict[str, str] = {}
         self._last: dict[str, str] = {}
         self._saved: set[str] = set()
@@ -128,7 +161,8 @@ class Readers:
                 self._count[self.root(name)] += 1
             if active.saved.get(node.name, NONE) is None:
                 self._saved.add(self.root(node.inputs[0]))
-            if isinstance(node.op, NormReLU) and active.blocks:
+            is_lanes = isinstance(node.op, GroupNorm) and node.name in scope.side_by_side
+            if (isinstance(node.op, NormReLU) or is_lanes) and active.blocks:
                 self._saved.add(self.root(node.inputs[0]))
         if nodes:
             self._last[self.root(nodes[-1].name)] = "output"

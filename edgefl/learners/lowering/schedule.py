@@ -38,13 +38,37 @@ class Buffer(NamedTuple):
 
 
 class Tensor(NamedTuple):
-    """A view of a whole arena buffer; several tensors may view one buffer under different shapes."""
+    """A view of a whole arena buffer; several tensors may view one buffer under different shapes.
+
+    lanes  images that lie side by side in memory, [B / lanes, C, H, W, lanes] for a shape [B, C, H, W]; see layout.py
+    """
 
     buffer: int
     shape: Shape
+    lanes: int = 1
 
     def view(self, *shape: int) -> Tensor:
         return Tensor(self.buffer, shape)
+
+    @property
+    def words(self) -> Tensor:
+        """The cells as [B / lanes, C, H, W, lanes], as they lie."""
+        batch, *plane = self.shape
+        return self.view(batch // self.lanes, *plane, self.lanes)
+
+    @property
+    def planes(self) -> Tensor:
+        """The cells as [B / lanes, C, H W, lanes]."""
+        batch, channels, *plane = self.shape
+        return self.view(batch // self.lanes, channels, math.prod(plane), self.lanes)
+
+    @property
+    def channels(self) -> Tensor:
+        """What works on channels or single values sees of it: images side by side are one with longer rows."""
+        if self.lanes == 1:
+            return self
+        *outer, width, lanes = self.words.shape
+        return self.view(*outer, width * lanes)
 
 
 class Param(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 from edgefl.graph import Graph, Node
@@ -23,6 +23,7 @@ class SparseWeight:
 
     size    height and width of a convolution's input; () of a Linear layer
     batch   examples that a Linear layer's structure is laid out for
+    lanes   images that its kernels compute side by side
     """
 
     node: Node
@@ -30,6 +31,7 @@ class SparseWeight:
     size: tuple[int, ...]
     count: int
     batch: int
+    lanes: int = 1
 
     @property
     def op(self) -> str:
@@ -64,14 +66,21 @@ def sparse_weights(
 ) -> dict[str, SparseWeight]:
     """The masked weights that a learner holds as values alone: those that run at least as fast without their zeros."""
     found = {name: candidate(graph, spec, name, count, batch) for name, count in counts.items()}
-    return {name: each for name, each in found.items() if each is not None and runs_sparse(each, ops)}
+    lanes = sparsity.LANES.get(isa_of(ops), 1)
+    return {
+        name: replace(each, lanes=lanes) for name, each in found.items() if each is not None and runs_sparse(each, ops)
+    }
+
+
+def isa_of(ops: ModuleType) -> str:
+    """The instruction set of a backend; "" for kernels in Python."""
+    return ops.isa() if ops.__name__.endswith(".native") else ""
 
 
 def runs_sparse(weight: SparseWeight, ops: ModuleType) -> bool:
     """Whether the layer is not slower without its zeros; kernels in Python never skip any."""
-    isa = ops.isa() if ops.__name__.endswith(".native") else ""
     shape = (*weight.shape, *weight.size)
-    return sparsity.runs_sparse(weight.op, shape, weight.batch, weight.count / math.prod(weight.shape), isa)
+    return sparsity.runs_sparse(weight.op, shape, weight.batch, weight.count / math.prod(weight.shape), isa_of(ops))
 
 
 def candidate(graph: Graph, spec: ModelSpec, name: str, count: int, batch: int) -> SparseWeight | None:
