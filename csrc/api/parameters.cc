@@ -41,8 +41,5 @@ efl_status efl_put_flat_32(void* w, efl_int64 size, const efl_uint32* ids, efl_i
 efl_status efl_permute_f32(const float* values, const efl_uint32* order, efl_int64 count, float* permuted) {
     EFL_CHECK(extents({count}));
     EFL_CHECK(pointers({values, order, permuted}));
-    efl_uint32 largest = 0;
-    for (efl_int64 i = 0; i < count; ++i) largest = order[i] > largest ? order[i] : largest;
-    if (count && largest >= count) return EFL_BAD_INDEX;
     return table().permute_f32(values, order, count, permuted);
 }

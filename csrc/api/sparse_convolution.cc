@@ -46,7 +46,7 @@ efl_status efl_sparse_conv2d_build(const efl_conv2d* conv, const efl_uint8* mask
     const SparseLayout forward(*conv, count, false), transposed(*conv, count, true);
     EFL_CHECK(sparse_fits(transposed));
     if (words != forward.words || words_t != transposed.words) return EFL_BAD_SHAPE;
-    return sparse_build(mask, forward, structure, order, transposed, structure_t, order_t);
+    return table().sparse_conv2d_build(conv, mask, count, structure, words, order, structure_t, words_t, order_t);
 }
 
 efl_status efl_sparse_conv2d_forward_f32(const efl_conv2d* conv, const efl_uint32* structure_, efl_int64 words,

@@ -16,6 +16,7 @@ EFL_KERNEL(conv2d_grad_weight_f32)
 
 // sparse_convolution
 EFL_KERNEL(sparse_conv2d_lanes)
+EFL_KERNEL(sparse_conv2d_build)
 EFL_KERNEL(sparse_conv2d_forward_f32)
 EFL_KERNEL(sparse_conv2d_grad_input_f32)
 EFL_KERNEL(sparse_conv2d_grad_weight_f32)

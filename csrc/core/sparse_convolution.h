@@ -101,11 +101,9 @@ struct SparseStructure {
 
 // Whether the layer can have a structure at all: no groups, at most 2^32 weights, and offsets of 16 bits.
 efl_status sparse_fits(const SparseLayout& layout);
+// The first SPARSE_HEADER words of a layer's structure.
+void sparse_header(const SparseLayout& layout, efl_uint32* to);
 // EFL_BAD_STRUCTURE unless it was made for this layer with so many weights, and all that it says is in range.
 efl_status sparse_check(const SparseLayout& layout, const efl_uint32* structure);
-// Both structures of a mask [outs, ins, taps]. order: the weight of each slot; order_t: the forward slot of each slot.
-// EFL_BAD_ARGUMENT, and nothing written, unless layout.count bytes of the mask are not 0.
-efl_status sparse_build(const efl_uint8* mask, const SparseLayout& forward, efl_uint32* structure, efl_uint32* order,
-                        const SparseLayout& transposed, efl_uint32* structure_t, efl_uint32* order_t);
 
 }  // namespace efl

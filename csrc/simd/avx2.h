@@ -142,6 +142,16 @@ static inline void store_u8(unsigned char* p, vf v) {
     _mm_storel_epi64((__m128i*)p, _mm_packus_epi16(halves, halves));
 }
 
+static inline uint64_t ones_of_bytes(const unsigned char* p) {
+    uint64_t zeros = 0;
+    for (int i = 0; i < 64; i += 32) {
+        const __m256i bytes = _mm256_loadu_si256((const __m256i*)(p + i));
+        const __m256i is_zero = _mm256_cmpeq_epi8(bytes, _mm256_setzero_si256());
+        zeros |= uint64_t(uint32_t(_mm256_movemask_epi8(is_zero))) << i;
+    }
+    return ~zeros;
+}
+
 static inline vf packed(vf v, unsigned bits) {
     const uint64_t chosen = _pdep_u64(bits, 0x0101010101010101) * 0xff;  // a byte for each lane
     const uint64_t order = _pext_u64(0x0706050403020100, chosen);

@@ -140,6 +140,11 @@ static inline void store_u8(unsigned char* p, vf v) {
     _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(v)));
 }
 
+static inline uint64_t ones_of_bytes(const unsigned char* p) {
+    const __m512i bytes = _mm512_loadu_si512(p);
+    return _mm512_test_epi8_mask(bytes, bytes);
+}
+
 static inline vf packed(vf v, unsigned bits) { return _mm512_maskz_compress_ps(__mmask16(bits), v); }
 static inline vf counted(int32_t first) {
     const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

@@ -134,6 +134,20 @@ static inline void store_u8(unsigned char* p, vf v) {
     for (int i = 0; i < W; ++i) p[i] = (unsigned char)(v[i]);
 }
 
+// Bit i: whether byte i is not 0, of 64.
+static inline uint64_t ones_of_bytes(const unsigned char* p) {
+    uint64_t bits = 0;
+    for (int i = 0; i < 64; i += 8) {
+        uint64_t eight;
+        __builtin_memcpy(&eight, p + i, 8);
+        eight |= eight >> 4;
+        eight |= eight >> 2;
+        eight |= eight >> 1;
+        bits |= ((eight & 0x0101010101010101u) * 0x0102040810204080u) >> 56 << i;
+    }
+    return bits;
+}
+
 // The lanes of v whose bit is set, in order, from lane 0 on; the others are undefined.
 static inline vf packed(vf v, unsigned bits) {
     vf found = v;

@@ -18,21 +18,30 @@ LANES = {"scalar": 4, "avx2": 8, "avx512": 16}
 ONE_STRUCTURE = 32
 """Largest batch whose Linear layers compute the gradient of their input from the forward structure."""
 
+SCATTER = 40
+"""What a weight's way into a whole array and its gradient's way back cost, in its multiply-adds of a dense layer: 3.5
+nanoseconds in torch, where forward and backward take .09 for each example and position.
+"""
+
 FEWEST = 64
 """Inputs or outputs of a Linear layer, below which its time is that of its calls."""
 
 
-def runs_sparse(op: str, shape: Shape, batch: int, density: float, isa: str) -> bool:
+def runs_sparse(op: str, shape: Shape, batch: int, density: float, isa: str, *, scatters: bool = False) -> bool:
     """Whether forward and backward of a masked layer are to skip its zeros.
 
-    op     "linear", shape [out_features, in_features], or "conv2d", shape [out_channels, in_channels, kernel_h,
-           kernel_w, height, width] with the size of its input
-    isa    as edgefl.kernels.native.isa() says; "" for a backend in Python, which computes dense
+    op        "linear", shape [out_features, in_features], or "conv2d", shape [out_channels, in_channels, kernel_h,
+              kernel_w, height, width] with the size of its input
+    isa       as edgefl.kernels.native.isa() says; "" for a backend in Python, which computes dense
+    scatters  whether a dense layer would first have to write its values into a whole weight, and its gradient back
     Raises ValueError for another op.
     """
     if op not in RULES:
         raise ValueError(f"op={op!r}; expected one of {', '.join(RULES)}")
-    return isa in LANES and batch > 0 and density <= RULES[op](shape, batch, isa) * _filled(batch, isa)
+    if isa not in LANES or batch <= 0:
+        return False
+    more = SCATTER / (batch * math.prod(shape[4:])) if scatters else 0.0
+    return density <= RULES[op](shape, batch, isa) * _filled(batch, isa) * (1 + more)
 
 
 def keeps_transposed(op: str, batch: int) -> bool:

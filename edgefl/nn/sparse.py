@@ -3,8 +3,9 @@
     model = sparsify(model, density=0.1)          # the largest weights of every layer stay, by ERK
     layer = SparseLinear.from_dense(nn.Linear(784, 200), density=0.2)
 
-Which weights there are is a buffer, so that a state_dict holds the mask, too, and loads strictly. How products are
-computed is in sparse_products.py. Source: FedSpa (ALGORITHMS 3 and 8).
+Which weights there are is a buffer, so that a state_dict holds the mask, too, and loads strictly. A layer that would be
+slower so runs dense, with a weight that is 0 elsewhere. How products are computed is in sparse_products.py. Source:
+FedSpa (ALGORITHMS 3 and 8).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from edgefl.nn.sparse_products import (
     Pair,
     Products,
     SparseProduct,
+    is_faster,
     native,
     of_convolution,
     of_linear,
@@ -80,7 +82,7 @@ class _Sparse(nn.Module):
         if self._places is None or self._places.device != self.values.device:
             self._places = torch.from_numpy(np.flatnonzero(self._bits())).to(self.values.device)
         flat = self.values.new_zeros(math.prod(self.shape))
-        return flat.index_copy(0, self._places, self.values).view(self.shape)
+        return flat.index_copy_(0, self._places, self.values).view(self.shape)
 
     def _take(self, weight: Tensor, bias: Tensor | None) -> None:
         with torch.no_grad():
@@ -99,9 +101,14 @@ class _Sparse(nn.Module):
         self._places = None
         self._products.clear()
 
-    def _product(self, x: Tensor, key: Any) -> Tensor | None:
-        """y by the sparse kernels, or None where they cannot serve."""
+    def _product(self, x: Tensor, key: Any, size: tuple[int, ...] = ()) -> Tensor | None:
+        """y by the sparse kernels, or None where they cannot serve or a whole weight would be faster.
+
+        size    height and width of images
+        """
         if self.values.dtype != torch.float32 or x.dtype != torch.float32 or x.device.type != "cpu" or native() is None:
+            return None
+        if not is_faster(self.shape + size, len(x), self.density):
             return None
         if key not in self._products:
             self._products[key] = self._laid_out(key)
@@ -208,7 +215,8 @@ class SparseConv2d(_Sparse):
         return _filled(layer, self)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self._product(x, (x.shape[2], x.shape[3])) if x.ndim == 4 else None
+        size = (x.shape[2], x.shape[3]) if x.ndim == 4 else ()
+        y = self._product(x, size, size) if size else None
         return F.conv2d(x, self.weight(), self.bias, *self.geometry) if y is None else y
 
     def _products_for(self, key: Pair, bits: NDArray[np.bool_]) -> Products | None:

@@ -50,6 +50,15 @@ def native() -> Any:
         return None
 
 
+def is_faster(shape: tuple[int, ...], batch: int, density: float) -> bool:
+    """Whether the kernels are faster than writing the values into a whole weight and computing with that.
+
+    shape   of the weight, and of a convolution the height and width of its images
+    """
+    op = "linear" if len(shape) == 2 else "conv2d"
+    return sparsity.runs_sparse(op, shape, batch, density, native().isa(), scatters=True)
+
+
 def of_linear(mask: NDArray[np.bool_], batch: int) -> Structures:
     """mask [outputs, inputs], laid out for batches of about `batch` examples."""
     (outs, ins), count = mask.shape, int(np.count_nonzero(mask))

@@ -38,7 +38,8 @@ GEOMETRIES = [
     Geometry(1, 2, 3, (5, 5), (9, 9), padding=(4, 4)),
     Geometry(2, 3, 131, (2, 2)),
     Geometry(2, 130, 9, (4, 4)),
-    Geometry(2, 135, 5, (5, 5)),
+    Geometry(2, 135, 8, (5, 5)),
+    Geometry(2, 33, 34, (5, 6), (3, 3), (2, 2)),
     Geometry(17, 41, 5, (13, 13)),
 ]
 DENSITIES = {"none": 0.0, "few": 0.07, "half": 0.5, "all": 1.0}

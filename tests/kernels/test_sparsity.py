@@ -16,6 +16,20 @@ def test_sparse_below_a_density_and_dense_above() -> None:
             assert chosen == [True, True, True, False, False], (isa, batch)
 
 
+def test_a_weight_that_would_first_be_written_runs_sparse_up_to_more() -> None:
+    """The fewer products each weight has, the more its way into a whole array weighs."""
+    small, large = (*WIDE, 3, 3, 4, 4), (64, 64, 3, 3, 32, 32)
+    for op, shape, batch, density, expected in (
+        ("linear", WIDE, 16, 0.5, True),
+        ("linear", WIDE, 128, 0.44, True),
+        ("linear", WIDE, 1024, 0.44, False),
+        ("conv2d", small, 16, 0.45, True),
+        ("conv2d", large, 16, 0.26, False),
+    ):
+        assert not runs_sparse(op, shape, batch, density, "avx512")
+        assert runs_sparse(op, shape, batch, density, "avx512", scatters=True) == expected, (op, shape, batch)
+
+
 def test_few_examples_leave_lanes_empty() -> None:
     assert runs_sparse("linear", WIDE, 8, 0.2, "avx2")
     assert not runs_sparse("linear", WIDE, 1, 0.2, "avx2")  # a word of which one lane in eight is used

@@ -30,6 +30,8 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         monkeypatch.setattr(sparse, "native", lambda: None)
     elif sparse_products.native() is None:
         pytest.skip("the native extension was not built")
+    else:
+        monkeypatch.setattr(sparse, "is_faster", lambda *_: True)
     return str(request.param)
 
 
@@ -72,6 +74,25 @@ def test_convolutions_equal_torch() -> None:
             dense = nn.Conv2d(ins, outs, kernel, **settings)
             kept = drawn(dense.weight.shape, density)
             compare(dense, SparseConv2d.from_dense(dense, kept), kept, torch.randn(5, ins, *size))
+
+
+def test_layers_run_dense_where_sparse_would_be_slower(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the rule on shape, batch and density; results are the same."""
+    monkeypatch.setattr(sparse, "is_faster", sparse_products.is_faster)
+    torch.manual_seed(0)
+    linear, conv = nn.Linear(256, 256), nn.Conv2d(64, 64, 3, padding=1)
+    wide, narrow, images = torch.randn(256, 256), torch.randn(16, 256), torch.randn(16, 64, 8, 8)
+    for dense, x, density, is_sparse in (
+        (linear, wide, 0.02, True),
+        (linear, wide, 0.9, False),
+        (linear, narrow, 0.4, True),  # a few examples do not pay for a whole weight
+        (conv, images, 0.02, True),
+        (conv, images, 0.9, False),
+    ):
+        kept = torch.rand(dense.weight.shape, generator=torch.Generator().manual_seed(3)) < density
+        layer = (SparseLinear if dense is linear else SparseConv2d).from_dense(dense, kept)
+        compare(dense, layer, kept, x)
+        assert bool(layer._products) == (is_sparse and way == "kernels"), (type(layer), density, len(x))
 
 
 def test_gradients_by_finite_differences_and_of_gradients() -> None:
