@@ -315,6 +315,22 @@ MUTANTS = (
         LARGE,
     ),
     Mutant(
+        "linear-kept-tiles",
+        "csrc/micro/tile.inl.h",
+        "keep += WORDS * W;",
+        "",
+        "of the tiles that the first panel leaves for the others only the first row is right",
+        LARGE,
+    ),
+    Mutant(
+        "linear-spare-lanes",
+        f"{K}linear/pack.inl.h",
+        "store(to + last, load_n(row + last, int(width - last)));",
+        "for (int64_t n = last; n < width; ++n) to[n] = row[n];",
+        "lanes to spare compute with what was left over in packing memory",
+        "tests/kernels/test_spare_lanes.py",
+    ),
+    Mutant(
         "linear-chosen-edges",
         f"{K}linear/chosen.inl.h",
         "for (int64_t skipped = rank[r.v0]; skipped < first; ++skipped) r.in_first &= r.in_first - 1;",

@@ -25,6 +25,8 @@
 #include "../kernels/growth.inl.h"
 #include "../kernels/linear/step.inl.h"
 #include "../kernels/linear/chosen.inl.h"
+#include "../kernels/linear/cut.inl.h"
+#include "../kernels/linear/pack.inl.h"
 #include "../kernels/linear/product.inl.h"
 #include "../kernels/linear/linear.inl.h"
 #include "../kernels/sparse_linear/structure.inl.h"

@@ -11,6 +11,7 @@ constexpr int words_of_tile(int rows) {
 }
 
 constexpr int64_t LONG_SUM = 32;  // terms, from which it pays to fetch the tile's place in c ahead
+constexpr int64_t AHEAD = 4;      // terms, by which rows of b that lie far apart are fetched ahead
 
 struct Tiles {
     const float* a;
@@ -18,6 +19,9 @@ struct Tiles {
     bool by_rows;  // a[m][t] lies at m * a_pitch + t; otherwise at t * a_pitch + m
     const float* b;
     int64_t b_pitch, b_step;  // from a term to the next, and from a tile to the next: in c they are neighbours
+    bool b_far;               // b's rows lie apart, where no processor fetches them by itself; then tiles are whole
+    float* keep;              // of such a b, where the words of each tile are put down as they are read; or nullptr
+    int64_t keep_step;        // from a tile to the next there
     int64_t terms;
     const float* start;  // nullptr: zeros. Like b it is read by whole words.
     float* c;
@@ -55,12 +59,38 @@ struct Factors {
     }
 };
 
-template <int ROWS, int WORDS, bool BY_ROWS>
+// The words that a tile will read of rows that lie apart, and the copy that it leaves of them.
+template <int WORDS>
+struct FarRows {
+    const float *soon, *next;  // next: the first row of the tile after this one
+    int64_t pitch, left;
+    float* keep;
+
+    FarRows(const Tiles& p, const float* tile, float* keep_)
+        : soon(tile + AHEAD * p.b_pitch), next(tile + p.b_step), pitch(p.b_pitch), left(p.terms - AHEAD), keep(keep_) {}
+
+    __attribute__((always_inline)) void fetch() {
+        EFL_UNROLL
+        for (int v = 0; v < WORDS * W; v += LINE) __builtin_prefetch(soon + v);
+        __builtin_prefetch(soon + WORDS * W - 1);
+        soon = --left == 0 ? next : soon + pitch;
+    }
+
+    __attribute__((always_inline)) void put(const vf (&x)[WORDS]) {
+        if (!keep) return;
+        EFL_UNROLL
+        for (int v = 0; v < WORDS; ++v) store(keep + v * W, x[v]);
+        keep += WORDS * W;
+    }
+};
+
+template <int ROWS, int WORDS, bool BY_ROWS, bool FAR>
 __attribute__((always_inline)) static inline void add_term(const Factors<ROWS, BY_ROWS>& a, int ahead, const float* b,
-                                                           vf (&acc)[ROWS][WORDS]) {
+                                                           FarRows<WORDS>& rows, vf (&acc)[ROWS][WORDS]) {
     vf x[WORDS];
     EFL_UNROLL
     for (int v = 0; v < WORDS; ++v) x[v] = load(b + v * W);
+    if (FAR) rows.fetch(), rows.put(x);
     EFL_UNROLL
     for (int m = 0; m < ROWS; ++m) {
         const vf w = set1(*a.at(m, ahead));
@@ -84,7 +114,7 @@ __attribute__((always_inline)) static inline void fetch_tile(const float* c, int
     EFL_UNROLL
     for (int m = 0; m < ROWS; ++m) {
         EFL_UNROLL
-        for (int v = 0; v < WORDS; ++v) __builtin_prefetch(c + m * pitch + v * W, 1);
+        for (int v = 0; v < WORDS * W; v += LINE) __builtin_prefetch(c + m * pitch + v, 1);
     }
 }
 
@@ -113,24 +143,25 @@ __attribute__((always_inline)) static inline void end_tile(const Tiles& p, float
     }
 }
 
-template <int ROWS, int WORDS, bool BY_ROWS>
+template <int ROWS, int WORDS, bool BY_ROWS, bool FAR = false>
 static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
     const float *tile = p.b, *start = p.start;
-    float* c = p.c;
-    for (; count > 0; --count, tile += p.b_step, c += WORDS * W) {
+    float *c = p.c, *keep = p.keep;
+    for (; count > 0; --count, tile += p.b_step, c += WORDS * W, keep += keep ? p.keep_step : 0) {
         vf acc[ROWS][WORDS];
         begin_tile(start, acc);
         if (start) start += WORDS * W;
         if (p.terms >= LONG_SUM) fetch_tile<ROWS, WORDS>(c, p.c_pitch);
         Factors<ROWS, BY_ROWS> a(p.a, p.a_pitch);
+        FarRows<WORDS> rows(p, tile, keep);
         const float* b = tile;
         int64_t t = 0;
         for (; t + 2 <= p.terms; t += 2, b += 2 * p.b_pitch) {
-            add_term(a, 0, b, acc);
-            add_term(a, 1, b + p.b_pitch, acc);
+            add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
+            add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 1, b + p.b_pitch, rows, acc);
             a.skip(2);
         }
-        if (t < p.terms) add_term(a, 0, b, acc);
+        if (t < p.terms) add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
         end_tile(p, c, count > 1 ? W : int(lanes), acc);
     }
 }
@@ -143,9 +174,17 @@ static void multiply_words(const Tiles& p, int64_t words, int64_t count, int64_t
     if constexpr (WORDS > 1) multiply_words<ROWS, WORDS - 1>(p, words, count, lanes);
 }
 
+template <int ROWS>
+static void multiply_rows(const Tiles& p, int64_t words, int64_t count, int64_t lanes) {
+    constexpr int WORDS = words_of_tile(ROWS);
+    if (!p.b_far) return multiply_words<ROWS, WORDS>(p, words, count, lanes);
+    return p.by_rows ? multiply_tiles<ROWS, WORDS, true, true>(p, count, lanes)
+                     : multiply_tiles<ROWS, WORDS, false, true>(p, count, lanes);
+}
+
 // `count` tiles of 1 to TILE_ROWS rows and 1 to words_of_tile(rows) words; of the last one's last word, `lanes` count.
 template <int ROWS = TILE_ROWS>
 static void multiply(const Tiles& p, int64_t rows, int64_t words, int64_t count, int64_t lanes) {
-    if (rows == ROWS) return multiply_words<ROWS, words_of_tile(ROWS)>(p, words, count, lanes);
+    if (rows == ROWS) return multiply_rows<ROWS>(p, words, count, lanes);
     if constexpr (ROWS > 1) multiply<ROWS - 1>(p, rows, words, count, lanes);
 }

@@ -1,12 +1,20 @@
-// Chosen columns of rows: read side by side, and written back to their places, a word of the row at a time.
+// Chosen columns of rows: read side by side, a few rows together, and written back to their places, a word of the row
+// at a time.
 
 struct Chosen {
     efl_index columns;
-    int64_t extent;  // of a row
-    uint16_t* bits;  // [words + 1]: which lanes of a word of the row are chosen
-    int32_t* rank;   // [words + 1]: how many columns are chosen before it
+    int64_t extent;            // of a row
+    uint16_t* bits = nullptr;  // [words + 1]: which lanes of a word of the row are chosen
+    int32_t* rank = nullptr;   // [words + 1]: how many columns are chosen before it
+
+    Chosen(efl_index columns_, int64_t extent_) : columns(columns_), extent(columns_.ids ? extent_ : 0) {}
 
     int64_t words() const { return (extent + W - 1) / W; }
+
+    void place_in(Carve& carve) {
+        bits = carve.take<uint16_t>(words() + 1);
+        rank = carve.take<int32_t>(words() + 1);
+    }
 
     void fill() const {
         for (int64_t v = 0, n = 0; v <= words(); ++v) {
@@ -31,19 +39,37 @@ struct Chosen {
 
     bool are_rare() const { return 5 * columns.count < 2 * extent; }
 
-    // to[n - first] = row[columns[n]]: one by one where they are rare, else by words. What a word writes too much, the
-    // next one overwrites.
-    void read(const float* row, const Range& r, float* to) const {
+    static constexpr int64_t ROWS = 8;  // read together: tiles begin at distances that share a cache's sets
+
+    // to[m * pitch + n - first] = rows[m][columns[n]] for m < count: one by one where they are rare, else by words.
+    // What a word writes too much, the next one overwrites.
+    void read(const float* const* rows, int64_t count, const Range& r, float* to, int64_t pitch) const {
         if (are_rare()) {
-            for (int64_t n = r.first; n < r.last; ++n) to[n - r.first] = row[columns.ids[n]];
+            for (int64_t n = r.first; n < r.last; ++n)
+                for (int64_t m = 0; m < count; ++m) to[m * pitch + n - r.first] = rows[m][columns.ids[n]];
             return;
         }
         unsigned from = r.in_first;
         for (int64_t v = r.v0; v <= r.v1; from = bits[++v]) {
             const int64_t at = v == r.v0 ? 0 : rank[v] - r.first, left = r.last - r.first - at, lanes = extent - v * W;
-            const vf word = gather_bits(lanes >= W ? load(row + v * W) : load_n(row + v * W, int(lanes)), from);
-            if (left >= W) store(to + at, word);
-            else store_n(to + at, word, int(left));
+            if (left >= W && lanes >= W) {
+                for (int64_t m = 0; m < count; ++m)
+                    store(to + m * pitch + at, gather_bits(load(rows[m] + v * W), from));
+                continue;
+            }
+            for (int64_t m = 0; m < count; ++m) {
+                const vf word = gather_bits(load_n(rows[m] + v * W, int(least(W, lanes))), from);
+                store_n(to + m * pitch + at, word, int(least(W, left)));
+            }
+        }
+    }
+
+    // Of each of `count` rows, `step` floats apart, the chosen columns of a range.
+    void read_all(const float* rows, int64_t count, int64_t step, const Range& r, float* to, int64_t pitch) const {
+        for (int64_t m = 0; m < count; m += ROWS, to += ROWS * pitch) {
+            const float* few[ROWS];
+            for (int64_t k = 0; k < least(ROWS, count - m); ++k) few[k] = rows + (m + k) * step;
+            read(few, least(ROWS, count - m), r, to, pitch);
         }
     }
 
@@ -51,9 +77,7 @@ struct Chosen {
     void pick(const float* rows, int64_t count, int64_t pitch, int64_t begin, int64_t width, float* to,
               int64_t to_pitch) const {
         const int64_t first = rank[begin / W], last = rank[(begin + width + W - 1) / W];
-        if (first == last) return;
-        const Range r = range(first, last);
-        for (int64_t m = 0; m < count; ++m) read(rows + m * pitch - begin, r, to + m * to_pitch + first);
+        if (first < last) read_all(rows - begin, count, pitch, range(first, last), to + first, to_pitch);
     }
 
     // row[columns[n]] = from[n - first]; up to a word after `from` is read.

@@ -1,0 +1,85 @@
+// A product of two matrices, and how it is cut up. Rows of the result come in panels, its columns in tiles, terms of
+// the sum in passes. The microkernel is in micro/tile.inl.h, what is packed for it in pack.inl.h.
+
+constexpr int64_t PASS_TERMS = 384;        // terms of a pass: the factors of a panel stay in a first cache
+constexpr int64_t NEAR_TERMS = 192;        // terms, up to which they do so where they lie, a line or two each
+constexpr int64_t BLOCK = 3 << 15;         // floats of a packed block
+constexpr int64_t MAX_BLOCK = 1024;        // columns of it
+constexpr int64_t FEW_ROWS = 24;           // of the result, for which a block is not worth its memory
+constexpr int64_t SWEEP = 3 << 11;         // floats that a few panels read in turn: they stay in a first cache
+constexpr int64_t CONFLICTING_ROWS = 256;  // floats; rows apart by a multiple of this meet in few sets of a cache
+
+// c[m, columns] = sum over t of a[m, t] * b[rows[t], columns[n]].
+struct ColumnProduct {
+    const float* a;  // a[m, t] at a[m_step * m + t_step * t] after the two selections; one of the steps is 1
+    int64_t m_step, t_step;
+    efl_index m_ids, t_ids;
+    int64_t count, terms;  // rows of the result; terms of the sum
+    const float* b;
+    int64_t b_pitch, b_columns;
+    bool b_transposed;     // b[t, n] lies at n * b_pitch + t; then nothing of b is selected
+    bool b_rows_selected;  // row t of b is t_ids[t]; otherwise row t
+    efl_index columns;
+    const float* bias;  // added to the columns, or nullptr
+    float* c;
+    int64_t c_pitch;
+    bool compact;                // column n of the result lands at n; otherwise at columns[n]
+    const Step* step = nullptr;  // if given, the result is a gradient that a step of SGD takes in place of c
+
+    const float* b_row(int64_t t) const { return b + (b_rows_selected ? id_of(t_ids, t) : t) * b_pitch; }
+};
+
+// How a product is cut up.
+struct Cut {
+    bool picked;                           // all columns are computed, then the chosen ones picked
+    int64_t columns, words, width, tiles;  // that are computed; words and floats of a tile
+    Parts panels, passes;                  // of rows; of terms
+    bool by_rows, a_in_place, b_in_place;  // in place: read where it lies; b by the first panel, which keeps a copy
+    bool few;                              // rows; then each run of `turn` tiles meets all panels
+    int64_t a_pitch;                       // of factors by rows
+    bool apart;                            // results go through a buffer
+    int64_t turn;
+    Parts blocks;  // of tiles that are packed together, where rows are not few
+
+    explicit Cut(const ColumnProduct& p)
+        : picked(picks(p)), columns(picked ? p.b_columns : count_of(p.columns, p.b_columns)),
+          words(words_of_tile(int(Parts(p.count, TILE_ROWS).size(0)))), width(words * W),
+          tiles((columns + width - 1) / width), panels(p.count, TILE_ROWS),
+          passes(p.terms > 0 ? p.terms : 1, PASS_TERMS), by_rows(p.t_step == 1), a_in_place(is_near(p)),
+          b_in_place(!p.b_transposed && (picked || !p.columns.ids) && !(p.b_rows_selected && p.t_ids.ids)),
+          few(p.count <= FEW_ROWS), a_pitch(a_in_place ? p.m_step : (passes.size(0) + 31) / 32 * 32 + 16),
+          apart(p.step || picked || (p.columns.ids && !p.compact)),
+          turn(panels.count > 1 ? fitting(SWEEP, passes.size(0)) : fitting(INT64_MAX, 1)),
+          blocks(tiles, fitting(few ? BLOCK / 8 : BLOCK, p.terms)) {}
+
+    // Picking columns out of the terms takes about as long as eight rows of the result take to compute them.
+    static bool picks(const ColumnProduct& p) {
+        return p.columns.ids && p.compact && !p.step && !p.b_rows_selected && p.count <= FEW_ROWS &&
+               (p.b_columns - p.columns.count) * p.count < 8 * p.b_columns;
+    }
+
+    bool is_near(const ColumnProduct& p) const {
+        if (by_rows) return !p.t_ids.ids && p.m_step % CONFLICTING_ROWS;
+        return passes.size(0) <= NEAR_TERMS && p.t_step % CONFLICTING_ROWS;
+    }
+
+    bool in_turns() const { return few && b_in_place; }
+
+    // How many tiles of so many terms hold `floats`: one at least.
+    int64_t fitting(int64_t floats, int64_t terms) const {
+        const int64_t fit = least(floats / ((terms > 0 ? terms : 1) * width), MAX_BLOCK / width);
+        return fit > 1 ? fit : 1;
+    }
+    // In a packed block, where tile n of it begins; tiles of it that are packed or kept.
+    int64_t tile_at(int64_t n, int64_t terms) const { return n * width * terms; }
+    int64_t packed_tiles() const { return !in_turns() ? blocks.size(0) : panels.count > 1 ? least(turn, tiles) : 1; }
+
+    // Floats of a panel's factors for a pass; where those are if all are packed before.
+    int64_t factors() const { return TILE_ROWS * (by_rows ? a_pitch : passes.size(0)) + W; }
+    int64_t factors_at(int64_t panel, int64_t pass) const { return (panel * passes.count + pass) * factors(); }
+
+    // Floats of the buffer that a thread's results go through.
+    int64_t results() const {
+        return !apart ? 0 : in_turns() ? panels.total * least(turn, tiles) * width : TILE_ROWS * blocks.size(0) * width;
+    }
+};
