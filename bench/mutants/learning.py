@@ -7,7 +7,7 @@ from bench.mutants.mutant import Mutant
 SELECTION, SPEC = "tests/neurons/test_selection.py", "tests/neurons/test_spec.py"
 UPDATE = "tests/neurons/test_update.py"
 FIT, LEARNER = "tests/learners/test_fit.py", "tests/learners/test_graph_learner.py"
-GRADIENTS = "tests/learners/test_gradients.py"
+GRADIENTS, LAYOUT = "tests/learners/test_gradients.py", "tests/learners/test_layout.py"
 
 MUTANTS = (
     # Neurons.
@@ -94,6 +94,30 @@ MUTANTS = (
         UPDATE,
     ),
     # What needs a gradient.
+    Mutant(
+        "layout-batch",
+        "edgefl/learners/lowering/layout.py",
+        "lanes == 1 or batch % lanes",
+        "lanes == 1",
+        "images lie side by side in words that they do not fill",
+        LAYOUT,
+    ),
+    Mutant(
+        "layout-cost",
+        "edgefl/learners/lowering/layout.py",
+        "] -= OTHER_TURNS",
+        "] += OTHER_TURNS",
+        "the more is turned, the better",
+        LAYOUT,
+    ),
+    Mutant(
+        "layout-signal",
+        "edgefl/learners/lowering/backward.py",
+        "self.recorder.values[name].lanes)",
+        "signal.lanes)",
+        "a gradient does not lie as its result",
+        LAYOUT,
+    ),
     Mutant(
         "needs-union",
         "edgefl/learners/lowering/channels.py",

@@ -122,6 +122,23 @@ def test_images_side_by_side_give_the_same_bits(backend: ModuleType, op: str) ->
     each((str(g), lambda g=g, n=n: check(g, (0.0, 0.1, 0.5, 1.0)[n % 4])) for g, n in layers)
 
 
+def test_threads_change_no_bit_of_images_side_by_side(native: ModuleType) -> None:
+    lanes, before = LANES[native.isa()], native.threads()
+    names = {"sparse_conv2d_forward": ("x", "y"), "sparse_conv2d_grad_input": ("dy", "dx")}
+    for geometry in (Geometry(2 * lanes, 20, 150, (4, 4)), Geometry(lanes, 20, 24, (15, 17))):
+        for op in READERS:
+            args = sparse.calls(geometry, 0.3, True)[op](np.random.default_rng(9))
+            found = []
+            for threads in (1, 2, 3):
+                native.set_threads(threads)
+                call = side_by_side(args, names.get(op, ("x", "dy")), lanes)
+                getattr(native, op)(*call.values())
+                found.append(call)
+            native.set_threads(before)
+            for other in found[1:]:
+                assert all(np.array_equal(other[name], found[0][name]) for name in args), f"{op} of {geometry}"
+
+
 @pytest.mark.parametrize("op", READERS)
 def test_other_numbers_of_images_side_by_side_are_refused(backend: ModuleType, op: str) -> None:
     args = sparse.calls(Geometry(32, 2, 3, (5, 5)), 0.5, True)[op](np.random.default_rng(7))
