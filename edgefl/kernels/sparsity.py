@@ -70,7 +70,7 @@ def _conv2d(shape: Shape, batch: int, isa: str) -> float:
     return FEW_DENSITY.get(isa, by_size) if math.prod(shape[:4]) <= FEW_WEIGHTS else by_size
 
 
-LINEAR: dict[str, tuple[float, float]] = {"scalar": (0.2, 0.2), "avx2": (0.2, 0.3), "avx512": (0.25, 0.35)}
+LINEAR: dict[str, tuple[float, float]] = {"scalar": (0.2, 0.2), "avx2": (0.35, 0.48), "avx512": (0.25, 0.35)}
 """Largest densities of a Linear layer, for batches up to ONE_STRUCTURE and beyond."""
 
 FEWEST_CHANNELS = 4
