@@ -70,20 +70,20 @@ def _conv2d(shape: Shape, batch: int, isa: str) -> float:
     return FEW_DENSITY.get(isa, by_size) if math.prod(shape[:4]) <= FEW_WEIGHTS else by_size
 
 
-LINEAR: dict[str, tuple[float, float]] = {"scalar": (0.2, 0.2), "avx2": (0.2, 0.3), "avx512": (0.25, 0.35)}
+LINEAR: dict[str, tuple[float, float]] = {"scalar": (0.2, 0.2), "avx2": (0.35, 0.48), "avx512": (0.25, 0.35)}
 """Largest densities of a Linear layer, for batches up to ONE_STRUCTURE and beyond."""
 
 FEWEST_CHANNELS = 4
 ANY_SIZE = 2**62
 CONV2D: dict[str, tuple[tuple[int, float], ...]] = {
     "scalar": ((8, 0.2), (ANY_SIZE, 0.1)),
-    "avx2": ((4, 0.35), (8, 0.3), (16, 0.15), (ANY_SIZE, 0.1)),
+    "avx2": ((2, 0.22), (4, 0.48), (8, 0.3), (16, 0.22), (ANY_SIZE, 0.25)),
     "avx512": ((2, 0.2), (4, 0.4), (8, 0.35), (ANY_SIZE, 0.25)),
 }
 """Largest densities of a convolution, for maps up to a size."""
 
 FEW_WEIGHTS = 1 << 15
-FEW_DENSITY = {"avx512": 0.5}
+FEW_DENSITY = {"avx2": 0.45, "avx512": 0.5}
 """The same for layers of so many places and fewer, where that was measured."""
 
 RULES: dict[str, Callable[[Shape, int, str], float]] = {"linear": _linear, "conv2d": _conv2d}

@@ -221,53 +221,73 @@ struct SparseTables {
     }
 };
 
-// Writes the runs of one length. cursors and cell: of the first input, and from one to the next; put(slot, input, tap).
+// Where the cursors and cells of a few inputs are, behind those of the first.
+struct SparseInputs {
+    int64_t cursor[SPARSE_TOGETHER], cell[SPARSE_TOGETHER];
+};
+
+// Writes the runs of one length; put(slot, input, tap) for each weight.
 template <int LENGTH, class Put>
-static inline void write_runs(const SparseTables& places, const SparseListed& listed, SparseCursor* cursors,
-                              int64_t cursor_step, int64_t cell, int64_t cell_step, uint16_t* runs, const Put& put) {
+static inline void write_runs(const SparseTables& places, const SparseListed& listed, const SparseInputs& inputs,
+                              SparseCursor* cursors, int64_t cell, uint16_t* runs, const Put& put) {
     for (int64_t i = 0; i < listed.count; ++i) {
         const int64_t place = listed.place[i], in = listed.in[i];
-        SparseCursor& cursor = cursors[in * cursor_step + places.cursor[LENGTH - 1][place]];
+        SparseCursor& cursor = cursors[inputs.cursor[in] + places.cursor[LENGTH - 1][place]];
         const SparseCursor at = cursor;
         cursor = {at.run + 1, at.slot + LENGTH};
-        runs[at.run] = uint16_t(cell + in * cell_step + places.offset[place]);
+        runs[at.run] = uint16_t(cell + inputs.cell[in] + places.offset[place]);
         EFL_UNROLL
         for (int k = 0; k < LENGTH; ++k) put(at.slot + k, in, places.tap[place + k]);
     }
 }
 
 template <class Put>
-static inline void write_lengths(const SparseTables& places, const SparseLengths& lengths, SparseCursor* cursors,
-                                 int64_t cursor_step, int64_t cell, int64_t cell_step, uint16_t* runs, const Put& put) {
-    write_runs<1>(places, lengths.of[0], cursors, cursor_step, cell, cell_step, runs, put);
-    write_runs<2>(places, lengths.of[1], cursors, cursor_step, cell, cell_step, runs, put);
-    write_runs<3>(places, lengths.of[2], cursors, cursor_step, cell, cell_step, runs, put);
+static inline void write_lengths(const SparseTables& places, const SparseLengths& lengths, const SparseInputs& inputs,
+                                 SparseCursor* cursors, int64_t cell, uint16_t* runs, const Put& put) {
+    write_runs<1>(places, lengths.of[0], inputs, cursors, cell, runs, put);
+    write_runs<2>(places, lengths.of[1], inputs, cursors, cell, runs, put);
+    write_runs<3>(places, lengths.of[2], inputs, cursors, cell, runs, put);
 }
 
-// The weights of the inputs of one block, of a few inputs at a time.
-static void place_block(const SparseBuild& b, int64_t block) {
+// Inputs first, first + 1, ...; `block` is the first one's.
+static void find_inputs(const SparseBuild& b, int64_t first, int64_t inputs, int64_t block, SparseInputs* forward,
+                        SparseInputs* transposed) {
     const SparseDirection &f = b.forward, &t = b.transposed;
-    const int64_t channels = f.l.channels, taps = f.l.taps, last = least(channels, (block + 1) * f.l.block);
+    for (int64_t i = 0; i < inputs; ++i) {
+        const int64_t of_block = (first + i) / f.l.block;
+        forward->cursor[i] = (of_block - block) * f.l.rows * f.l.kinds;
+        forward->cell[i] = (first + i - of_block * f.l.block) * f.l.plane;
+        transposed->cursor[i] = i * t.phases * t.l.kinds, transposed->cell[i] = 0;
+    }
+}
+
+// The weights of the inputs of some blocks, of a few inputs at a time.
+static void place_blocks(const SparseBuild& b, int64_t first_block, int64_t blocks) {
+    const SparseDirection &f = b.forward, &t = b.transposed;
+    const int64_t channels = f.l.channels, taps = f.l.taps, last = least(channels, (first_block + blocks) * f.l.block);
     const SparseTables places(f), places_t(t);
+    SparseInputs inputs, inputs_t;
     SparseSome some;
     SparseLengths lengths;
     efl_uint32 slots[SPARSE_LISTED];  // [input][tap]: where each weight lies
     efl_uint32 *const order = f.order, *const order_t = t.order;
-    for (int64_t first = block * f.l.block, n; first < last; first += n) {
+    for (int64_t first = first_block * f.l.block, n; first < last; first += n) {
+        const int64_t block = first / f.l.block;
         n = least(last - first, SPARSE_TOGETHER);
+        find_inputs(b, first, n, block, &inputs, &inputs_t);
         for (int64_t out = 0; out < f.l.rows; ++out) {
             const int64_t pair = out * channels + first, flat = pair * taps, turned = out / t.l.block;
             some.find(b, pair, n);
             lengths.list(some, f.taps);
-            write_lengths(places, lengths, f.cursor(block, out), 0, (first - block * f.l.block) * f.l.plane, f.l.plane,
-                          f.runs(), [&](efl_uint32 slot, int64_t in, int64_t tap) {
+            write_lengths(places, lengths, inputs, f.cursor(block, out), 0, f.runs(),
+                          [&](efl_uint32 slot, int64_t in, int64_t tap) {
                               const int64_t at = in * taps + tap;
                               order[slot] = efl_uint32(flat + at);
                               slots[at] = slot;
                           });
             lengths.list(some, t.taps);
-            write_lengths(places_t, lengths, t.cursor(turned, first * t.phases), t.phases * t.l.kinds,
-                          (out - turned * t.l.block) * t.l.plane, 0, t.runs(),
+            write_lengths(places_t, lengths, inputs_t, t.cursor(turned, first * t.phases),
+                          (out - turned * t.l.block) * t.l.plane, t.runs(),
                           [&](efl_uint32 slot, int64_t in, int64_t tap) { order_t[slot] = slots[in * taps + tap]; });
         }
     }
@@ -310,7 +330,8 @@ static void build_listed(const SparseBuild& b) {
     each_block(l.blocks, work, [&](int64_t block) { l.whole ? count_block<3>(b, block) : count_block<1>(b, block); });
     write_cells(b.forward);
     write_cells(b.transposed);
-    each_block(l.blocks, work, [&](int64_t block) { place_block(b, block); });
+    const int64_t each = SPARSE_TOGETHER / l.block + 1;
+    each_block((l.blocks + each - 1) / each, work, [&](int64_t i) { place_blocks(b, i * each, each); });
 }
 
 static void count_pair(const SparseDirection& d, int64_t block, int64_t row, const efl_uint8* bytes) {
