@@ -18,21 +18,19 @@ struct Dots {
     int64_t tail;  // lanes of one more, partial word, at words * W on both sides
     vf* sums;      // [left][right], lanes not yet summed
     bool add;      // start from what sums holds
+    // As many such sums in one, and from the rows of one to those of the next.
+    int64_t runs = 1, left_step = 0, right_step = 0;
 };
 
+// Run i, added to acc. Its rows are found anew, as x86 has no registers for them beside the next run's.
 template <int LEFT, int RIGHT>
-static void dots(const Dots& d) {
-    vf acc[LEFT][RIGHT];
+__attribute__((always_inline)) static inline void add_run(const Dots& d, int64_t i, vf (&acc)[LEFT][RIGHT]) {
     const float* left[LEFT];
     const float* right[RIGHT];
     EFL_UNROLL
-    for (int k = 0; k < RIGHT; ++k) right[k] = d.right[k];
+    for (int m = 0; m < LEFT; ++m) left[m] = held(d.left[m] + i * d.left_step);
     EFL_UNROLL
-    for (int m = 0; m < LEFT; ++m) {
-        left[m] = d.left[m];
-        EFL_UNROLL
-        for (int k = 0; k < RIGHT; ++k) acc[m][k] = d.add ? d.sums[m * RIGHT + k] : zero();
-    }
+    for (int k = 0; k < RIGHT; ++k) right[k] = held(d.right[k] + i * d.right_step);
     EFL_PRAGMA(GCC unroll 2)
     for (int64_t n = 0; n < d.words; ++n) {
         const int64_t off = d.off[n];
@@ -58,14 +56,25 @@ static void dots(const Dots& d) {
             }
         }
     }
-    if (d.tail) {
+    if (d.tail == 0) return;
+    EFL_UNROLL
+    for (int m = 0; m < LEFT; ++m) {
+        const vf w = load_n(left[m] + d.words * W, int(d.tail));
         EFL_UNROLL
-        for (int m = 0; m < LEFT; ++m) {
-            const vf w = load_n(left[m] + d.words * W, int(d.tail));
-            EFL_UNROLL
-            for (int k = 0; k < RIGHT; ++k) acc[m][k] = fma(w, load_n(right[k] + d.words * W, int(d.tail)), acc[m][k]);
-        }
+        for (int k = 0; k < RIGHT; ++k) acc[m][k] = fma(w, load_n(right[k] + d.words * W, int(d.tail)), acc[m][k]);
     }
+}
+
+// A function of its own, whose registers are all for the tile.
+template <int LEFT, int RIGHT>
+__attribute__((noinline)) static void dots(const Dots& d) {
+    vf acc[LEFT][RIGHT];
+    EFL_UNROLL
+    for (int m = 0; m < LEFT; ++m) {
+        EFL_UNROLL
+        for (int k = 0; k < RIGHT; ++k) acc[m][k] = d.add ? d.sums[m * RIGHT + k] : zero();
+    }
+    for (int64_t i = 0; i < d.runs; ++i) add_run(d, i, acc);
     EFL_UNROLL
     for (int m = 0; m < LEFT; ++m) {
         EFL_UNROLL

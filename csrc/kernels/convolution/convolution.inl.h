@@ -21,12 +21,15 @@ static bool prefers_whole(const Correlation& c) {
            count_of(c.sources, c.source_channels) > 0;
 }
 
+// Channels that pay for the transforms, which longer words do not make as much faster as plain sums.
+constexpr int64_t TILE_BALANCE = W < 16 ? 7 : 12;
+
 // 3x3 taps at stride 1, and enough of the rest (measured on Zen 3: 20 to 8 channels even, 20 to 12 at .9 of the time,
-// 20 to 20 at .8, 64 to 64 at .6).
+// 20 to 20 at .8, 64 to 64 at .6; with AVX-512 20 to 20 channels are 1.1 of the time of plain sums).
 static bool prefers_tiles(const Correlation& c) {
     return has_plain_taps(c) &&
-           pays_for_points(count_of(c.sources, c.source_channels), count_of(c.targets, c.target_channels), 7, c.batch,
-                           c.planes.rows.count, c.planes.cols.count);
+           pays_for_points(count_of(c.sources, c.source_channels), count_of(c.targets, c.target_channels), TILE_BALANCE,
+                           c.batch, c.planes.rows.count, c.planes.cols.count);
 }
 
 // 3x3 taps at stride 2, and channels that pay for the transforms (measured with AVX-512: 16 to 16 channels 1.3 of the
@@ -121,7 +124,7 @@ static bool meets_every_other(const efl_conv2d& c) {
     return c.kernel_h == 1 && c.kernel_w == 1 && c.stride_w == 2 && c.pad_h == 0 && c.pad_w == 0;
 }
 
-// All phases of the stride at once, or one after the other.
+// All phases of the stride at once, or window by window, or one phase after the other.
 static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy, const float* weight, efl_index outs,
                                         efl_index ins, float* dx) {
     const efl_conv2d& c = *conv;
@@ -134,6 +137,12 @@ static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy,
         Correlation alone = input_phase(c, g, dy, weight, outs, ins, dx, 0, 0);
         alone.cleared_width = c.width;
         return correlate(alone);
+    }
+    if (prefers_windows(c, g, count_of(outs, c.out_channels))) {
+        if (!covers(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h) ||
+            !covers(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w))
+            clear_channels(c, ins, dx);
+        return input_by_windows(WindowPlan(c, g, dy, weight, outs, ins, dx));
     }
     if (misses_inputs(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h, c.dil_h) ||
         misses_inputs(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w, c.dil_w))

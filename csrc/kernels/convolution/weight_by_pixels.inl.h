@@ -28,21 +28,28 @@ static void each_weight_group(const WeightGradient& w, Visit&& visit) {
     }
 }
 
-// What all chunks share, and the memory of each, in the caller's scratch.
+constexpr int64_t PIXEL_LEFTS = 4;     // left rows of a block: with six of AVX-512 L1 does not keep up
+constexpr int64_t PASS_FLOATS = 4096;  // of the left rows of a block, which stay in L1 while terms pass by
+
+// What all chunks share, and the memory of each thread, in the caller's scratch. One operand lies in planes, the
+// shifted one; the channels of the other are the left rows of the products and are read in place where they can be.
 struct WeightPlan {
     int64_t total = 0, outs = 0, ins;  // weights of dw; most outputs and inputs of a group
     TapPlanes taps;
-    int64_t chunks, row, words,
-        tail;     // row: floats between rows of dy as the kernel reads it; tail: lanes of one more word
-    bool flat;    // x lies in planes for every tap
-    bool direct;  // dy has no gaps: read it in place
+    bool flat;    // the shifted operand lies in planes for every tap
+    bool turned;  // which is dy, not x
+    bool direct;  // the other one has no gaps: read it in place
+    Parts chunks;
+    int64_t pass;              // images at a time
+    int64_t row, words, tail;  // row: floats between rows of dy as the kernel reads it; tail: lanes of one more word
     int64_t *off, *term;
     CellBlock* block;
     float *planes, *dy, *partial;
     vf* sums;
-    CellCopies cells;  // of a channel of x into its planes
+    CellCopies cells;  // of a channel into its planes
 
-    explicit WeightPlan(const WeightGradient& w) : ins(w.ins_per_group()), taps(w.planes) {
+    explicit WeightPlan(const WeightGradient& w)
+        : ins(w.ins_per_group()), taps(w.planes), chunks(Parts::into(w.conv.batch, least(4, (w.conv.batch + 7) / 8))) {
         each_weight_group(w, [&](const WeightGroup& g) {
             total += g.outs * g.ins * w.taps();
             outs = g.outs > outs ? g.outs : outs;
@@ -53,19 +60,30 @@ struct WeightPlan {
                                                               : padded;  // if narrow, let words run across rows
         words = ((g.out_h - 1) * row + g.out_w + W - 1) / W;
         direct = g.out_w % W == 0;
-        const int64_t flat_words = w.positions() / W,
-                      pairs = outs * ins * w.taps() / 2;  // a cycle has two products of words,
-        const int64_t gapped =
-            ins * w.planes.size() + (direct ? 0 : outs * w.positions()) + pairs * words;  // or copies a float
-        flat = ins * taps.size() + pairs * (flat_words + 1) < gapped;
-        tail = flat ? w.positions() % W : 0;
-        if (flat) words = flat_words, direct = true;
-        const int64_t wanted = (w.conv.batch + 7) / 8;
-        chunks = wanted < 4 ? wanted : 4;
+        choose_planes(w);
+        if (flat) words = in_place(w) / W, direct = true;
+        tail = flat ? in_place(w) % W : 0;
+        const int64_t fit = PASS_FLOATS / (PIXEL_LEFTS * words * W + 1);
+        pass = fit < 1 ? 1 : least(chunks.size(0), fit);
     }
 
+    // Of x one plane, or one for every tap where that costs less; or planes of dy, whose channels are far fewer: their
+    // own products would load a word for each.
+    void choose_planes(const WeightGradient& w) {
+        const int64_t pairs = outs * ins * w.taps() / 2;  // a cycle has two products of words, or copies a float
+        const int64_t gapped = ins * w.planes.size() + (direct ? 0 : outs * w.positions()) + pairs * words;
+        turned = 2 * outs <= ins && w.conv.groups == 1 && w.conv.stride_h == 1 && w.conv.stride_w == 1;
+        if (turned) taps = TapPlanes(transposed_planes(w.conv, w.geometry, 0, 0));
+        flat = turned || ins * taps.size() + pairs * (w.positions() / W + 1) < gapped;
+    }
+
+    // Channels that are shifted, those that are not, and the cells of one of the latter.
+    int64_t shifted() const { return turned ? outs : ins; }
+    int64_t lefts() const { return turned ? ins : outs; }
+    int64_t in_place(const WeightGradient& w) const { return turned ? w.conv.height * w.conv.width : w.positions(); }
+
     int64_t channel_size(const WeightGradient& w) const { return flat ? taps.size() : w.planes.size(); }
-    int64_t planes_size(const WeightGradient& w) const { return ins * channel_size(w) + W; }
+    int64_t planes_size(const WeightGradient& w) const { return shifted() * channel_size(w) + W; }
     int64_t dy_size() const { return direct ? 0 : outs * words * W; }
 
     // Where the cells of a tap start in a channel.
@@ -73,14 +91,21 @@ struct WeightPlan {
         return flat ? taps.at(kh, kw) : w.planes.at(w.planes.rows.shift(kh), w.planes.cols.shift(kw));
     }
 
-    void lay_out(const WeightGradient& w, Carve& carve) {
+    void lay_out(const WeightGradient& w, Carve& carve, int64_t crew) {
         off = carve.take<int64_t>(words);
-        term = carve.take<int64_t>(ins * w.taps());
+        term = carve.take<int64_t>(shifted() * w.taps());
         block = carve.take<CellBlock>(flat ? taps.count() : w.planes.phases);
-        planes = carve.take<float>(chunks * planes_size(w));
-        dy = carve.take<float>(chunks * dy_size());
-        partial = carve.take<float>(chunks * total);
-        sums = carve.take<vf>(chunks * total);
+        planes = carve.take<float>(crew * pass * planes_size(w));
+        dy = carve.take<float>(crew * pass * dy_size());
+        partial = carve.take<float>(chunks.count * total);
+        sums = carve.take<vf>(crew * total);
+    }
+
+    // With the memory of a thread.
+    WeightPlan of_thread(const WeightGradient& w, int64_t thread) const {
+        WeightPlan own = *this;
+        own.planes += thread * pass * planes_size(w), own.dy += thread * pass * dy_size(), own.sums += thread * total;
+        return own;
     }
 };
 
@@ -91,81 +116,106 @@ static void tabulate(const WeightGradient& w, WeightPlan& plan) {
         plan.off[n] =
             words_per_row ? n / words_per_row * w.conv.stride_h * w.planes.pitch + n % words_per_row * W : n * W;
     int64_t* term = plan.term;
-    for (int64_t i = 0; i < plan.ins; ++i)
+    for (int64_t i = 0; i < plan.shifted(); ++i)
         for (int64_t kh = 0; kh < w.conv.kernel_h; ++kh)
             for (int64_t kw = 0; kw < w.conv.kernel_w; ++kw) *term++ = i * plan.channel_size(w) + plan.at(w, kh, kw);
 }
 
-// Adds one image to the sums of one group: [block of outputs][block of terms][output][term].
-static void add_image(const WeightGradient& w, const WeightPlan& plan, const WeightGroup& g, int64_t image, bool first,
-                      const float* planes, float* gapped, vf* sums) {
-    const int64_t terms = g.ins * w.taps();
-    const Parts lefts(g.outs, MAX_LEFT);
-    if (!plan.direct)
-        for (int64_t j = 0; j < g.outs; ++j)
-            for (int64_t r = 0; r < w.geometry.out_h; ++r)
-                copy_floats(gapped + j * plan.words * W + r * plan.row,
-                            w.dy_plane(image, g.out + j) + r * w.geometry.out_w, w.geometry.out_w);
+// The planes of an image, and dy with its gaps; what lies between is already zero.
+static void fill_image(const WeightGradient& w, const WeightPlan& plan, const WeightGroup& g, int64_t image,
+                       float* planes, float* gapped) {
+    const int64_t width = w.geometry.out_w;
+    for (int64_t i = 0; i < (plan.turned ? g.outs : g.ins); ++i)
+        plan.cells.fill(plan.turned ? w.dy_plane(image, g.out + i) : w.x_plane(image, g.in + i),
+                        planes + i * plan.channel_size(w));
+    for (int64_t j = 0; j < (plan.direct ? 0 : g.outs); ++j)
+        copy_rows(gapped + j * plan.words * W, plan.row, w.dy_plane(image, g.out + j), width, w.geometry.out_h, width);
+}
+
+// Where channel m of what is not shifted lies, and how far the next image's is.
+static const float* left_row(const WeightGradient& w, const WeightPlan& plan, const WeightGroup& g, int64_t image,
+                             int64_t m) {
+    if (plan.turned) return w.x_plane(image, g.in + m);
+    return plan.direct ? w.dy_plane(image, g.out + m) : plan.dy + m * plan.words * W;
+}
+
+static int64_t left_step(const WeightGradient& w, const WeightPlan& plan) {
+    return plan.direct ? (plan.turned ? w.x_channels : w.conv.out_channels) * plan.in_place(w) : plan.dy_size();
+}
+
+// The left rows of one group in blocks, and the terms that meet a block of so many.
+static Parts left_blocks(const WeightPlan& plan, const WeightGroup& g) {
+    return Parts(plan.turned ? g.ins : g.outs, PIXEL_LEFTS);
+}
+static Parts right_blocks(const WeightGradient& w, const WeightPlan& plan, const WeightGroup& g, int64_t lefts) {
+    return Parts((plan.turned ? g.outs : g.ins) * w.taps(), rights_of(int(lefts)));
+}
+
+// Adds `count` images to the sums of one group: [block of left rows][block of terms][left row][term].
+static void add_images(const WeightGradient& w, const WeightPlan& plan, const WeightGroup& g, int64_t image,
+                       int64_t count, bool first) {
+    for (int64_t n = 0; n < count; ++n)
+        fill_image(w, plan, g, image + n, plan.planes + n * plan.planes_size(w), plan.dy + n * plan.dy_size());
+    Dots d{
+        .left = {},
+        .right = {},
+        .off = plan.off,
+        .words = plan.words,
+        .tail = plan.tail,
+        .sums = plan.sums + g.sums,
+        .add = !first,
+        .runs = count,
+        .left_step = left_step(w, plan),
+        .right_step = plan.planes_size(w),
+    };
+    const Parts lefts = left_blocks(plan, g);
     for (int64_t l = 0; l < lefts.count; ++l) {
         const int64_t left = lefts.size(l);
-        const Parts rights(terms, rights_of(int(left)));
-        for (int64_t r = 0; r < rights.count; sums += left * rights.size(r), ++r) {
-            Dots d{
-                .left = {},
-                .right = {},
-                .off = plan.off,
-                .words = plan.words,
-                .tail = plan.tail,
-                .sums = sums,
-                .add = !first,
-            };
-            for (int64_t m = 0; m < left; ++m) {
-                const int64_t j = lefts.first(l) + m;
-                d.left[m] = plan.direct ? w.dy_plane(image, g.out + j) : gapped + j * plan.words * W;
-            }
-            for (int64_t k = 0; k < rights.size(r); ++k) d.right[k] = planes + plan.term[rights.first(r) + k];
-            dot_products(d, left, rights.size(r));
+        const Parts rights = right_blocks(w, plan, g, left);
+        const int64_t* term = plan.term;
+        for (int64_t m = 0; m < left; ++m) d.left[m] = left_row(w, plan, g, image, lefts.first(l) + m);
+        for (int64_t r = 0; r < rights.count; ++r) {
+            const int64_t right = rights.size(r);
+            for (int64_t k = 0; k < right; ++k) d.right[k] = plan.planes + *term++;
+            dot_products(d, left, right);
+            d.sums += left * right;
         }
     }
 }
 
 // dw of one group = the chunks' partial sums, in order.
 static void add_chunks(const WeightGradient& w, const WeightPlan& plan, const WeightGroup& g) {
-    const int64_t terms = g.ins * w.taps();
-    const Parts lefts(g.outs, MAX_LEFT);
+    const int64_t taps = w.taps(), terms = g.ins * taps;
     const float* from = plan.partial + g.sums;
+    const Parts lefts = left_blocks(plan, g);
     for (int64_t l = 0; l < lefts.count; ++l) {
-        const Parts rights(terms, rights_of(int(lefts.size(l))));
+        const Parts rights = right_blocks(w, plan, g, lefts.size(l));
         for (int64_t r = 0; r < rights.count; ++r)
-            for (int64_t m = 0; m < lefts.size(l); ++m)
-                for (int64_t k = 0; k < rights.size(r); ++k, ++from) {
+            for (int64_t m = lefts.first(l); m < lefts.first(l) + lefts.size(l); ++m)
+                for (int64_t k = rights.first(r); k < rights.first(r) + rights.size(r); ++k, ++from) {
                     float total = *from;
-                    for (int64_t c = 1; c < plan.chunks; ++c) total += from[c * plan.total];
-                    w.dw[g.sums + (lefts.first(l) + m) * terms + rights.first(r) + k] = total;
+                    for (int64_t c = 1; c < plan.chunks.count; ++c) total += from[c * plan.total];
+                    w.dw[g.sums + (plan.turned ? k / taps * terms + m * taps + k % taps : m * terms + k)] = total;
                 }
     }
 }
 
 static efl_status weight_by_pixels(const WeightGradient& w) {
     WeightPlan plan(w);
-    if (!place([&](Carve& carve) { plan.lay_out(w, carve); })) return EFL_NO_MEMORY;
+    const int64_t macs = plan.total * w.positions() * w.conv.batch,
+                  crew = threads_for(macs < THREAD_MACS ? 1 : plan.chunks.count);
+    if (!place([&](Carve& carve) { plan.lay_out(w, carve, crew); })) return EFL_NO_MEMORY;
     tabulate(w, plan);
-    zero_floats(plan.planes, plan.chunks * plan.planes_size(w));
-    zero_floats(plan.dy, plan.chunks * plan.dy_size());
-    const Parts chunks(w.conv.batch, (w.conv.batch + plan.chunks - 1) / plan.chunks);
-    plan.chunks = chunks.count;
-    each_block(chunks.count, plan.total * w.positions() * w.conv.batch, [&](int64_t c) {
-        float* planes = plan.planes + c * plan.planes_size(w);
-        for (int64_t n = 0; n < chunks.size(c); ++n) {
-            const int64_t image = chunks.first(c) + n;
+    zero_floats(plan.planes, crew * plan.pass * plan.planes_size(w));
+    zero_floats(plan.dy, crew * plan.pass * plan.dy_size());
+    each_block(plan.chunks.count, macs, crew, [&](int64_t c, int64_t thread) {
+        const WeightPlan own = plan.of_thread(w, thread);
+        const int64_t first = plan.chunks.first(c), last = first + plan.chunks.size(c);
+        for (int64_t image = first; image < last; image += plan.pass)
             each_weight_group(w, [&](const WeightGroup& g) {
-                for (int64_t i = 0; i < g.ins; ++i)
-                    plan.cells.fill(w.x_plane(image, g.in + i), planes + i * plan.channel_size(w));
-                add_image(w, plan, g, image, n == 0, planes, plan.dy + c * plan.dy_size(),
-                          plan.sums + c * plan.total + g.sums);
+                add_images(w, own, g, image, least(plan.pass, last - image), image == first);
             });
-        }
-        sum_lanes(plan.sums + c * plan.total, plan.total, plan.partial + c * plan.total);
+        sum_lanes(own.sums, plan.total, plan.partial + c * plan.total);
     });
     each_weight_group(w, [&](const WeightGroup& g) { add_chunks(w, plan, g); });
     return EFL_OK;
