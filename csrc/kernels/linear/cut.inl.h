@@ -7,7 +7,7 @@ constexpr int64_t BLOCK = 3 << 15;         // floats of a packed block
 constexpr int64_t MAX_BLOCK = 1024;        // columns of it
 constexpr int64_t FEW_ROWS = 24;           // of the result, for which a block is not worth its memory
 constexpr int64_t SWEEP = 3 << 11;         // floats that a few panels read in turn: they stay in a first cache
-constexpr int64_t CONFLICTING_ROWS = 256;  // floats; rows apart by a multiple of this meet in few sets of a cache
+constexpr int64_t CONFLICTING_ROWS = 256;  // floats; terms apart by a multiple of this meet in few sets of a cache
 
 // c[m, columns] = sum over t of a[m, t] * b[rows[t], columns[n]].
 struct ColumnProduct {
@@ -59,7 +59,7 @@ struct Cut {
     }
 
     bool is_near(const ColumnProduct& p) const {
-        if (by_rows) return !p.t_ids.ids && p.m_step % CONFLICTING_ROWS;
+        if (by_rows) return !p.t_ids.ids;
         return passes.size(0) <= NEAR_TERMS && p.t_step % CONFLICTING_ROWS;
     }
 

@@ -15,13 +15,13 @@ struct Job {
     bool has_rest(int64_t last) const { return last * cut.width > cut.columns; }
 };
 
-// Tiles [first, last) of b's columns when b is transposed, [tile][term][width]. Lanes to spare hold what is harmless:
-// numbers that happen to lie there may be subnormal, which costs a product a hundred times its time.
+// The words [first, last) of b's columns when b is transposed, [tile][term][width]. Lanes to spare hold what is
+// harmless: numbers that happen to lie there may be subnormal, which costs a product a hundred times its time.
 static void pack_transposed(const Job& job, int64_t first, int64_t last) {
     const ColumnProduct& p = job.p;
-    const int64_t width = job.cut.width, end = least(job.cut.columns, last * width);
-    for (int64_t n = first * width; n < end; n += W) {
-        const int64_t lanes = least(W, end - n);
+    const int64_t width = job.cut.width;
+    for (int64_t n = first * W; n < last * W; n += W) {
+        const int64_t lanes = least(W, job.cut.columns - n);
         float* to = job.tile(n / width) + n % width;
         const float* from[W];
         for (int64_t l = 0; l < lanes; ++l) from[l] = p.b + (n + l) * p.b_pitch;

@@ -106,24 +106,28 @@ static void multiply_in_turns(const Job& job, int64_t tasks, const Rooms& rooms)
     });
 }
 
-// A block, the tiles [job.first, last): the first panel by runs of tiles, then the others.
-static void multiply_block(const Job& job, int64_t last, int64_t tasks, const Rooms& rooms) {
-    const ColumnProduct& p = job.p;
+// A block, the tiles [job.first, last), gets ready: read and kept by the first panel, or packed. Tasks are runs of its
+// tiles, of its words, or of terms.
+static void begin_block(const Job& job, int64_t last, int64_t tasks, const Rooms& rooms) {
     const Cut& cut = job.cut;
-    const bool by_tiles = p.b_transposed || cut.b_in_place;
-    const int64_t runs = by_tiles ? last - job.first : p.terms, begun = cut.b_in_place;
-    const Parts packers = Parts::into(runs, least(runs, tasks));
-    parallel(packers.count, packers.count, [&](int64_t task, int64_t thread) {
-        const int64_t from = packers.first(task), to = from + packers.size(task);
+    const int64_t words = (least(cut.columns, last * cut.width) + W - 1) / W - job.first * cut.words;
+    const int64_t runs = cut.b_in_place ? last - job.first : job.p.b_transposed ? words : job.p.terms;
+    const Parts parts = Parts::into(runs, least(runs, tasks));
+    parallel(parts.count, parts.count, [&](int64_t task, int64_t thread) {
+        const int64_t from = parts.first(task), to = from + parts.size(task), word = job.first * cut.words;
         if (cut.b_in_place) return sweep_first(job, rooms.of(thread), 1, job.first + from, job.first + to);
-        if (p.b_transposed) return pack_transposed(job, job.first + from, job.first + to);
+        if (job.p.b_transposed) return pack_transposed(job, word + from, word + to);
         pack_columns(job, job.first, last, from, to);
     });
-    const Parts panels = Parts::into(cut.panels.count - begun, least(cut.panels.count - begun, tasks));
-    parallel(panels.count, panels.count, [&](int64_t task, int64_t thread) {
-        const int64_t from = begun + panels.first(task);
-        for (int64_t i = from; i < from + panels.size(task); ++i)
-            sweep(job, rooms.of(thread), i, i + 1, job.first, last);
+}
+
+static void multiply_block(const Job& job, int64_t last, int64_t tasks, const Rooms& rooms) {
+    begin_block(job, last, tasks, rooms);
+    const int64_t begun = job.cut.b_in_place, count = job.cut.panels.count - begun;
+    const Parts parts = Parts::into(count, least(count, tasks));
+    parallel(parts.count, parts.count, [&](int64_t task, int64_t thread) {
+        const int64_t from = begun + parts.first(task), to = from + parts.size(task);
+        for (int64_t i = from; i < to; ++i) sweep(job, rooms.of(thread), i, i + 1, job.first, last);
     });
 }
 
@@ -140,6 +144,14 @@ static void multiply_blocks(Job job, int64_t tasks, const Rooms& rooms) {
 static ColumnProduct of_chosen_rows(ColumnProduct whole) {
     whole.count = whole.m_ids.count, whole.t_step = (whole.count + LINE - 1) / LINE * LINE, whole.m_ids = everything;
     return whole;
+}
+
+static void put_chosen_rows(const ColumnProduct& whole, const Chosen& rows, float* to, int64_t pitch) {
+    rows.fill();
+    split(whole.terms, whole.m_ids.count, [&](int64_t t0, int64_t t1) {
+        const Chosen::Range all = rows.range(0, whole.m_ids.count);
+        rows.read_all(whole.a + t0 * whole.t_step, t1 - t0, whole.t_step, all, to + t0 * pitch, pitch);
+    });
 }
 
 static efl_status column_product(const ColumnProduct& whole) {
@@ -163,11 +175,7 @@ static efl_status column_product(const ColumnProduct& whole) {
         }))
         return EFL_NO_MEMORY;
     if (p.columns.ids) columns.fill();
-    if (whole.m_ids.ids) {
-        rows.fill();
-        rows.read_all(whole.a, p.terms, whole.t_step, rows.range(0, p.count), a, p.t_step);
-        p.a = a;
-    }
+    if (whole.m_ids.ids) put_chosen_rows(whole, rows, a, p.t_step), p.a = a;
     if (p.bias) copy_bias(p, cut, start);
     job.start = start;
     if (cut.few && !cut.a_in_place) pack_all_factors(job);
