@@ -74,7 +74,7 @@ struct Cut {
     int64_t tile_at(int64_t n, int64_t terms) const { return n * width * terms; }
     int64_t packed_tiles() const { return !in_turns() ? blocks.size(0) : panels.count > 1 ? least(turn, tiles) : 1; }
 
-    // Floats of a panel's factors for a pass; where those are if all are packed before.
+    // Floats of a panel's factors for a pass, and where they are among all.
     int64_t factors() const { return TILE_ROWS * (by_rows ? a_pitch : passes.size(0)) + W; }
     int64_t factors_at(int64_t panel, int64_t pass) const { return (panel * passes.count + pass) * factors(); }
 

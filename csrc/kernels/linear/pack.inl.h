@@ -5,7 +5,7 @@ struct Job {
     const ColumnProduct& p;
     const Cut& cut;
     const Chosen& columns;
-    float* factors;  // where rows are few
+    float* factors;  // where they are packed
     const float* start;
     float* packed;
     int64_t first;
@@ -103,10 +103,13 @@ static void pack_factors(const Job& job, int64_t panel, int64_t pass, float* pac
     else pack_factor_columns(job, panel, t0, t1, packed);
 }
 
-static void pack_all_factors(const Job& job) {
-    for (int64_t i = 0; i < job.cut.panels.count; ++i)
-        for (int64_t k = 0; k < job.cut.passes.count; ++k)
-            pack_factors(job, i, k, job.factors + job.cut.factors_at(i, k));
+static void pack_all_factors(const Job& job, int64_t tasks) {
+    const Cut& cut = job.cut;
+    const Parts parts = Parts::into(cut.panels.count, least(cut.panels.count, tasks));
+    parallel(parts.count, [&](int64_t task) {
+        for (int64_t i = parts.first(task); i < parts.first(task) + parts.size(task); ++i)
+            for (int64_t k = 0; k < cut.passes.count; ++k) pack_factors(job, i, k, job.factors + cut.factors_at(i, k));
+    });
 }
 
 static void copy_bias(const ColumnProduct& p, const Cut& cut, float* start) {

@@ -3,30 +3,23 @@
 // other panel sweeps over the tiles of the block. What the first panel cannot read so is packed before. Where rows are
 // few, blocks are a few tiles that stay in a first cache.
 
-// Memory of one thread, and of all of them.
-struct Room {
-    float *factors, *results;
+// The buffers that threads' results go through, `size` floats each.
+struct Results {
+    float* first;
+    int64_t size;
+
+    float* of(int64_t thread) const { return first + thread * size; }
 };
 
-struct Rooms {
-    Room first;
-    int64_t factors, results;  // floats of each
-
-    Room of(int64_t thread) const { return {first.factors + thread * factors, first.results + thread * results}; }
-};
-
-// The factors of panel i for pass k: where they lie, packed before, or packed now.
-static const float* factors_of(const Job& job, const Room& room, int64_t i, int64_t k) {
-    const ColumnProduct& p = job.p;
+// The factors of panel i for pass k.
+static const float* factors_of(const Job& job, int64_t i, int64_t k) {
     const Cut& cut = job.cut;
-    if (cut.a_in_place) return p.a + cut.panels.first(i) * p.m_step + cut.passes.first(k) * p.t_step;
-    if (cut.few) return job.factors + cut.factors_at(i, k);
-    pack_factors(job, i, k, room.factors);
-    return room.factors;
+    if (!cut.a_in_place) return job.factors + cut.factors_at(i, k);
+    return job.p.a + cut.panels.first(i) * job.p.m_step + cut.passes.first(k) * job.p.t_step;
 }
 
 // Pass k of panel i over the tiles [first, last); the results go to c.
-static void multiply_pass(const Job& job, const Room& room, int64_t i, int64_t k, int64_t first, int64_t last, float* c,
+static void multiply_pass(const Job& job, int64_t i, int64_t k, int64_t first, int64_t last, float* c,
                           int64_t c_pitch) {
     const ColumnProduct& p = job.p;
     const Cut& cut = job.cut;
@@ -34,7 +27,7 @@ static void multiply_pass(const Job& job, const Room& room, int64_t i, int64_t k
     const int64_t rows = cut.panels.size(i), t0 = cut.passes.first(k), n0 = first * cut.width;
     const int64_t whole = last - first - job.has_rest(last);
     Tiles t{
-        .a = factors_of(job, room, i, k),
+        .a = factors_of(job, i, k),
         .a_pitch = cut.by_rows      ? cut.a_pitch
                    : cut.a_in_place ? p.t_step
                                     : rows,
@@ -72,26 +65,26 @@ static void finish(const Job& job, int64_t m0, int64_t rows, int64_t n0, int64_t
 }
 
 // Panels [i0, i1) over the tiles [first, last), all passes.
-static void sweep(const Job& job, const Room& room, int64_t i0, int64_t i1, int64_t first, int64_t last) {
+static void sweep(const Job& job, float* results, int64_t i0, int64_t i1, int64_t first, int64_t last) {
     const ColumnProduct& p = job.p;
     const Cut& cut = job.cut;
     const int64_t m0 = cut.panels.first(i0), rows = cut.panels.first(i1 - 1) + cut.panels.size(i1 - 1) - m0;
     const int64_t n0 = first * cut.width, pitch = cut.apart ? (last - first) * cut.width : p.c_pitch;
-    float* c = cut.apart ? room.results : p.c + m0 * p.c_pitch + n0;
+    float* c = cut.apart ? results : p.c + m0 * p.c_pitch + n0;
     for (int64_t k = 0; k < cut.passes.count; ++k)
         for (int64_t i = i0; i < i1; ++i)
-            multiply_pass(job, room, i, k, first, last, c + (cut.panels.first(i) - m0) * pitch, pitch);
-    if (cut.apart) finish(job, m0, rows, n0, least(cut.columns, last * cut.width) - n0, room.results, pitch);
+            multiply_pass(job, i, k, first, last, c + (cut.panels.first(i) - m0) * pitch, pitch);
+    if (cut.apart) finish(job, m0, rows, n0, least(cut.columns, last * cut.width) - n0, results, pitch);
 }
 
 // The panels [0, panels) over the tiles [first, last), of which the first panel reads whole ones where they lie.
-static void sweep_first(const Job& job, const Room& room, int64_t panels, int64_t first, int64_t last) {
+static void sweep_first(const Job& job, float* results, int64_t panels, int64_t first, int64_t last) {
     if (job.has_rest(last)) pack_columns(job, last - 1, last, 0, job.p.terms);
-    sweep(job, room, 0, panels, first, last);
+    sweep(job, results, 0, panels, first, last);
 }
 
 // Where rows are few: tasks are runs of tiles, in which a thread's packed tiles are those of a turn.
-static void multiply_in_turns(const Job& job, int64_t tasks, const Rooms& rooms) {
+static void multiply_in_turns(const Job& job, int64_t tasks, const Results& results) {
     const Cut& cut = job.cut;
     const Parts parts = Parts::into(cut.tiles, least(cut.tiles, tasks));
     const int64_t packed_size = cut.tile_at(cut.packed_tiles(), job.p.terms);
@@ -101,42 +94,42 @@ static void multiply_in_turns(const Job& job, int64_t tasks, const Rooms& rooms)
             last = least(end, n + cut.turn);
             Job turn = job;
             turn.packed += thread * packed_size, turn.first = cut.panels.count > 1 ? n : last - 1;
-            sweep_first(turn, rooms.of(thread), cut.panels.count, n, last);
+            sweep_first(turn, results.of(thread), cut.panels.count, n, last);
         }
     });
 }
 
 // A block, the tiles [job.first, last), gets ready: read and kept by the first panel, or packed. Tasks are runs of its
 // tiles, of its words, or of terms.
-static void begin_block(const Job& job, int64_t last, int64_t tasks, const Rooms& rooms) {
+static void begin_block(const Job& job, int64_t last, int64_t tasks, const Results& results) {
     const Cut& cut = job.cut;
     const int64_t words = (least(cut.columns, last * cut.width) + W - 1) / W - job.first * cut.words;
     const int64_t runs = cut.b_in_place ? last - job.first : job.p.b_transposed ? words : job.p.terms;
     const Parts parts = Parts::into(runs, least(runs, tasks));
     parallel(parts.count, parts.count, [&](int64_t task, int64_t thread) {
         const int64_t from = parts.first(task), to = from + parts.size(task), word = job.first * cut.words;
-        if (cut.b_in_place) return sweep_first(job, rooms.of(thread), 1, job.first + from, job.first + to);
+        if (cut.b_in_place) return sweep_first(job, results.of(thread), 1, job.first + from, job.first + to);
         if (job.p.b_transposed) return pack_transposed(job, word + from, word + to);
         pack_columns(job, job.first, last, from, to);
     });
 }
 
-static void multiply_block(const Job& job, int64_t last, int64_t tasks, const Rooms& rooms) {
-    begin_block(job, last, tasks, rooms);
+static void multiply_block(const Job& job, int64_t last, int64_t tasks, const Results& results) {
+    begin_block(job, last, tasks, results);
     const int64_t begun = job.cut.b_in_place, count = job.cut.panels.count - begun;
     const Parts parts = Parts::into(count, least(count, tasks));
     parallel(parts.count, parts.count, [&](int64_t task, int64_t thread) {
         const int64_t from = begun + parts.first(task), to = from + parts.size(task);
-        for (int64_t i = from; i < to; ++i) sweep(job, rooms.of(thread), i, i + 1, job.first, last);
+        for (int64_t i = from; i < to; ++i) sweep(job, results.of(thread), i, i + 1, job.first, last);
     });
 }
 
-static void multiply_blocks(Job job, int64_t tasks, const Rooms& rooms) {
+static void multiply_blocks(Job job, int64_t tasks, const Results& results) {
     const Cut& cut = job.cut;
-    if (cut.in_turns()) return multiply_in_turns(job, tasks, rooms);
+    if (cut.in_turns()) return multiply_in_turns(job, tasks, results);
     for (int64_t i = 0; i < cut.blocks.count; ++i) {
         job.first = cut.blocks.first(i);
-        multiply_block(job, job.first + cut.blocks.size(i), tasks, rooms);
+        multiply_block(job, job.first + cut.blocks.size(i), tasks, results);
     }
 }
 
@@ -162,15 +155,14 @@ static efl_status column_product(const ColumnProduct& whole) {
     const int64_t owners = threads_for(tasks), packed = cut.tile_at(cut.packed_tiles(), p.terms);
     Chosen columns(p.columns, p.b_columns), rows(whole.m_ids, whole.t_step);
     Job job{p, cut, columns, nullptr, nullptr, nullptr, 0};
-    Rooms rooms{{nullptr, nullptr}, cut.a_in_place || cut.few ? 0 : cut.factors(), cut.results()};
+    Results results{nullptr, cut.results()};
     float *start, *a;
     if (!place([&](Carve& carve) {
             a = carve.take<float>(whole.m_ids.ids ? p.terms * p.t_step : 0);
-            job.factors = carve.take<float>(cut.few && !cut.a_in_place ? cut.factors_at(cut.panels.count, 0) : 0);
+            job.factors = carve.take<float>(cut.a_in_place ? 0 : cut.factors_at(cut.panels.count, 0));
             start = carve.take<float>(p.bias ? cut.tiles * cut.width : 0);
             job.packed = carve.take<float>(cut.in_turns() ? owners * packed : packed);
-            rooms.first.factors = carve.take<float>(owners * rooms.factors);
-            rooms.first.results = carve.take<float>(owners * rooms.results);
+            results.first = carve.take<float>(owners * results.size);
             columns.place_in(carve), rows.place_in(carve);
         }))
         return EFL_NO_MEMORY;
@@ -178,7 +170,7 @@ static efl_status column_product(const ColumnProduct& whole) {
     if (whole.m_ids.ids) put_chosen_rows(whole, rows, a, p.t_step), p.a = a;
     if (p.bias) copy_bias(p, cut, start);
     job.start = start;
-    if (cut.few && !cut.a_in_place) pack_all_factors(job);
-    multiply_blocks(job, tasks, rooms);
+    if (!cut.a_in_place) pack_all_factors(job, tasks);
+    multiply_blocks(job, tasks, results);
     return EFL_OK;
 }
