@@ -308,7 +308,7 @@ efl_status efl_add_f32(const float* a, const float* b, efl_int64 count, float* y
 efl_status efl_maxpool_forward_f32(const efl_pool2d* pool, const float* x, float* y, efl_uint8* codes);
 efl_status efl_maxpool_backward_f32(const efl_pool2d* pool, const float* dy, const efl_uint8* codes, efl_int64 channels,
                                     efl_index channels_needed, float* dx);
-/* The same of `lanes` images side by side, which every cell has: x [planes, height, width, lanes], y and codes alike. */
+/* The same of `lanes` images side by side in every cell: x [planes, height, width, lanes], y and codes alike. */
 efl_status efl_maxpool_lanes_forward_f32(const efl_pool2d* pool, efl_int64 lanes, const float* x, float* y,
                                          efl_uint8* codes);
 efl_status efl_maxpool_lanes_backward_f32(const efl_pool2d* pool, efl_int64 lanes, const float* dy,
