@@ -26,8 +26,8 @@ MUTANTS = (
     Mutant(
         "take-channels-ids",
         f"{K}batch.inl.h",
-        "p / taken * channels + id_of(ids, p % taken)",
-        "p / taken * channels + p % taken",
+        "x + id_of(ids, k) * inner",
+        "x + k * inner",
         "the first channels are taken in place of the chosen ones",
         cases("take_channels"),
     ),

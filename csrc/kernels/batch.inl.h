@@ -30,14 +30,20 @@ static efl_status gather_labels(const efl_int32* src, efl_int64, const efl_int32
     return EFL_OK;
 }
 
+static void take_of_example(const float* x, int64_t taken, int64_t inner, efl_index ids, float* y) {
+    if (inner == 1) {
+        for (int64_t k = 0; k < taken; ++k) y[k] = x[id_of(ids, k)];
+        return;
+    }
+    for (int64_t k = 0; k < taken; ++k) memcpy(y + k * inner, x + id_of(ids, k) * inner, size_t(inner) * sizeof(float));
+}
+
 static efl_status take_channels_f32(const float* x, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index ids,
                                     float* y) {
     const int64_t taken = count_of(ids, channels);
-    split(batch * taken, inner, [&](int64_t first, int64_t last) {
-        for (int64_t p = first; p < last; ++p) {
-            const int64_t from = p / taken * channels + id_of(ids, p % taken);
-            memcpy(y + p * inner, x + from * inner, size_t(inner) * sizeof(float));
-        }
+    split(batch, taken * inner, [&](int64_t first, int64_t last) {
+        for (int64_t b = first; b < last; ++b)
+            take_of_example(x + b * channels * inner, taken, inner, ids, y + b * taken * inner);
     });
     return EFL_OK;
 }
