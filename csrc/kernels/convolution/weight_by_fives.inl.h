@@ -116,32 +116,6 @@ static void transform_five_inputs(const FivesGradient& plan, int64_t c, int64_t 
     });
 }
 
-// Panel p of the transformed dy of a chunk. A word's spare lanes are overwritten by what follows.
-static void transform_five_outputs(const FivesGradient& plan, int64_t p, int64_t chunk) {
-    const WeightGradient& w = plan.w;
-    const int64_t size = plan.panels.size(p), height = w.geometry.out_h, width = w.geometry.out_w;
-    float* to = plan.dy + plan.dy_panel(p);
-    plan.tiling.each_strip(chunk, [&](const Strip& strip) {
-        const int64_t top = 2 * strip.first, rows = least(2 * strip.rows, height - top);
-        const float* from[MAX_ROWS];
-        for (int64_t m = 0; m < size; ++m) from[m] = w.dy_plane(strip.image, plan.panels.first(p) + m) + top * width;
-        interleave(from, size, rows * width, plan.pixels, size);
-        for (int64_t r = 0; r < 2 * strip.rows; r += 2)
-            for (int64_t q = 0; q < width; q += 2, to += size)
-                for (int64_t m = 0; m < size; m += W) {
-                    const float* at = plan.pixels + (r * width + q) * size + m;
-                    const bool below = r + 1 < rows, beside = q + 1 < width;
-                    const vf y[4] = {load(at), beside ? load(at + size) : zero(),
-                                     below ? load(at + width * size) : zero(),
-                                     below && beside ? load(at + (width + 1) * size) : zero()};
-                    vf d[POINTS];
-                    spread_points(y, d);
-                    EFL_UNROLL
-                    for (int f = 0; f < POINTS; ++f) store(to + f * plan.dy_step() + m, d[f]);
-                }
-    });
-}
-
 // Adds a chunk's tiles to the sums of panel c: [point][output][input].
 static void add_fives(const FivesGradient& plan, int64_t c, int64_t tiles, bool fresh) {
     const Word words[2] = {{0, 0, W}, {W, W, W}};
@@ -204,7 +178,7 @@ static efl_status weight_by_fives(const WeightGradient& w) {
         const FivesGradient own = plan.of_thread(thread);
         for (int64_t i = 0; i < plan.tiling.chunks.count; ++i) {
             transform_five_inputs(own, c, i);
-            for (int64_t p = 0; p < plan.panels.count; ++p) transform_five_outputs(own, p, i);
+            for (int64_t p = 0; p < plan.panels.count; ++p) transform_outputs(own, p, i, own.pixels);
             add_fives(own, c, plan.tiling.tiles(i), i == 0);
         }
         write_fives_gradient(own, c);

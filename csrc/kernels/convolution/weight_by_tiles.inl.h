@@ -94,8 +94,10 @@ static void transform_inputs(const GradientPlan& plan, int64_t c, int64_t chunk,
     });
 }
 
-// Panel p of the transformed dy of a chunk. A word's spare lanes are overwritten by what follows.
-static void transform_outputs(const GradientPlan& plan, int64_t p, int64_t chunk, float* pixels) {
+// Panel p of the transformed dy of a chunk; the plan may be that of larger kernels. A word's spare lanes are overwritten
+// by what follows.
+template <class Plan>
+static void transform_outputs(const Plan& plan, int64_t p, int64_t chunk, float* pixels) {
     const WeightGradient& w = plan.w;
     const int64_t size = plan.panels.size(p), height = w.geometry.out_h, width = w.geometry.out_w;
     float* to = plan.dy + plan.dy_panel(p);
