@@ -94,8 +94,8 @@ static void transform_inputs(const GradientPlan& plan, int64_t c, int64_t chunk,
     });
 }
 
-// Panel p of the transformed dy of a chunk; the plan may be that of larger kernels. A word's spare lanes are overwritten
-// by what follows.
+// Panel p of the transformed dy of a chunk; the plan may be that of larger kernels. A word's spare lanes are
+// overwritten by what follows.
 template <class Plan>
 static void transform_outputs(const Plan& plan, int64_t p, int64_t chunk, float* pixels) {
     const WeightGradient& w = plan.w;
