@@ -3,7 +3,7 @@
 // Magnitudes are not negative, so that they are ordered as their bits are. The list is in the order of coordinates
 // throughout: the first of equal magnitudes has the lowest coordinate, and nothing is ever sorted.
 
-constexpr int RUN = 16;    // values between two looks at the room in the list, on every tier
+constexpr int RUN = 16;      // values between two looks at the room in the list, on every tier
 constexpr int AT_ONCE = 64;  // values that are compared at once, where there is room for all of them
 
 struct Ranked {
@@ -110,9 +110,9 @@ static Span cut_at(const float* magnitudes, int64_t n, int64_t rank) {
     float beside[MOST_BESIDE + W];
     Span span = guess(magnitudes, n, rank, beside);
     take_inside(magnitudes, n, &span, beside);
-    if (!span.holds(rank)) span = all_of(n);
-    if (span.inside() > MOST_BESIDE) {
-        span = narrowed(magnitudes, n, rank, span, MOST_BESIDE);
+    const bool is_missed = !span.holds(rank);
+    if (is_missed || span.inside() > MOST_BESIDE) {
+        span = narrowed(magnitudes, n, rank, is_missed ? all_of(n) : span, MOST_BESIDE);
         if (span.inside() > MOST_BESIDE) return span;
         take_inside(magnitudes, n, &span, beside);
     }
@@ -210,8 +210,8 @@ static efl_status largest_places_f32(const float* magnitudes, const efl_int32* p
     if (count == 0) return EFL_OK;
     each_largest(magnitudes, *filled, count, [&](int64_t i, int lanes, unsigned bits) {
         const int kept = __builtin_popcount(bits);
-        store_packed(reinterpret_cast<float*>(found),
-                     load_first(reinterpret_cast<const float*>(places + i), lanes), bits, kept);
+        store_packed(reinterpret_cast<float*>(found), load_first(reinterpret_cast<const float*>(places + i), lanes),
+                     bits, kept);
         found += kept;
     });
     return EFL_OK;
