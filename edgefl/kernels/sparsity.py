@@ -69,7 +69,8 @@ def _conv2d(shape: Shape, batch: int, isa: str) -> float:
     if ins < FEWEST_CHANNELS:
         return 0.0
     by_size = next(density for size, density in CONV2D[isa] if max(height, width) <= size)
-    return FEW_DENSITY.get(isa, by_size) if math.prod(shape[:4]) <= FEW_WEIGHTS else by_size
+    has_few = math.prod(shape[:4]) <= FEW_WEIGHTS and ins >= FEW_CHANNELS
+    return FEW_DENSITY.get(isa, by_size) if has_few else by_size
 
 
 def _beside_torch(op: str, shape: Shape, isa: str) -> float:
@@ -95,8 +96,8 @@ CONV2D: dict[str, tuple[tuple[int, float], ...]] = {
 BESIDE_TORCH = {"avx2": (0.7, 0.52), "avx512": (0.7, 0.52)}
 """The same where torch's dense kernels are what it would run by: maps up to 4 x 4, and larger ones."""
 
-FEW_WEIGHTS = 1 << 15
+FEW_WEIGHTS, FEW_CHANNELS = 1 << 15, 8
 FEW_DENSITY = {"avx2": 0.45, "avx512": 0.5}
-"""The same for layers of so many places and fewer, where that was measured."""
+"""The same for layers of so many places and fewer, and so many inputs and more, where that was measured."""
 
 RULES: dict[str, Callable[[Shape, int, str], float]] = {"linear": _linear, "conv2d": _conv2d}

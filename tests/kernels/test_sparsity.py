@@ -63,4 +63,5 @@ def test_convolutions_run_sparse_by_the_size_of_maps_and_weights() -> None:
         chosen = [runs_sparse("conv2d", (*wide, size, size), 16, limit + more, "avx2") for more in (-0.01, 0.01)]
         assert chosen == [True, False], size
     assert runs_sparse("conv2d", (50, 20, 5, 5, 12, 12), 16, 0.48, "avx512")  # few weights
+    assert not runs_sparse("conv2d", (16, 6, 3, 3, 16, 16), 16, 0.48, "avx512")  # and few inputs
     assert not runs_sparse("conv2d", (64, 3, 3, 3, 32, 32), 16, 0.1, "avx512")  # few inputs
