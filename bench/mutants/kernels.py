@@ -462,6 +462,22 @@ MUTANTS = (
         cases("sgd"),
     ),
     Mutant(
+        "growth-unfair-sample",
+        f"{K}growth.inl.h",
+        "const bool is_missed = !span.holds(rank);",
+        "const bool is_missed = false;",
+        "a sample that misleads is believed",
+        cases("largest_places"),
+    ),
+    Mutant(
+        "growth-open-bits",
+        f"{K}growth.inl.h",
+        "found >> shift | next << (64 - shift)",
+        "found >> shift",
+        "coordinates that exist are taken where a part begins inside of a byte",
+        cases("keep_largest"),
+    ),
+    Mutant(
         "sum-squares-tail",
         f"{K}update.inl.h",
         "lane[k] += double(x[i]) * double(x[i]);",

@@ -3,7 +3,8 @@
 // Magnitudes are not negative, so that they are ordered as their bits are. The list is in the order of coordinates
 // throughout: the first of equal magnitudes has the lowest coordinate, and nothing is ever sorted.
 
-constexpr int RUN = 16;  // values between two looks at the room in the list, on every tier
+constexpr int RUN = 16;      // values between two looks at the room in the list, on every tier
+constexpr int AT_ONCE = 64;  // values that are compared at once, where there is room for all of them
 
 struct Ranked {
     float* magnitudes;
@@ -12,17 +13,11 @@ struct Ranked {
     // Appends the lanes whose bits are set behind the first n; returns the new n.
     inline int64_t append(int64_t n, vf magnitude, vf place, unsigned bits) const {
         const int count = __builtin_popcount(bits);
-        store_n(magnitudes + n, packed(magnitude, bits), count);
-        store_n(reinterpret_cast<float*>(places + n), packed(place, bits), count);
+        store_packed(magnitudes + n, magnitude, bits, count);
+        store_packed(reinterpret_cast<float*>(places + n), place, bits, count);
         return n + count;
     }
 };
-
-static inline uint32_t bits_of(float magnitude) {
-    uint32_t bits;
-    memcpy(&bits, &magnitude, sizeof bits);
-    return bits;
-}
 
 static inline float of_bits(uint32_t bits) {
     float magnitude;
@@ -32,97 +27,96 @@ static inline float of_bits(uint32_t bits) {
 
 constexpr uint32_t INFINITE = 0x7f800000;  // the bits of infinity
 
-// |v|, and infinity for what is not a number.
-static inline vf magnitude_of(vf v) {
-    const vf magnitude = if_above(v, zero(), v, sub(zero(), v));
-    return if_above(magnitude, set1(of_bits(INFINITE - 1)), set1(INFINITY), magnitude);
-}
-
-// The lanes with a > b, which are numbers.
-static inline unsigned larger(vf a, vf b) { return positive_bits(sub(a, b)); }
-
 static inline vf load_first(const float* p, int lanes) { return lanes == W ? load(p) : load_n(p, lanes); }
 
 // ---- the cut: the smallest of the `rank` largest magnitudes ---------------------------------------------------------
 
-// Where it lies, in bits, both ends included; and of those between, which of the largest it is.
+// Where it lies, in bits, both ends included; and how many are larger than its upper end, and not below its lower one.
 struct Span {
-    uint32_t low = 0, high = INFINITE;
-    int64_t rank = 0;
+    uint32_t low, high;
+    int64_t above, until;
+
+    int64_t inside() const { return until - above; }
+    bool holds(int64_t rank) const { return above < rank && rank <= until; }
 };
 
-constexpr int DIGITS = 1024, CHUNK = 512;
+static Span all_of(int64_t n) { return {.low = 0, .high = INFINITE, .above = 0, .until = n}; }
 
-// Those of n magnitudes, n <= CHUNK, that lie in the span, to `inside` [CHUNK]; counts those above it. Returns how
-// many.
-static int64_t inside_of(const Span& span, const float* magnitudes, int64_t n, float* inside, int64_t* above) {
-    const vf low = set1(of_bits(span.low)), high = set1(of_bits(span.high));
-    int64_t found = 0;
+static int64_t count_above(const float* magnitudes, int64_t n, uint32_t bits) {
+    const vf limit = set1(of_bits(bits));
+    int64_t found = 0, i = 0;
+    for (; i + W <= n; i += W) found += __builtin_popcount(larger_bits(load(magnitudes + i), limit));
+    return found + __builtin_popcount(larger_bits(load_n(magnitudes + i, int(n - i)), limit));
+}
+
+// Halves a span that holds the rank-th largest until at most `most` lie inside, or all that do are equal.
+static Span narrowed(const float* magnitudes, int64_t n, int64_t rank, Span span, int64_t most) {
+    while (span.low < span.high && span.inside() > most) {
+        const uint32_t middle = span.low + (span.high - span.low) / 2;
+        const int64_t over = count_above(magnitudes, n, middle);
+        if (over >= rank) span.low = middle + 1, span.until = over;
+        else span.high = middle, span.above = over;
+    }
+    return span;
+}
+
+constexpr int64_t LEAST_SAMPLE = 256, MOST_BESIDE = 16384;  // magnitudes that are looked through aside
+constexpr int64_t WORTH = 4 * LEAST_SAMPLE;
+
+// A span that most likely holds the rank-th largest of n, four standard deviations of the sample's ranks to each side;
+// its counts are not known yet.
+static Span guess(const float* magnitudes, int64_t n, int64_t rank, float* sample) {
+    const int64_t size = least(n / 32 > LEAST_SAMPLE ? n / 32 : LEAST_SAMPLE, MOST_BESIDE);
+    const int64_t apart = int64_t(2 * std::sqrt(double(size)));
+    const uint64_t step = (uint64_t(n) << 16) / uint64_t(size);
+    for (int64_t i = 0; i < size; ++i) sample[i] = magnitudes[uint64_t(i) * step >> 16];
+    const int64_t middle = rank * size / n, lower = middle + apart, upper = middle - apart;
+    Span span = all_of(n);
+    if (lower <= size) span.low = narrowed(sample, size, lower, all_of(size), 1).low;
+    if (upper >= 1) span.high = narrowed(sample, size, upper, all_of(size), 1).high;
+    return span;
+}
+
+// Counts of n magnitudes those above a span and inside of it, and takes what is inside to `to` [MOST_BESIDE + W], as
+// long as there is room.
+static void take_inside(const float* magnitudes, int64_t n, Span* span, float* to) {
+    const vf low = set1(of_bits(span->low)), high = set1(of_bits(span->high));
+    int64_t above = 0, inside = 0;
     for (int64_t i = 0; i < n; i += W) {
         const int lanes = int(least(W, n - i));
         const vf v = load_first(magnitudes + i, lanes);
-        const unsigned all = (1u << lanes) - 1, over = larger(v, high) & all, in = ~(over | larger(low, v)) & all;
-        *above += __builtin_popcount(over);
-        if (!in) continue;
-        store_n(inside + found, packed(v, in), __builtin_popcount(in));
-        found += __builtin_popcount(in);
+        const unsigned over = larger_bits(v, high), in = ~(over | larger_bits(low, v)) & ((1u << lanes) - 1);
+        if (inside <= MOST_BESIDE) store(to + inside, packed(v, in));
+        above += __builtin_popcount(over);
+        inside += __builtin_popcount(in);
     }
-    return found;
+    span->above = above, span->until = above + inside;
 }
 
-// Finds the part of a span, of up to DIGITS, in which the rank-th largest of all n lies. False if it is not in the
-// span.
-static bool tighten(const float* magnitudes, int64_t n, int64_t rank, Span* span) {
-    int32_t counts[DIGITS] = {};
-    float inside[CHUNK];
-    int shift = 0;
-    while ((span->high - span->low) >> shift >= DIGITS) ++shift;
-    int64_t above = 0;
-    for (int64_t i = 0; i < n; i += CHUNK) {
-        const int64_t found = inside_of(*span, magnitudes + i, least(CHUNK, n - i), inside, &above);
-        for (int64_t k = 0; k < found; ++k) ++counts[(bits_of(inside[k]) - span->low) >> shift];
+// The cut within a span, of which the magnitudes lie beside.
+static Span cut_inside(Span span, int64_t rank, float* beside) {
+    while (span.low < span.high) {
+        const int64_t n = span.inside(), above = span.above;
+        span = narrowed(beside, n, rank - above, {.low = span.low, .high = span.high, .above = 0, .until = n}, n / 8);
+        take_inside(beside, n, &span, beside);
+        span.above += above, span.until += above;
     }
-    rank -= above;
-    int digit = DIGITS - 1;
-    while (digit >= 0 && rank > counts[digit]) rank -= counts[digit--];
-    if (rank < 1 || digit < 0) return false;
-    span->low += uint32_t(digit) << shift;
-    span->high = uint32_t(least(span->high, int64_t(span->low) + (int64_t(1) << shift) - 1));
-    span->rank = rank;
-    return true;
-}
-
-// The cut itself, by ever shorter spans.
-static bool find(const float* magnitudes, int64_t n, int64_t rank, Span* span) {
-    do {
-        if (!tighten(magnitudes, n, rank, span)) return false;
-    } while (span->low != span->high);
-    return true;
-}
-
-constexpr int64_t SAMPLE = 1024, WORTH = 16 * SAMPLE;
-constexpr int64_t APART = 64;  // four standard deviations of a rank in the sample
-
-// A span in which the cut most likely lies, as the sample tells.
-static Span guess(const float* magnitudes, int64_t n, int64_t rank) {
-    float sample[SAMPLE];
-    for (int64_t i = 0; i < SAMPLE; ++i) sample[i] = magnitudes[i * n / SAMPLE];
-    const int64_t middle = rank * SAMPLE / n, lower = middle + APART, upper = middle - APART;
-    Span span, low, high;
-    if (lower <= SAMPLE && find(sample, SAMPLE, lower, &low)) span.low = low.low;
-    if (upper >= 1 && find(sample, SAMPLE, upper, &high)) span.high = high.high;
     return span;
 }
 
 // The cut of n magnitudes, 0 < rank <= n: a span of one value.
 static Span cut_at(const float* magnitudes, int64_t n, int64_t rank) {
-    if (n >= WORTH) {
-        Span span = guess(magnitudes, n, rank);
-        if (find(magnitudes, n, rank, &span)) return span;
+    if (n < WORTH) return narrowed(magnitudes, n, rank, all_of(n), 0);
+    float beside[MOST_BESIDE + W];
+    Span span = guess(magnitudes, n, rank, beside);
+    take_inside(magnitudes, n, &span, beside);
+    const bool is_missed = !span.holds(rank);
+    if (is_missed || span.inside() > MOST_BESIDE) {
+        span = narrowed(magnitudes, n, rank, is_missed ? all_of(n) : span, MOST_BESIDE);
+        if (span.inside() > MOST_BESIDE) return span;
+        take_inside(magnitudes, n, &span, beside);
     }
-    Span span;
-    find(magnitudes, n, rank, &span);
-    return span;
+    return cut_inside(span, rank, beside);
 }
 
 // ---- the list -------------------------------------------------------------------------------------------------------
@@ -132,14 +126,16 @@ template <class Put>
 static float each_largest(const float* magnitudes, int64_t n, int64_t count, Put&& put) {
     const Span cut = cut_at(magnitudes, n, count);
     const vf limit = set1(of_bits(cut.low));
-    int64_t equals = cut.rank;
+    int64_t equals = count - cut.above;
     for (int64_t i = 0; i < n; i += W) {
         const int lanes = int(least(W, n - i));
         const vf v = load_first(magnitudes + i, lanes);
-        unsigned kept = larger(v, limit);
-        unsigned equal = positive_bits(keep_equal(set1(1.0f), v, limit)) & ((1u << lanes) - 1);
-        for (; equal && equals > 0; equal &= equal - 1, --equals) kept |= equal & -equal;
-        if (kept) put(i, lanes, kept);
+        unsigned kept = larger_bits(v, limit);
+        if (equals > 0) {
+            unsigned equal = ~(kept | larger_bits(limit, v)) & ((1u << lanes) - 1);
+            for (; equal && equals > 0; equal &= equal - 1, --equals) kept |= equal & -equal;
+        }
+        put(i, lanes, kept);
     }
     return of_bits(cut.low);
 }
@@ -154,12 +150,34 @@ static float shrink(Ranked list, int64_t n, int64_t count) {
     });
 }
 
-// Bits at, at + 1, ... of a bitmap of `bytes`, at least W of them; what lies behind its end reads as 0.
-static inline uint32_t bits_from(const efl_uint8* bitmap, int64_t bytes, int64_t at) {
-    const int64_t byte = at >> 3;
-    uint32_t found = 0;
-    for (int64_t b = 0; b < 3; ++b) found |= byte + b < bytes ? uint32_t(bitmap[byte + b]) << (8 * b) : 0;
-    return found >> (at & 7);
+// ---- a part of the gradient -----------------------------------------------------------------------------------------
+
+// 64 bits from `at` on of a bitmap of `bytes`; what lies behind its end reads as 0.
+static inline uint64_t bits_from(const efl_uint8* bitmap, int64_t bytes, int64_t at) {
+    const int64_t byte = at >> 3, shift = at & 7, there = least(8, bytes - byte);
+    uint64_t found = 0;
+    if (there == 8) std::memcpy(&found, bitmap + byte, 8);
+    else
+        for (int64_t b = 0; b < there; ++b) found |= uint64_t(bitmap[byte + b]) << (8 * b);
+    if (shift == 0) return found;
+    const uint64_t next = byte + 8 < bytes ? bitmap[byte + 8] : 0;
+    return found >> shift | next << (64 - shift);
+}
+
+// Appends those of N values that are larger than the limit and whose bits in `open` are set; returns the new n.
+template <int N>
+static inline int64_t look(const Ranked& list, int64_t n, const float* grad, int64_t first, float limit,
+                           uint64_t open) {
+    uint64_t taken = 0;
+    EFL_UNROLL
+    for (int i = 0; i < N; i += W) taken |= uint64_t(larger_bits(magnitude(load(grad + i)), set1(limit))) << i;
+    taken &= open;
+    if (!taken) return n;
+    for (int i = 0; i < N; i += W) {
+        const unsigned bits = unsigned(taken >> i) & ((1u << W) - 1);
+        n = list.append(n, magnitude(load(grad + i)), counted(int32_t(first + i)), bits);
+    }
+    return n;
 }
 
 static efl_status keep_largest_f32(const float* grad, efl_int64 size, efl_int64 first, const efl_uint8* exists,
@@ -168,21 +186,19 @@ static efl_status keep_largest_f32(const float* grad, efl_int64 size, efl_int64 
     const Ranked list{magnitudes, places};
     int64_t n = first == 0 ? 0 : *filled;
     float limit = first == 0 ? -1.0f : *smallest;
-    for (int64_t run = 0; run < size; run += RUN) {
+    for (int64_t i = 0, seen; i < size; i += seen) {
         if (n + RUN > capacity) {
             limit = shrink(list, n, count);
             n = count;
         }
-        const auto look = [&](int64_t i, int lanes) __attribute__((always_inline)) {
-            const vf magnitude = magnitude_of(load_first(grad + i, lanes));
-            unsigned taken = larger(magnitude, set1(limit)) & ((1u << lanes) - 1);
-            if (taken) taken &= ~bits_from(exists, exists_bytes, first + i);
-            if (taken) n = list.append(n, magnitude, counted(int32_t(first + i)), taken);
-        };
-        if (run + RUN <= size)
-            for (int64_t i = run; i < run + RUN; i += W) look(i, W);
-        else
-            for (int64_t i = run; i < size; i += W) look(i, int(least(W, size - i)));
+        const uint64_t open = ~bits_from(exists, exists_bytes, first + i);
+        seen = least(n + AT_ONCE <= capacity ? AT_ONCE : RUN, size - i);
+        if (seen == AT_ONCE) n = look<AT_ONCE>(list, n, grad + i, first + i, limit, open);
+        else {
+            float some[AT_ONCE] = {};
+            std::memcpy(some, grad + i, sizeof(float) * size_t(seen));
+            n = look<AT_ONCE>(list, n, some, first + i, limit, open & ((uint64_t(1) << seen) - 1));
+        }
     }
     *filled = int32_t(n);
     *smallest = limit;
@@ -193,9 +209,10 @@ static efl_status largest_places_f32(const float* magnitudes, const efl_int32* p
                                      const efl_int32* filled, efl_int64 count, efl_int32* found) {
     if (count == 0) return EFL_OK;
     each_largest(magnitudes, *filled, count, [&](int64_t i, int lanes, unsigned bits) {
-        const vf word = load_n(reinterpret_cast<const float*>(places + i), lanes);
-        store_n(reinterpret_cast<float*>(found), packed(word, bits), __builtin_popcount(bits));
-        found += __builtin_popcount(bits);
+        const int kept = __builtin_popcount(bits);
+        store_packed(reinterpret_cast<float*>(found), load_first(reinterpret_cast<const float*>(places + i), lanes),
+                     bits, kept);
+        found += kept;
     });
     return EFL_OK;
 }

@@ -57,6 +57,11 @@ static inline vf totals(const vf* v) { return sums(v); }
 static inline unsigned positive_bits(vf v) {
     return unsigned(_mm256_movemask_ps(_mm256_cmp_ps(v, zero(), _CMP_GT_OQ)));
 }
+static inline unsigned larger_bits(vf a, vf b) { return unsigned(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ))); }
+static inline vf magnitude(vf v) {
+    const __m256i bits = _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fffffff));
+    return _mm256_castsi256_ps(_mm256_min_epi32(bits, _mm256_set1_epi32(0x7f800000)));
+}
 static inline vf keep_bits(vf v, unsigned bits) {
     const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     const __m256i set = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(int(bits)), lane), lane);
@@ -156,6 +161,9 @@ static inline vf packed(vf v, unsigned bits) {
     const uint64_t chosen = _pdep_u64(bits, 0x0101010101010101) * 0xff;  // a byte for each lane
     const uint64_t order = _pext_u64(0x0706050403020100, chosen);
     return _mm256_permutevar8x32_ps(v, _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(int64_t(order))));
+}
+static inline void store_packed(float* p, vf v, unsigned bits, int count) {
+    _mm256_maskstore_ps(p, first(count), packed(v, bits));
 }
 static inline vf counted(int32_t first) {
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_set1_epi32(first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));

@@ -55,6 +55,11 @@ static inline vf totals(const vf* v) {
 }
 
 static inline unsigned positive_bits(vf v) { return _mm512_cmp_ps_mask(v, zero(), _CMP_GT_OQ); }
+static inline unsigned larger_bits(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
+static inline vf magnitude(vf v) {
+    const __m512i bits = _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff));
+    return _mm512_castsi512_ps(_mm512_min_epi32(bits, _mm512_set1_epi32(0x7f800000)));
+}
 static inline vf keep_bits(vf v, unsigned bits) { return _mm512_maskz_mov_ps(__mmask16(bits), v); }
 
 static inline vf evens(vf a, vf b) {
@@ -146,6 +151,7 @@ static inline uint64_t ones_of_bytes(const unsigned char* p) {
 }
 
 static inline vf packed(vf v, unsigned bits) { return _mm512_maskz_compress_ps(__mmask16(bits), v); }
+static inline void store_packed(float* p, vf v, unsigned bits, int count) { store_n(p, packed(v, bits), count); }
 static inline vf counted(int32_t first) {
     const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_set1_epi32(first), lanes));

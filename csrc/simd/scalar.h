@@ -64,6 +64,24 @@ static inline vf keep_bits(vf v, unsigned bits) {
     return v;
 }
 
+// Bit i set where a[i] > b[i].
+static inline unsigned larger_bits(vf a, vf b) {
+    unsigned found = 0;
+    for (int i = 0; i < W; ++i) found |= unsigned(a[i] > b[i]) << i;
+    return found;
+}
+// |v|, and infinity for what is not a number.
+static inline vf magnitude(vf v) {
+    int32_t bits[W];
+    __builtin_memcpy(bits, &v, sizeof v);
+    for (int i = 0; i < W; ++i) {
+        bits[i] &= 0x7fffffff;
+        bits[i] = bits[i] < 0x7f800000 ? bits[i] : 0x7f800000;
+    }
+    __builtin_memcpy(&v, bits, sizeof v);
+    return v;
+}
+
 // Lanes 0, 2, 4, ... of a, then of b; lanes 1, 3, 5, ...; and the inverse: a0 b0 a1 b1 ..., first and second half.
 static inline vf evens(vf a, vf b) { return vf{a[0], a[2], b[0], b[2]}; }
 static inline vf odds(vf a, vf b) { return vf{a[1], a[3], b[1], b[3]}; }
@@ -157,6 +175,8 @@ static inline vf packed(vf v, unsigned bits) {
     }
     return found;
 }
+// Writes the same, `count` of them, and nothing behind them.
+static inline void store_packed(float* p, vf v, unsigned bits, int count) { store_n(p, packed(v, bits), count); }
 // The int32 first, first + 1, ... as the bits of a word, to be moved and stored only.
 static inline vf counted(int32_t first) {
     const int32_t numbers[W] = {first, first + 1, first + 2, first + 3};

@@ -18,9 +18,9 @@ LANES = {"scalar": 4, "avx2": 8, "avx512": 16}
 ONE_STRUCTURE = 32
 """Largest batch whose Linear layers compute the gradient of their input from the forward structure."""
 
-SCATTER = 40
-"""What a weight's way into a whole array and its gradient's way back cost, in its multiply-adds of a dense layer: 3.5
-nanoseconds in torch, where forward and backward take .09 for each example and position.
+SCATTER = 24
+"""What a weight's way into a whole array and its gradient's way back cost in torch, in its multiply-adds of a dense
+layer: up to where the two ways were measured to be as fast as each other.
 """
 
 FEWEST = 64
@@ -33,15 +33,17 @@ def runs_sparse(op: str, shape: Shape, batch: int, density: float, isa: str, *, 
     op        "linear", shape [out_features, in_features], or "conv2d", shape [out_channels, in_channels, kernel_h,
               kernel_w, height, width] with the size of its input
     isa       as edgefl.kernels.native.isa() says; "" for a backend in Python, which computes dense
-    scatters  whether a dense layer would first have to write its values into a whole weight, and its gradient back
+    scatters  whether the layer would else be torch's, on a whole weight that its values are first written into
     Raises ValueError for another op.
     """
     if op not in RULES:
         raise ValueError(f"op={op!r}; expected one of {', '.join(RULES)}")
     if isa not in LANES or batch <= 0:
         return False
-    more = SCATTER / (batch * math.prod(shape[4:])) if scatters else 0.0
-    return density <= RULES[op](shape, batch, isa) * _filled(batch, isa) * (1 + more)
+    limit = RULES[op](shape, batch, isa)
+    if scatters:
+        limit = max(limit * (1 + SCATTER / (batch * math.prod(shape[4:]))), _beside_torch(op, shape, isa))
+    return density <= limit * _filled(batch, isa)
 
 
 def keeps_transposed(op: str, batch: int) -> bool:
@@ -67,7 +69,16 @@ def _conv2d(shape: Shape, batch: int, isa: str) -> float:
     if ins < FEWEST_CHANNELS:
         return 0.0
     by_size = next(density for size, density in CONV2D[isa] if max(height, width) <= size)
-    return FEW_DENSITY.get(isa, by_size) if math.prod(shape[:4]) <= FEW_WEIGHTS else by_size
+    has_few = math.prod(shape[:4]) <= FEW_WEIGHTS and ins >= FEW_CHANNELS
+    return FEW_DENSITY.get(isa, by_size) if has_few else by_size
+
+
+def _beside_torch(op: str, shape: Shape, isa: str) -> float:
+    """Torch's own convolutions are slower than ours, but for those of one tap."""
+    if op != "conv2d" or isa not in BESIDE_TORCH or shape[1] < FEWEST_CHANNELS or math.prod(shape[2:4]) == 1:
+        return 0.0
+    small, large = BESIDE_TORCH[isa]
+    return small if max(shape[4:]) <= 4 else large
 
 
 LINEAR: dict[str, tuple[float, float]] = {"scalar": (0.2, 0.2), "avx2": (0.35, 0.48), "avx512": (0.25, 0.35)}
@@ -77,13 +88,16 @@ FEWEST_CHANNELS = 4
 ANY_SIZE = 2**62
 CONV2D: dict[str, tuple[tuple[int, float], ...]] = {
     "scalar": ((8, 0.2), (ANY_SIZE, 0.1)),
-    "avx2": ((2, 0.22), (4, 0.48), (8, 0.3), (16, 0.22), (ANY_SIZE, 0.25)),
-    "avx512": ((2, 0.2), (4, 0.4), (8, 0.35), (ANY_SIZE, 0.25)),
+    "avx2": ((2, 0.22), (4, 0.42), (8, 0.27), (16, 0.22), (ANY_SIZE, 0.25)),
+    "avx512": ((2, 0.2), (4, 0.43), (8, 0.41), (16, 0.3), (ANY_SIZE, 0.27)),
 }
-"""Largest densities of a convolution, for maps up to a size."""
+"""Largest densities of a convolution, for maps up to a size, with the images side by side."""
 
-FEW_WEIGHTS = 1 << 15
+BESIDE_TORCH = {"avx2": (0.7, 0.52), "avx512": (0.7, 0.52)}
+"""The same where torch's dense kernels are what it would run by: maps up to 4 x 4, and larger ones."""
+
+FEW_WEIGHTS, FEW_CHANNELS = 1 << 15, 8
 FEW_DENSITY = {"avx2": 0.45, "avx512": 0.5}
-"""The same for layers of so many places and fewer, where that was measured."""
+"""The same for layers of so many places and fewer, and so many inputs and more, where that was measured."""
 
 RULES: dict[str, Callable[[Shape, int, str], float]] = {"linear": _linear, "conv2d": _conv2d}

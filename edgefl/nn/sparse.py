@@ -29,6 +29,7 @@ from edgefl.nn.sparse_products import (
     LinearProducts,
     Pair,
     Products,
+    Slots,
     SparseProduct,
     is_faster,
     native,
@@ -62,7 +63,7 @@ class _Sparse(nn.Module):
         self.values = nn.Parameter(torch.zeros(int(flat.sum())))
         self.bias = nn.Parameter(torch.zeros(shape[0])) if bias else None
         self._places: Tensor | None = None
-        self._products: OrderedDict[Any, tuple[Products, Tensor] | None] = OrderedDict()
+        self._products: OrderedDict[Any, tuple[Products, Slots] | None] = OrderedDict()
 
     @property
     def density(self) -> float:
@@ -117,17 +118,15 @@ class _Sparse(nn.Module):
         found = self._products[key]
         if found is None:
             return None
-        products, order = found
-        result: Tensor = SparseProduct.apply(x, self.values[order], self.bias, products)
+        result: Tensor = SparseProduct.apply(x, self.values, self.bias, *found)
         return result
 
-    def _laid_out(self, key: Any) -> tuple[Products, Tensor] | None:
+    def _laid_out(self, key: Any) -> tuple[Products, Slots] | None:
         """The kernels for a batch or a size of images, and which of our values each of theirs is."""
         products = self._products_for(key, self._bits())
         if products is None:
             return None
-        places = np.flatnonzero(self._bits())
-        return products, torch.from_numpy(np.searchsorted(places, products.structures.order))
+        return products, Slots.of(np.flatnonzero(self._bits()), products.structures.order)
 
     def _products_for(self, key: Any, bits: NDArray[np.bool_]) -> Products | None:
         raise NotImplementedError

@@ -153,25 +153,51 @@ class ConvolutionProducts:
         return gradients
 
 
-class SparseProduct(torch.autograd.Function):
-    """y of x, values (in the order of the structure) and bias, by the kernels of `products`."""
+class Slots(NamedTuple):
+    """Which of the structure's values each of a module's is, and the other way round.
+
+    value  of each value of the structure, the place among the module's
+    slot   of each value of the module, the place among the structure's
+    """
+
+    value: Words
+    slot: Words
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, values: Tensor, bias: Tensor | None, products: Products) -> Tensor:
-        ctx.save_for_backward(x, values)
-        ctx.products, ctx.has_bias = products, bias is not None
-        return torch.from_numpy(products.forward(_array(x), _array(values), None if bias is None else _array(bias)))
+    def of(places: NDArray[np.int64], order: Words) -> Slots:
+        """places: the flat indices of the module's values, sorted; order: those of the structure's."""
+        value = np.searchsorted(places, order).astype(np.uint32)
+        slot = np.empty_like(value)
+        slot[value] = np.arange(len(value), dtype=np.uint32)
+        return Slots(value, slot)
+
+
+class SparseProduct(torch.autograd.Function):
+    """y of x, a module's values and bias, by the kernels of `products`, in whose order `slots` brings the values."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, values: Tensor, bias: Tensor | None, products: Products, slots: Slots) -> Tensor:
+        laid = _permuted(_array(values), slots.value)
+        ctx.save_for_backward(x, torch.from_numpy(laid))
+        ctx.products, ctx.slots = products, slots
+        return torch.from_numpy(products.forward(_array(x), laid, None if bias is None else _array(bias)))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, values = ctx.saved_tensors
-        needs_x, needs_values, needs_bias, _ = ctx.needs_input_grad
+        needs_x, needs_values, needs_bias, *_ = ctx.needs_input_grad
         signal = _array(dy)
         dx = torch.from_numpy(ctx.products.grad_input(tuple(x.shape), signal, _array(values))) if needs_x else None
-        dw = torch.from_numpy(ctx.products.grad_weight(_array(x), signal)) if needs_values else None
+        dw = _permuted(ctx.products.grad_weight(_array(x), signal), ctx.slots.slot) if needs_values else None
         db = dy.sum([axis for axis in range(dy.ndim) if axis != 1]) if needs_bias else None
-        return dx, dw, db, None
+        return dx, None if dw is None else torch.from_numpy(dw), db, None, None
+
+
+def _permuted(values: NDArray[Any], order: Words) -> NDArray[Any]:
+    permuted = np.empty_like(values)
+    native().permute(values, order, permuted)
+    return permuted
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:

@@ -26,7 +26,12 @@ def cases() -> Iterator[Case]:
     yield Case("keep_largest", "ordinary", lambda rng: part(rng, 30, 5, 3, 19))
     yield Case("keep_largest", "large", lambda rng: part(rng, 200_001, 3, 20_000, 30_000))
     yield Case("largest_places", "ordinary", lambda rng: ranked(rng, 30, 7))
-    yield Case("largest_places", "large", lambda rng: ranked(rng, 200_001, 50_000))
+    yield Case("keep_largest", "ties-large", lambda rng: part(rng, 100_001, 3, 20_000, 30_000, values=2))
+    for size in (8192, 200_001):
+        for label, values in (("large", None), ("ties-large", 2)):
+            yield Case("largest_places", f"{label}-{size}", lambda rng, n=size, v=values: ranked(rng, n, n // 4, v))
+    for size in (8192, 1 << 16):
+        yield Case("largest_places", f"no-fair-sample-{size}", lambda rng, n=size: _unfair(ranked(rng, n, n // 8)))
 
 
 def part(rng: Rng, size: int, first: int, count: int, capacity: int, values: int | None = None) -> Args:
@@ -60,6 +65,12 @@ def ranked(rng: Rng, size: int, count: int, values: int | None = None) -> Args:
         "filled": np.array([size], np.int32),
         "found": np.full(count, -7, np.int32),
     }
+
+
+def _unfair(args: Args) -> Args:
+    """Every 32nd of the magnitudes, which are all that a sample may see, is larger than the others."""
+    args["magnitudes"][::32] += 100
+    return args
 
 
 def _few(rng: Rng, size: int, values: int) -> np.ndarray:

@@ -16,15 +16,17 @@ def test_sparse_below_a_density_and_dense_above() -> None:
             assert chosen == [True, True, True, False, False], (isa, batch)
 
 
-def test_a_weight_that_would_first_be_written_runs_sparse_up_to_more() -> None:
-    """The fewer products each weight has, the more its way into a whole array weighs."""
+def test_a_weight_that_would_first_be_written_for_torch_runs_sparse_up_to_more() -> None:
+    """The fewer products each weight has, the more its way weighs; torch's convolutions are slower than ours."""
     small, large = (*WIDE, 3, 3, 4, 4), (64, 64, 3, 3, 32, 32)
     for op, shape, batch, density, expected in (
         ("linear", WIDE, 16, 0.5, True),
-        ("linear", WIDE, 128, 0.44, True),
+        ("linear", WIDE, 128, 0.4, True),
         ("linear", WIDE, 1024, 0.44, False),
         ("conv2d", small, 16, 0.45, True),
-        ("conv2d", large, 16, 0.26, False),
+        ("conv2d", large, 16, 0.5, True),
+        ("conv2d", large, 16, 0.54, False),
+        ("conv2d", (512, 512, 1, 1, 4, 4), 16, 0.5, False),
     ):
         assert not runs_sparse(op, shape, batch, density, "avx512")
         assert runs_sparse(op, shape, batch, density, "avx512", scatters=True) == expected, (op, shape, batch)
@@ -57,8 +59,9 @@ def test_convolutions_run_sparse_by_the_size_of_maps_and_weights() -> None:
         assert runs_sparse("conv2d", (*wide, size, size), 16, density, "avx512"), size
     for size, density in ((2, 0.25), (4, 0.45), (32, 0.45)):
         assert not runs_sparse("conv2d", (*wide, size, size), 16, density, "avx512"), size
-    for size, limit in ((2, 0.22), (4, 0.48), (8, 0.3), (16, 0.22), (32, 0.25)):
+    for size, limit in ((2, 0.22), (4, 0.42), (8, 0.27), (16, 0.22), (32, 0.25)):
         chosen = [runs_sparse("conv2d", (*wide, size, size), 16, limit + more, "avx2") for more in (-0.01, 0.01)]
         assert chosen == [True, False], size
     assert runs_sparse("conv2d", (50, 20, 5, 5, 12, 12), 16, 0.48, "avx512")  # few weights
+    assert not runs_sparse("conv2d", (16, 6, 3, 3, 16, 16), 16, 0.48, "avx512")  # and few inputs
     assert not runs_sparse("conv2d", (64, 3, 3, 3, 32, 32), 16, 0.1, "avx512")  # few inputs

@@ -4,8 +4,8 @@ A weight's gradient is computed a tile of output rows at a time, and of each til
 the tiles before: O(count) memory. Source: ALGORITHMS 8, "Grow".
 
 A convolution's tile has 128 rows: at B = 128 it then takes .9 to 1.2 of the time of the whole gradient, with 64 rows
-1.1 to 1.3; a Linear layer's has 64, for .8 to 1.2 (AVX-512, measured). The list has room for half as many again as it
-keeps: with twice as many the search is a tenth faster.
+1.1 to 1.3; a Linear layer's has 64, for .95 to 1.15 (AVX-512, measured). The list has room for half as many again as
+it keeps: with room for as many again the search is a twentieth faster.
 """
 
 from __future__ import annotations
