@@ -116,9 +116,8 @@ def _of_device(source: Source) -> Trained:
 def _shared(source: Source, record: DeviceRecord) -> dict[str, Params]:
     """What the server of a device's run has of all clients."""
     if source.run is None:
-        raise RunError(
-            f"a device of {record.welcome.method} keeps no whole model; expected --run, its server's directory"
-        )
+        method = record.welcome.method
+        raise RunError(f"a device of {method} keeps no whole model; expected --run, the directory of its server")
     if (found := history.run_id(source.run)) != record.run:
         raise RunError(f"{source.run} is the run {found}; expected {record.run}, the one of {source.path}")
     return history.final_state(source.run).arrays
@@ -156,9 +155,7 @@ def _of_one(
     name: str, algorithm: Algorithm, graph: Graph, local: Local, arrays: Mapping[str, Params], round: int
 ) -> Trained:
     if algorithm.scored(arrays) is None:
-        raise RunError(
-            f"{name} has one model, of all clients; expected no --client, and the server's or a simulation's run"
-        )
+        raise RunError(f"{name} has one model, that of all clients; expected a run, and no --client")
     with algorithm.own(local, algorithm.shared(arrays)) as own:
         classes = None if own.classes is None else tuple(own.classes)
         graph = graph if classes is None else with_classes(graph, len(classes))
