@@ -13,7 +13,7 @@ from edgefl.graph import Model
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.memory import Training
 
-BUDGET_S = 0.5  # for one way of training
+BUDGET_S = 0.3  # for one way of training
 STEPS, FEWEST = 4, 3  # in one call, and calls however long they take
 LR = 1e-6  # the numbers stay what they are; the time does not depend on it
 
