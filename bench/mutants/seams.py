@@ -214,8 +214,8 @@ MUTANTS = (
     Mutant(
         "adapting-is-kept",
         "edgefl/algorithms/fedavg_ft.py",
-        "        yield OwnModel(local.learner, local.data)\n",
-        '        local.arrays["adapted"] = dict(local.learner.read())\n        yield OwnModel(local.learner, local.data)\n',
+        "        yield OwnModel(",
+        '        local.arrays["adapted"] = dict(local.learner.read())\n        yield OwnModel(',
         "a client keeps the model that it adapted to be tested",
         ADAPTED,
     ),
