@@ -28,7 +28,7 @@ class Predictor:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         model = files.load(path)
         self.graph: Graph = model.graph
-        self.classes = files.classes_of(path)
+        self.classes = files.classes_of(path, model.graph)
         self._learner = GraphLearner(model)
 
     def predict(self, x: NDArray[Any]) -> Logits:

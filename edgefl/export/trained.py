@@ -30,6 +30,7 @@ from edgefl.neurons.spec import ModelSpec
 from edgefl.rounds.state_file import Kept
 from edgefl.server import history
 from edgefl.simulation.committed import read_committed
+from edgefl.simulation.journal import COMMIT
 
 NOTHING = Kept({}, {}, {})
 
@@ -67,6 +68,8 @@ def find(source: Source) -> Trained:
         return _of_device(source)
     if (source.path / EXPERIMENT).exists():
         return _of_simulation(source)
+    if (source.path / COMMIT).exists():  # the directory of one method, in that of its run
+        return _of_simulation(source._replace(path=source.path.parent, method=source.path.name))
     raise RunError(f"{source.path} is no run and no device's state; expected what simulate, serve or client has left")
 
 

@@ -53,12 +53,12 @@ def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
         raise GraphError(f"{os.fspath(path)}: {error}") from None
 
 
-def classes_of(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
-    """What each output of the model in a file stands for; None: the data's classes, in order.
+def classes_of(path: str | os.PathLike[str], graph: Graph) -> tuple[int, ...] | None:
+    """What each output of the model in a file, whose graph this is, stands for; None: the data's classes, in order.
 
-    Raises  GraphError if that is no list of as many classes as the model has outputs; OSError.
+    Raises  GraphError if that is no list of as many classes as the model has outputs.
     """
-    outputs = load(path).graph.output_shape[0]
+    outputs = graph.output_shape[0]
     with safetensors.safe_open(path, framework="numpy") as file:
         text = (file.metadata() or {}).get(CLASSES_KEY)
     if text is None:

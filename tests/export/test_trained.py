@@ -83,7 +83,7 @@ def test_a_model_of_a_client_is_the_one_that_its_method_evaluated(run: Path, fed
             trained = range(CLIENTS) if not algorithm.keeps_state else read_committed(run / name).trained
             assert trained, name
             for client in trained:
-                model, what, classes = find(Source(run, client, name))
+                model, what, classes = find(Source(run / name, client))
                 correct, loss = scores(model, classes, federation, client)
                 assert what == f"client {client}'s model of {name} after round {ROUNDS}"
                 assert correct == evaluation[kind]["correct"][client], what

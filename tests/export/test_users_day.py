@@ -5,6 +5,7 @@ out of a device for another runtime. PyTorch is where the model comes from, and 
 from __future__ import annotations
 
 import runpy
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,15 @@ from edgefl.commands import processes
 from edgefl.commands.cli import main
 from edgefl.data.npz import read_inputs, read_integers
 from edgefl.device.reading import read_device
+from edgefl.device.state import DeviceState
 from edgefl.experiment import model_file
 from edgefl.experiment.run_file import open_run
 from edgefl.experiment.shares import share_file
 from edgefl.export.trained import Source, find
 from edgefl.graph import files
 from edgefl.learners import GraphLearner
+from edgefl.server import history
+from edgefl.server.store import Store
 
 DEVICES, ROUNDS = 4, 2
 THEIRS = """
@@ -108,7 +112,9 @@ def test_from_a_pretrained_torch_model_to_a_devices_own_in_onnxruntime(
     assert main(["simulate", "--replay", str(run)]) == 0
     assert capsys.readouterr().out.startswith(f"identical after round {ROUNDS}")
 
+    device = DeviceState(state_of(run, 2))  # a device that goes on holds its lock
     assert main(["export", str(state_of(run, 2)), str(desk / "device-2.onnx")]) == 0
+    device.close()
     assert "client 2's model of fedspu after round 2" in capsys.readouterr().err
     x = read_inputs(share_file(desk / "shares", 2))
     record = read_device(state_of(run, 2))
@@ -141,6 +147,11 @@ def test_what_a_device_needs_of_its_server(desk: Path, capsys: pytest.CaptureFix
     parts = read_integers(share, ("y", "test"))
     hits = predictor.labels(read_inputs(share)[parts["test"]]) == parts["y"][parts["test"]]
     assert hits.sum() == lines[-1]["evaluation"]["personal"]["correct"][1]
+
+    open_run(desk / "another", processes.EXPERIMENT.to_json())
+    with closing(Store(desk / "another")) as store:
+        assert main(["export", str(state), "--run", str(desk / "another"), str(target)]) == 1
+        assert f"is the run {store.run_id}; expected {history.run_id(run)}" in capsys.readouterr().err
 
     (state / "local.safetensors").rename(desk / "kept")
     assert main(["export", str(state), "--run", str(run), str(target)]) == 1
