@@ -80,7 +80,8 @@ def _of_server(source: Source) -> Trained:
     experiment, reached = Experiment.of_run(path), history.progress(path)
     if reached.state is None:
         raise RunError(f"{path} has no closed round; expected at least one")
-    graph = assemble(experiment, source.data_dir, model_of_run(path, experiment.model)).graph
+    model = model_of_run(path, experiment.model)  # without one, the data's shape says what the built-in model is
+    graph = assemble(experiment, source.data_dir).graph if model is None else model.graph
     return _of_all(experiment.methods[0], graph, reached.state, reached.round)
 
 
