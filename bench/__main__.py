@@ -2,12 +2,14 @@
 
 `python -m bench papers` runs the tables of papers again, `python -m bench faults` runs with faults. `python -m bench
 mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, `python -m bench
-peers` times a step of other trainers, and `python -m bench sparse` masked layers. These six have options of their own.
+peers` times a step of other trainers, `python -m bench sparse` masked layers, and `python -m bench int8` quantises
+models. These seven have options of their own.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -50,6 +52,8 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     apart = {"papers": papers.main, "faults": faults.main, "mutants": mutants.main, "fuzz": fuzz.main}
     apart |= {"peers": trainers.main, "sparse": sparse.main}
+    if arguments and arguments[0] == "int8":  # its packages are the tests', and no other bench needs them
+        return importlib.import_module("bench.int8").main(arguments[1:])
     if arguments and arguments[0] in apart:
         return apart[arguments[0]](arguments[1:])
     parser = _parser()

@@ -14,6 +14,7 @@ from typing import Any
 
 from edgefl.algorithms.base import State
 from edgefl.errors import RunError
+from edgefl.server import at_rest
 from edgefl.server.at_rest import checked, damaged
 from edgefl.server.events import Traffic
 from edgefl.server.progress import Progress
@@ -26,6 +27,12 @@ ATTEMPTS = 100  # at a file that the server may remove between our look at the d
 def is_served(path: Path) -> bool:
     """True if the directory holds a served run."""
     return (path / DATABASE).exists()
+
+
+def run_id(path: Path) -> str:
+    """The name that devices know the run by."""
+    with _snapshot(path) as database:
+        return at_rest.run_id(database)
 
 
 def metrics(path: Path, after: int = 0) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from edgefl import rng
 from edgefl.algorithms import Algorithm
 from edgefl.algorithms.base import Task
 from edgefl.experiment.federation import Federation
@@ -43,7 +42,7 @@ def host(
     ((name, algorithm),) = experiment.algorithms().items()
     spec = ModelSpec.of(federation.graph)
     task = Task(spec, experiment.clients, experiment.seed, examples=federation.examples, rounds=experiment.rounds)
-    initial = federation.graph.init(rng.stream(experiment.seed, rng.INIT))
+    initial = federation.initial()
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
     coordinator = Coordinator(task, algorithm, rules, initial, store.load(RECENT), common, accepting)
     packed = pack(Model(federation.graph, initial))

@@ -33,8 +33,10 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it that
         "edgefl.device",
         "edgefl.durable",
         "edgefl.experiment",
+        "edgefl.export",
         "edgefl.graph.files",
         "edgefl.memory.measure",
+        "edgefl.predictor",
         "edgefl.rounds",
         "edgefl.server",
         "edgefl.simulation",
@@ -45,7 +47,8 @@ ORDER = list(LAYERS)
 
 ROOMS = (  # a package may import from those before it
     "edgefl", "errors", "rng", "durable", "kernels", "graph", "neurons", "codec", "wire", "learners", "nn", "memory",
-    "algorithms", "data", "rounds", "experiment", "trust", "device", "server", "simulation", "commands", "__main__",
+    "predictor", "algorithms", "data", "rounds", "experiment", "trust", "device", "server", "simulation", "export",
+    "commands", "__main__",
 )  # fmt: skip
 
 APART = {  # not below each other in spirit, though the order alone would allow it
@@ -66,6 +69,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
         "edgefl.simulation.journal",
     ],
     "msgspec": ["edgefl.wire"],
+    "onnx": ["edgefl.export.onnx"],
     "rich": ["edgefl.commands", "edgefl.data.download"],
     "matplotlib": ["edgefl.commands.memory_picture", "edgefl.commands.report"],
 }

@@ -214,8 +214,8 @@ MUTANTS = (
     Mutant(
         "adapting-is-kept",
         "edgefl/algorithms/fedavg_ft.py",
-        "        return evaluate(local)\n",
-        '        local.arrays["adapted"] = dict(local.learner.read())\n        return evaluate(local)\n',
+        "        yield OwnModel(",
+        '        local.arrays["adapted"] = dict(local.learner.read())\n        yield OwnModel(',
         "a client keeps the model that it adapted to be tested",
         ADAPTED,
     ),

@@ -7,10 +7,11 @@ Source: ARCHITECTURE, "The types that carry everything".
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,6 +139,19 @@ class Local:
     arrays: dict[str, Params] = field(default_factory=dict)
 
 
+class OwnModel(NamedTuple):
+    """A client's model as its method evaluates it.
+
+    learner  that holds it
+    samples  of the client; their labels are outputs of this model
+    classes  what each output stands for; None: the classes of the data, in order
+    """
+
+    learner: Learner
+    samples: Samples
+    classes: Sequence[int] | None = None
+
+
 class Tally:
     """What the accepted replies of one open round add up to. Thrown away when the round closes.
 
@@ -241,13 +255,19 @@ class Algorithm(ABC):
         """The personal model of a client that has never been selected: w^0 (Alg. 1 line 2)."""
         return initial
 
-    def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
-        """Client: its personal model, or the one that it adapts, on its own test samples.
+    @contextmanager
+    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
+        """Client: its personal model, or the one that it adapts, for the length of the with block.
 
         shared  of the server's state: the body, where the personal model is a head under it, or the model that is
                 adapted; None where the learner holds the client's own model
         """
-        return evaluate(local)
+        yield OwnModel(local.learner, local.data)
+
+    def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
+        """Client: `own` on its own test samples."""
+        with self.own(local, shared) as model:
+            return model.learner.evaluate(model.samples, local.test)
 
     def held(self, local: Local) -> Sequence[Mask]:
         """Client: the masks that it keeps, the one it uses first, at one of which values may come without ids.

@@ -6,13 +6,15 @@ Source: ALGORITHMS 7.18.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.algorithms.base import Local, check, evaluate, minibatches
+from edgefl.algorithms.base import Local, OwnModel, check, minibatches
 from edgefl.algorithms.fedavg import FedAvg
 from edgefl.graph import Params
-from edgefl.learners.base import SGD, Evaluation
+from edgefl.learners.base import SGD
 
 ROUND = 0  # of the draw of the batches: no round of training has it, so a client adapts in the same order each time
 
@@ -34,9 +36,10 @@ class FedAvgFT(FedAvg):
         check(self.ft_epochs >= 1, "ft_epochs", self.ft_epochs, "ft_epochs >= 1")
         check(0 <= self.ft_lr < float("inf"), "ft_lr", self.ft_lr, "a finite ft_lr >= 0")
 
-    def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
+    @contextmanager
+    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
         local.learner.write(shared)
         sgd = SGD(self.ft_lr or self.lr, self.momentum, self.weight_decay, self.clip or None)
         local.learner.fit(local.data, minibatches(local, ROUND, self.ft_epochs, self.batch), sgd)
-        return evaluate(local)
+        yield OwnModel(local.learner, local.data)

@@ -5,14 +5,15 @@ Source: Arivazhagan et al. (arXiv:1912.00818); ALGORITHMS 7.8.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from edgefl.algorithms.base import BODY, Local, Plan, Reply, State, Tally, Task, sample_clients, tested
-from edgefl.algorithms.personal import HeadInit, Personal, begin
+from edgefl.algorithms.base import BODY, Local, OwnModel, Plan, Reply, State, Tally, Task, sample_clients, tested
+from edgefl.algorithms.personal import CLASSES, HeadInit, Personal, begin
 from edgefl.algorithms.training import LocalTraining
 from edgefl.graph import Params
-from edgefl.learners.base import Evaluation
 from edgefl.neurons.gather import take
 from edgefl.neurons.update import values
 
@@ -65,6 +66,8 @@ class FedPer(LocalTraining):
         )
         return tested(reply, mine.evaluate()) if self.eval_point == "post_local" else reply
 
-    def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
+    @contextmanager
+    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
-        return Personal.of(local, shared, self.head_init).evaluate()
+        mine = Personal.of(local, shared, self.head_init)
+        yield OwnModel(mine.learner, mine.samples, local.private[CLASSES])

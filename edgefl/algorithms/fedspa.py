@@ -9,7 +9,8 @@ Source: FedSpa, Alg. 1; ALGORITHMS 3, 4 and 8. Rounds count from 0 there and fro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -21,6 +22,7 @@ from edgefl.algorithms import masks
 from edgefl.algorithms.base import (
     MODEL,
     Local,
+    OwnModel,
     Plan,
     Reply,
     Scored,
@@ -28,14 +30,12 @@ from edgefl.algorithms.base import (
     Tally,
     Task,
     check,
-    evaluate,
     sample_clients,
 )
 from edgefl.algorithms.expected import Expected
 from edgefl.algorithms.masks import MASK, restricted
 from edgefl.algorithms.training import LocalTraining
 from edgefl.graph import Graph, Params
-from edgefl.learners.base import Evaluation
 from edgefl.neurons.cost import sparse_round
 from edgefl.neurons.density import Distribution
 from edgefl.neurons.gather import take
@@ -188,12 +188,13 @@ class FedSpa(LocalTraining):
         stream = rng.stream(local.seed, rng.MASK_BATCH, local.client, round)
         return local.train[stream.sample(len(local.train), min(self.batch, len(local.train)))]
 
-    def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
+    @contextmanager
+    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
         """Its mask on the dense model as that is now."""
         assert shared is not None
         with restricted(local.learner, self.held(local)[0], self.batch):
             local.learner.write(shared)
-            return evaluate(local)
+            yield OwnModel(local.learner, local.data)
 
     def scored(self, parts: object) -> Scored:
         return "personal"

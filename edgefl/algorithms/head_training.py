@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from edgefl.algorithms.base import Algorithm, Local, State, Task, check, check_choices
-from edgefl.algorithms.personal import HeadInit, Personal, begin
+from edgefl.algorithms.base import Algorithm, Local, OwnModel, State, Task, check, check_choices
+from edgefl.algorithms.personal import CLASSES, HeadInit, Personal, begin
 from edgefl.graph import Params
-from edgefl.learners.base import Evaluation
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class HeadTraining(Algorithm):
     def effort(self, examples: int) -> tuple[int, int]:
         return self.tau, examples
 
-    def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
+    @contextmanager
+    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
-        return Personal.of(local, shared, self.head_init).evaluate()
+        mine = Personal.of(local, shared, self.head_init)
+        yield OwnModel(mine.learner, mine.samples, local.private[CLASSES])

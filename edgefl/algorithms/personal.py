@@ -54,7 +54,7 @@ class Personal:
         learner = local.learner.with_head(len(classes))
         head = local.arrays.get(HEAD) or _draw(local, learner, head_init, round)
         learner.write({**body, **head})
-        rows = np.zeros(max(int(local.data.y.max()), classes[-1]) + 1, np.int32)
+        rows = np.zeros(max(int(local.data.y.max(initial=0)), classes[-1]) + 1, np.int32)
         rows[classes] = np.arange(len(classes))
         samples = Samples(local.data.x, rows[local.data.y], local.data.scale, local.data.shift)
         local.private = {**local.private, CLASSES: classes}

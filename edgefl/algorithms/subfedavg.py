@@ -12,7 +12,8 @@ at the density that is asked for, and a client is tested with its mask on the mo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -23,6 +24,7 @@ from edgefl.algorithms import masks
 from edgefl.algorithms.base import (
     MODEL,
     Local,
+    OwnModel,
     Plan,
     Reply,
     Scored,
@@ -30,7 +32,6 @@ from edgefl.algorithms.base import (
     Tally,
     Task,
     check,
-    evaluate,
     minibatches,
     sample_clients,
 )
@@ -39,7 +40,7 @@ from edgefl.algorithms.masks import MASK, restricted
 from edgefl.algorithms.training import LocalTraining
 from edgefl.errors import TrainingError
 from edgefl.graph import Graph, Params
-from edgefl.learners.base import Evaluation, FitResult
+from edgefl.learners.base import FitResult
 from edgefl.neurons.density import weights
 from edgefl.neurons.gather import take
 from edgefl.neurons.mask import Bits, Mask
@@ -179,12 +180,13 @@ class SubFedAvg(LocalTraining):
             raise TrainingError(f"client {local.client} has 0 {self.accept_on} samples; pruning needs at least 1")
         return chosen
 
-    def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
+    @contextmanager
+    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
         """Its mask on the model of all, as that is now."""
         assert shared is not None
         with restricted(local.learner, self.held(local)[0], self.batch):
             local.learner.write(shared)
-            return evaluate(local)
+            yield OwnModel(local.learner, local.data)
 
     def scored(self, parts: object) -> Scored:
         return "personal"

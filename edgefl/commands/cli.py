@@ -23,6 +23,10 @@ COMMANDS = {  # name -> what it does; the module of that name in edgefl/commands
     "client": "take part in a run as one device",
     "deal": "write every client's samples to a file of its own",
     "keys": "make device keys, and certificates",
+    "convert": "write a torch module of your own, with its weights, as a file that --model takes",
+    "export": "take a trained model out of a run, or out of a device's directory",
+    "predict": "run a model on inputs",
+    "inspect": "show what edgefl sees in a model file: operations, neurons, memory, time of a step here",
     "memory": "show how much memory training takes, by several accounts, or what fits",
     "doctor": "show backend, instruction set, threads, versions and data directories",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from edgefl.commands.experiment_options import add_experiment, experiment_of
+from edgefl.commands.experiment_options import add_experiment, requested
 from edgefl.errors import DataError, RequestError
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.shares import share_file, write_share
@@ -25,8 +25,8 @@ def run(options: argparse.Namespace) -> int:
     given = dict(vars(options))
     out, data_dir = given.pop("out"), given.pop("data_dir")
     try:
-        experiment = experiment_of(given, None)
-        federation = assemble(experiment, data_dir)
+        experiment, model = requested(given, None)
+        federation = assemble(experiment, data_dir, model)
     except (ValueError, DataError, OSError) as error:
         raise RequestError(str(error)) from error
     out.mkdir(parents=True, exist_ok=True)

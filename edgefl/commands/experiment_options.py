@@ -13,16 +13,19 @@ from edgefl.algorithms import METHODS, parse
 from edgefl.algorithms.fold import FOLDS
 from edgefl.codec import FORMATS
 from edgefl.errors import RunError
+from edgefl.experiment import model_file
 from edgefl.experiment.assemble import PARTITIONS
 from edgefl.experiment.presets import NAMES as PRESETS
 from edgefl.experiment.presets import defaults, preset
 from edgefl.experiment.run_file import read_makers
 from edgefl.experiment.settings import SHARED, Experiment
+from edgefl.graph import Model
 from edgefl.graph.models import NAMES
 from edgefl.rounds.bound import BOUNDS
 from edgefl.rounds.maker import other_makers
 
 RUNS = "edgefl-runs"
+MODELS = f"one of {', '.join(NAMES)}, or FILE.safetensors, whose weights training starts from"
 
 
 def add_experiment(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +38,7 @@ def add_experiment(parser: argparse.ArgumentParser) -> None:
 def _add_what(what: argparse._ArgumentGroup) -> None:
     what.add_argument("--method", action="append", help=f"one or several of {', '.join(METHODS)}, separated by commas")
     what.add_argument("--data", help="data set; default: digits, which comes with the package")
-    what.add_argument("--model", help=f"one of {', '.join(NAMES)}; default: chosen by the shape of the data")
+    what.add_argument("--model", help=f"{MODELS}; default: chosen by the shape of the data")
     what.add_argument("--partition", help=f"{PARTITIONS}; {_default('partition')}")
     what.add_argument("--clients", type=int, help=_default("clients"))
     what.add_argument("--pool", action="store_true", help="merge the published test part into the clients' data")
@@ -93,6 +96,23 @@ def shares(text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}; expected numbers separated by commas") from None
+
+
+def requested(options: Mapping[str, Any], resume: Path | None) -> tuple[Experiment, Model | None]:
+    """`experiment_of`, and the model that a file has; None where the experiment names a built-in one.
+
+    A file's model goes by its content: a resumed run takes its own copy, and another file of the same content agrees.
+    """
+    given, path = dict(options), str(options.get("model", ""))
+    if not path.endswith(model_file.SUFFIX):
+        experiment, model = experiment_of(given, resume), None
+    else:
+        model = model_file.read(Path(path))
+        given["model"] = model_file.name_of(model)
+        if resume is not None and (began := Experiment.of_run(resume).model) != given["model"]:
+            raise RunError(f"{resume} was run with model={began}; {path} is {given['model']}; expected the same model")
+        experiment = experiment_of(given, resume)
+    return experiment, model if resume is None else model_file.kept(resume, experiment.model)
 
 
 def experiment_of(options: Mapping[str, Any], resume: Path | None) -> Experiment:

@@ -16,7 +16,7 @@ from edgefl.commands import report
 from edgefl.commands.experiment_options import shares
 from edgefl.commands.memory_picture import draw
 from edgefl.commands.memory_table import NOTES, OUTSIDE, Row, print_fit, print_rows, print_tensors
-from edgefl.commands.sizes import size
+from edgefl.commands.sizes import extents, size
 from edgefl.errors import GraphError, MemoryLimitError, RequestError
 from edgefl.graph import Graph, files
 from edgefl.graph.models import EXAMPLES, build
@@ -30,7 +30,7 @@ KEEPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: a model, a way of training, and what to say about it."""
     parser.add_argument("model", metavar="MODEL|FILE", help=f"one of {', '.join(EXAMPLES)}, or a .safetensors file")
-    parser.add_argument("--input", type=_extents, metavar="C,H,W", help="shape of an example; default: the paper's")
+    parser.add_argument("--input", type=extents, metavar="C,H,W", help="shape of an example; default: the paper's")
     parser.add_argument("--classes", type=int, help="outputs of a built-in model; default: the paper's")
     parser.add_argument("--batch", type=int, default=16, help="examples per step; default: %(default)s")
     parser.add_argument(
@@ -157,13 +157,6 @@ def _about(training: Training) -> dict[str, object]:
     graph = training.graph
     shapes = {"input_shape": list(graph.input_shape), "classes": graph.output_shape[0]}
     return {"model": training.model, "method": training.method, "batch": training.batch, **shapes}
-
-
-def _extents(text: str) -> tuple[int, ...]:
-    parts = text.split(",")
-    if len(parts) not in (1, 3) or not all(part.isdecimal() and int(part) for part in parts):
-        raise argparse.ArgumentTypeError(f"{text!r}; expected C,H,W or the number of features")
-    return tuple(map(int, parts))
 
 
 def _names(text: str) -> tuple[str, ...]:

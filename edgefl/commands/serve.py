@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefl.commands import progress
-from edgefl.commands.experiment_options import experiment_of, new_directory, say_who_made
+from edgefl.commands.experiment_options import new_directory, requested, say_who_made
 from edgefl.commands.refusals import Refusals
 from edgefl.commands.serve_options import add_arguments as add_arguments
 from edgefl.device.socket import ServerAddress
@@ -20,6 +20,7 @@ from edgefl.experiment.assemble import assemble, check_begin
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_file import EXPERIMENT, open_run
 from edgefl.experiment.settings import Experiment
+from edgefl.graph import Model
 from edgefl.server import history
 from edgefl.server.admission import Caps
 from edgefl.server.endpoint import announced
@@ -83,7 +84,7 @@ def _request(options: dict[str, Any]) -> _Request:
         raise ValueError(f"--run-dir {how.run_dir} with --resume {how.resume}; expected one of them")
     if how.keep_rounds < 2:
         raise ValueError(f"--keep-rounds {how.keep_rounds}; expected at least 2")
-    experiment = _experiment(options, how.resume)
+    experiment, model = _experiment(options, how.resume)
     for client in how.accept_loss:
         if not 0 <= client < experiment.clients:
             raise ValueError(f"--accept-loss {client}; expected the id of a client, below {experiment.clients}")
@@ -100,14 +101,14 @@ def _request(options: dict[str, Any]) -> _Request:
         max_empty_rounds=how.max_empty_rounds,
     )
     _check_select(experiment, rules)
-    federation = assemble(experiment, how.data_dir)
+    federation = assemble(experiment, how.data_dir, model)
     rules = replace(rules, folding=experiment.folding(federation.largest))
     check_begin(experiment.algorithms(), federation, experiment.rounds)
     path = how.resume or how.run_dir or new_directory(Path(experiment.data).stem)
     if how.resume is None and (path / EXPERIMENT).exists():
         raise RunError(f"{path} already holds a run; expected a new directory, or --resume {path}")
     if how.resume is None:
-        open_run(path, experiment.to_json())
+        open_run(path, experiment.to_json(), model)
     asked = how.linger, how.keep_rounds, how.accept_loss
     return _Request(experiment, federation, path, rules, address, keys, *asked)
 
@@ -129,14 +130,16 @@ def words_of(deadline: Deadline) -> str:
     return f"a round is closed after {deadline:g} s (--deadline none waits for ever)"
 
 
-def _experiment(options: dict[str, Any], resume: Path | None) -> Experiment:
-    """The experiment asked for. It has one method: FedSPU with early stopping unless another is named."""
+def _experiment(options: dict[str, Any], resume: Path | None) -> tuple[Experiment, Model | None]:
+    """The experiment asked for, and the model of a file. It has one method: FedSPU with early stopping unless another
+    is named.
+    """
     if resume is None:
         options.setdefault("method", ["fedspu-es"])
-    experiment = experiment_of(options, resume)
+    experiment, model = requested(options, resume)
     if len(experiment.methods) != 1:
         raise ValueError(f"methods {', '.join(experiment.methods)}; expected one, as a server runs one method")
-    return experiment
+    return experiment, model
 
 
 def _address(how: argparse.Namespace) -> tuple[ListenAddress, dict[int, bytes] | None]:

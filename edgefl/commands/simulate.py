@@ -13,7 +13,7 @@ from typing import Any
 from edgefl.algorithms import Algorithm
 from edgefl.commands import doctor, progress, report
 from edgefl.commands.capacity import tiers_of
-from edgefl.commands.experiment_options import add_experiment, experiment_of, new_directory, say_who_made
+from edgefl.commands.experiment_options import add_experiment, new_directory, requested, say_who_made
 from edgefl.commands.refusals import Refusals
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment.assemble import assemble, check_begin, check_held_out
@@ -112,18 +112,18 @@ def _request(options: dict[str, Any]) -> _Request:
         raise ValueError(f"--run-dir {how['run_dir']} with --resume {how['resume']}; expected one of them")
     if how["plot"] is not None:
         report.check_picture(how["plot"])
-    experiment = experiment_of(options, how["resume"])
+    experiment, model = requested(options, how["resume"])
     algorithms = experiment.algorithms()
     settings = experiment.settings(doctor.processors() if how["workers"] is None else how["workers"])
     if how["max_empty_rounds"] is not None:
         settings = replace(settings, max_empty_rounds=how["max_empty_rounds"])
-    federation = assemble(experiment, how["data_dir"])
+    federation = assemble(experiment, how["data_dir"], model)
     check_held_out(algorithms, federation)
     check_begin(algorithms, federation, experiment.rounds)
     run = how["resume"] or how["run_dir"] or new_directory(Path(experiment.data).stem)
     if how["resume"] is None and (run / EXPERIMENT).exists():
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
-    open_run(run, experiment.to_json())
+    open_run(run, experiment.to_json(), model)
     return _Request(experiment, algorithms, settings, federation, run, how["plot"], bool(how["json"]))
 
 

@@ -1,4 +1,4 @@
-"""Numbers of bytes as a user writes them: 24MB, 24MiB, 25165824."""
+"""Numbers of bytes as a user writes them: 24MB, 24MiB, 25165824; and the shape of an example: 3,32,32."""
 
 from __future__ import annotations
 
@@ -18,3 +18,11 @@ def size(text: str) -> int:
     if not 1 <= found < 2**63:
         raise argparse.ArgumentTypeError(f"{text!r}; expected a size such as 24MB (1e6 bytes), 24MiB (2**20) or bytes")
     return int(found)
+
+
+def extents(text: str) -> tuple[int, ...]:
+    """The shape of an example. Raises ArgumentTypeError for what is none."""
+    parts = text.split(",")
+    if len(parts) not in (1, 3) or not all(part.isdecimal() and int(part) for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r}; expected C,H,W or the number of features")
+    return tuple(map(int, parts))

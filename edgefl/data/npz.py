@@ -49,6 +49,21 @@ def read_integers(path: Path, keys: Sequence[str]) -> dict[str, Array]:
         return {key: reader.integers(key) for key in keys if key in reader.keys}
 
 
+def read_inputs(path: Path) -> Array:
+    """What a model is run on: the array of an npy file as it is, or of an npz file x * scale + shift, as float32.
+
+    Raises  DataError like read_npz.
+    """
+    if path.suffix == ".npy":
+        with damage_named(str(path)), open(path, "rb") as stream:
+            return _read_npy(stream, str(path))
+    with damage_named(str(path)), zipfile.ZipFile(path) as archive:
+        reader = _Reader(path, archive)
+        x = reader.array(reader.first("x", "x_test"))
+        scale, shift = (np.float32(value) for value in reader.scaling(x))
+        return x.astype(np.float32) * scale + shift
+
+
 class _Reader:
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self.path, self.archive = path, archive

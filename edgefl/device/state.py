@@ -36,6 +36,7 @@ from edgefl.wire import messages
 from edgefl.wire.messages import Trained, Welcome
 from edgefl.wire.model import digest
 
+ENROLMENT, MODEL, LOCAL = "device.json", "model.bin", "local.safetensors"
 REPLY = "reply"
 AFTER = "after"
 CURE = "restore the whole directory, or begin with an empty one, which the server has to accept (serve --accept-loss)"
@@ -61,13 +62,13 @@ class DeviceState:
     def __init__(self, path: Path) -> None:
         private_directory(path)
         self._lock = lock(path / "lock")
-        self._identity, self._enrolment = path / "identity.json", path / "device.json"
-        self._model, self._part = path / "model.bin", path / "model.part"
-        self._local, self._pending = path / "local.safetensors", path / "pending.safetensors"
+        self._identity, self._enrolment = path / "identity.json", path / ENROLMENT
+        self._model, self._part = path / MODEL, path / "model.part"
+        self._local, self._pending = path / LOCAL, path / "pending.safetensors"
         self.path = path
         try:
             self._check_presence()
-            self.identity, self.enrolment = read_identity(self._identity), _read_enrolment(self._enrolment)
+            self.identity, self.enrolment = read_identity(self._identity), read_enrolment(self._enrolment)
             self.round, self.pending = _round_of(self._local), _round_of(self._pending)
             if self.pending and self.pending <= self.round:
                 raise RunError(
@@ -120,13 +121,7 @@ class DeviceState:
     def model(self) -> bytes:
         """The initial model, as wire.model.pack wrote it. Raises RunError if it cannot be read, or is damaged."""
         assert self.enrolment is not None
-        try:
-            data = self._model.read_bytes()
-        except OSError as error:
-            raise RunError(f"{self._model} cannot be read ({error})") from None
-        if digest(data) != self.enrolment.welcome.model_digest:
-            raise RunError(f"{self._model} is damaged; expected the model of Welcome; start the device again")
-        return data
+        return read_model(self._model, self.enrolment.welcome)
 
     def drop_damaged_model(self) -> Path | None:
         """Removes the initial model if it is damaged, so that it is sent again; the file, or None if it is sound."""
@@ -175,14 +170,14 @@ class DeviceState:
         """
         if not self.round:
             return None
-        found = _read(self._local)
+        found = read_round(self._local)
         if found.round != self.round:
             raise RunError(f"{self._local} is of round {found.round}; expected {self.round}, as this process left it")
         return found.kept
 
     def reply(self) -> Trained:
         """The reply that has not been acknowledged. There must be one."""
-        return _read(self._pending).reply
+        return read_round(self._pending).reply
 
     def keep(self, reply: Trained, kept: Kept) -> None:
         """A trained round: durable before its reply may be sent."""
@@ -208,7 +203,18 @@ class DeviceState:
         self.pending = 0
 
 
-class _Round(NamedTuple):
+def read_model(file: Path, welcome: Welcome) -> bytes:
+    """The model that a run began with. Raises RunError if it cannot be read, or is damaged."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise RunError(f"{file} cannot be read ({error})") from None
+    if digest(data) != welcome.model_digest:
+        raise RunError(f"{file} is damaged; expected the model of Welcome; start the device again")
+    return data
+
+
+class Round(NamedTuple):
     """What a file of a round holds."""
 
     round: int
@@ -216,7 +222,8 @@ class _Round(NamedTuple):
     reply: Trained
 
 
-def _read(file: Path) -> _Round:
+def read_round(file: Path) -> Round:
+    """A round as `keep` wrote it. Raises RunError if it is missing or damaged."""
     arrays, metadata = load_arrays(file)
     try:
         sealed = json.loads(metadata[AFTER])
@@ -228,14 +235,15 @@ def _read(file: Path) -> _Round:
     except (KeyError, TypeError, ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise RunError(f"{file} is damaged ({error!r}); expected a round of a device") from None
     assert isinstance(reply, Trained)
-    return _Round(round, kept, reply)
+    return Round(round, kept, reply)
 
 
 def _round_of(file: Path) -> int:
-    return _read(file).round if file.exists() else 0
+    return read_round(file).round if file.exists() else 0
 
 
-def _read_enrolment(file: Path) -> Membership | None:
+def read_enrolment(file: Path) -> Membership | None:
+    """The run of a device; None if there is no such file. Raises RunError if it is damaged."""
     record = read_sealed(file)
     if record is None:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from edgefl.data.catalog import load
 from edgefl.data.dataset import DataSet
 from edgefl.data.split import Indices, Split, parts, split
 from edgefl.experiment.federation import Federation
+from edgefl.experiment.model_file import NAMED, check_fits
 from edgefl.experiment.settings import Experiment
-from edgefl.graph import Graph, models
+from edgefl.graph import Graph, Model, models
 from edgefl.learners import Samples
 from edgefl.neurons.spec import ModelSpec
 
@@ -40,14 +42,24 @@ MODEL_OF_SHAPE = {
 }
 
 
-def assemble(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> Federation:
-    """The federation of an experiment; a function of its settings and the data alone.
+def assemble(
+    experiment: Experiment, data_dir: str | os.PathLike[str] | None = None, model: Model | None = None
+) -> Federation:
+    """The federation of an experiment; a function of its settings, the data and the model alone.
 
+    model   that the settings name by its content, from a file; None: they name a built-in one
     Raises  DataError if the data cannot be had or a client gets too little, ValueError for a setting that does not fit.
     """
     data = load(experiment.data, data_dir)
     data = data.pooled() if experiment.pool else data
-    graph = models.build(_model(experiment, data), data.input_shape, data.classes)
+    if model is None:
+        return _dealt(experiment, data, models.build(_model(experiment, data), data.input_shape, data.classes))
+    check_fits(model.graph, experiment.data, data.input_shape, data.classes)
+    return replace(_dealt(experiment, data, model.graph), weights=model.params)
+
+
+def _dealt(experiment: Experiment, data: DataSet, graph: Graph) -> Federation:
+    """Every client's share, split into its parts."""
     if experiment.deal_test:
         return _with_dealt_test(experiment, data, graph)
     shares = deal(data, experiment.partition, experiment.clients, experiment.seed)
@@ -123,7 +135,7 @@ def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> 
 
 def check_begin(methods: Mapping[str, Algorithm], federation: Federation, rounds: int) -> None:
     """Raises ValueError naming the method that cannot begin with this model, as it may have no body or a BatchNorm."""
-    spec, initial = ModelSpec.of(federation.graph), federation.graph.init(rng.stream(federation.seed, rng.INIT))
+    spec, initial = ModelSpec.of(federation.graph), federation.initial()
     task = Task(spec, len(federation.clients), federation.seed, examples=federation.examples, rounds=rounds)
     for name, method in methods.items():
         try:
@@ -133,6 +145,10 @@ def check_begin(methods: Mapping[str, Algorithm], federation: Federation, rounds
 
 
 def _model(experiment: Experiment, data: DataSet) -> str:
+    if experiment.model.startswith(NAMED):
+        raise ValueError(f"model={experiment.model} without its file; expected --model FILE, or the run that has it")
+    if experiment.model and experiment.model not in models.NAMES:
+        raise ValueError(f"model={experiment.model}; expected one of {', '.join(models.NAMES)}, or FILE.safetensors")
     if experiment.model:
         return experiment.model
     if data.input_shape not in MODEL_OF_SHAPE:

@@ -8,20 +8,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgefl import rng
 from edgefl.data.split import Split
-from edgefl.graph import Graph
+from edgefl.graph import Graph, Params
 from edgefl.learners import Samples
 
 
 @dataclass(frozen=True)
 class Federation:
-    """The model, the data, which client owns what, and the seed. `common` is a test set that no client owns, if any."""
+    """The model, the data, which client owns what, and the seed.
+
+    common   a test set that no client owns, if any
+    weights  what training starts from; None: parameters drawn by the seed
+    """
 
     graph: Graph
     data: Samples
     clients: tuple[Split, ...]
     seed: int
     common: Samples | None = None
+    weights: Params | None = None
+
+    def initial(self) -> Params:
+        """The parameters before round 1, in arrays of their own."""
+        if self.weights is None:
+            return self.graph.init(rng.stream(self.seed, rng.INIT))
+        return {name: value.copy() for name, value in self.weights.items()}
 
     @property
     def largest(self) -> int:

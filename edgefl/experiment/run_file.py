@@ -13,15 +13,18 @@ from typing import Any
 
 from edgefl.durable import DIGEST, private_directory, read_json, with_digest, write_atomically
 from edgefl.errors import RunError
+from edgefl.experiment.model_file import keep
+from edgefl.graph import Model
 from edgefl.rounds.maker import maker
 
 EXPERIMENT = "run.json"
 MADE_BY = "made_by"
 
 
-def open_run(path: Path, experiment: dict[str, Any]) -> None:
+def open_run(path: Path, experiment: dict[str, Any], model: Model | None = None) -> None:
     """Makes `path` the directory of this experiment, or checks that it already is; this process is among its makers.
 
+    model   that the run begins with, if it came from a file: a new directory gets a copy
     Raises RunError naming the first setting that differs, or the directory if it holds something else.
     """
     makers: list[str] = []
@@ -30,6 +33,9 @@ def open_run(path: Path, experiment: dict[str, Any]) -> None:
         makers = read_makers(path)
     elif path.exists() and any(path.iterdir()):
         raise RunError(f"{path} is not empty and holds no {EXPERIMENT}; expected a new directory or an edgefl run")
+    elif model is not None:
+        private_directory(path)
+        keep(path, model)
     if maker() not in makers:
         private_directory(path)
         content = with_digest({**experiment, MADE_BY: [*makers, maker()]})

@@ -57,7 +57,7 @@ class Experiment:
 
     methods: tuple[str, ...] = ("fedspu", "fedspu-es", "fedavg", "local")
     data: str = "digits"
-    model: str = ""  # empty: the one that fits the shape of the data
+    model: str = ""  # empty: the one that fits the shape of the data; of a file: its content (model_file.py)
     pool: bool = False  # merge the published test part into the clients' data, as the FedSPU paper does
     partition: str = "dirichlet:0.1"
     clients: int = 20

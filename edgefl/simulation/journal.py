@@ -62,7 +62,7 @@ class Journal:
         (path / "clients").mkdir(exist_ok=True)
         self._lock = lock(path / LOCK)
         sync(path.parent)
-        self.committed = _read_commit(path / COMMIT)
+        self.committed = read_commit(path)
         self._tags = {int(client): tag for client, tag in self.committed.clients.items()}
         self._digests = {path / name: digest for name, digest in self.committed.digests.items()}
         self._unread = set(self._digests)  # of an earlier process
@@ -98,11 +98,7 @@ class Journal:
             return None
         file = self._client_file(client, tag)
         self._check_unread(file)
-        arrays, metadata = load_arrays(file)
-        try:
-            return Kept.of(arrays, json.loads(metadata["private"]))
-        except (KeyError, ValueError) as error:
-            raise RunError(f"{file} holds nothing that a client keeps ({error!r})") from None
+        return read_kept(file)
 
     def save_local(self, client: int, round: int, kept: Kept) -> None:
         """Writes what a client keeps under the tag of this round. Not durable before `commit`."""
@@ -190,10 +186,29 @@ class Journal:
             os.truncate(metrics, self.committed.metrics_bytes)
 
     def _server_file(self, round: int) -> Path:
-        return self.path / "server" / f"{round:06d}.safetensors"
+        return server_file(self.path, round)
 
     def _client_file(self, client: int, round: int) -> Path:
-        return self.path / "clients" / f"{client:04d}" / f"{round:06d}.safetensors"
+        return client_file(self.path, client, round)
+
+
+def server_file(path: Path, round: int) -> Path:
+    """The server's arrays after that round, in the directory of a method."""
+    return path / "server" / f"{round:06d}.safetensors"
+
+
+def client_file(path: Path, client: int, round: int) -> Path:
+    """What a client keeps after that round, in the directory of a method."""
+    return path / "clients" / f"{client:04d}" / f"{round:06d}.safetensors"
+
+
+def read_kept(file: Path) -> Kept:
+    """What a client's file holds. Raises RunError if it is missing or corrupt."""
+    arrays, metadata = load_arrays(file)
+    try:
+        return Kept.of(arrays, json.loads(metadata["private"]))
+    except (KeyError, ValueError) as error:
+        raise RunError(f"{file} holds nothing that a client keeps ({error!r})") from None
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
@@ -206,7 +221,9 @@ def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
                 raise RunError(f"{path / METRICS} is damaged in line {number} ({error})") from None
 
 
-def _read_commit(file: Path) -> Commit:
+def read_commit(path: Path) -> Commit:
+    """The last commit of a method's run. Raises RunError if it is damaged."""
+    file = path / COMMIT
     try:
         found = Commit(**read_json(file))
     except FileNotFoundError:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from edgefl import kernels, rng
+from edgefl import kernels
 from edgefl.algorithms.base import Algorithm, Plan, Reply, State, Task
 from edgefl.errors import RunError
 from edgefl.experiment.federation import Federation
@@ -90,7 +90,7 @@ class _Simulation:
         limits = {} if participation is None else participation.limits
         clients, examples = len(federation.clients), federation.examples
         self.task = Task(self.spec, clients, federation.seed, limits, examples, settings.rounds)
-        self.initial = federation.graph.init(rng.stream(federation.seed, rng.INIT))
+        self.initial = federation.initial()
         self._earlier: dict[tuple[int, int], Kept] = {}  # by (client, round), what a client goes back to after a loss
         self.devices = LearnerPool(federation, self.initial, journal, settings.workers, make)
         self.evaluator = Evaluator(algorithm, federation, self.devices, self.initial, self.pool)

@@ -14,6 +14,7 @@ import numpy as np
 from edgefl.algorithms.base import State
 from edgefl.errors import RunError
 from edgefl.experiment.assemble import assemble
+from edgefl.experiment.model_file import kept
 from edgefl.experiment.settings import Experiment
 from edgefl.rounds import state_file
 from edgefl.rounds.participation import Participation
@@ -42,7 +43,8 @@ def replay(path: Path, folder: Path, data_dir: str | None, workers: int) -> tupl
     journal = Journal(folder)
     try:
         participation = Participation(progress.capacities, outcomes, progress.candidates, progress.losses)
-        state = simulate(algorithm, assemble(experiment, data_dir), settings, journal, participation=participation)
+        federation = assemble(experiment, data_dir, kept(path, experiment.model))
+        state = simulate(algorithm, federation, settings, journal, participation=participation)
     finally:
         journal.close()
     return progress.round, difference(progress.state, state)

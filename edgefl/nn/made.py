@@ -1,0 +1,29 @@
+"""A model out of what a user's own code makes: a torch module, or a function that returns one. Not how the code is
+found, which is the command line's business.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from edgefl.errors import GraphError
+from edgefl.graph import Model
+from edgefl.graph.operations import Shape
+from edgefl.nn.trace import from_torch
+
+EXAMPLES = 2  # that graph and module are compared on
+
+
+def made_by(factory: object, name: str, input_shape: Shape) -> Model:
+    """The graph of the module, and its present weights.
+
+    factory      an nn.Module, or a function without arguments that gives one
+    input_shape  of one example
+    Raises       GraphError if it gives something else, or what edgefl cannot take; whatever the function raises
+    """
+    made = factory if isinstance(factory, nn.Module) or not callable(factory) else factory()
+    if not isinstance(made, nn.Module):
+        raise GraphError(f"{name} gives {type(made).__name__}; expected a torch.nn.Module")
+    example = torch.randn(EXAMPLES, *input_shape, generator=torch.Generator().manual_seed(1))
+    return from_torch(made, example)

@@ -1,0 +1,60 @@
+"""A model file for use: logits of inputs. Not training, and none of the samples' scaling.
+
+`edgefl.load` is `load` here. A typed program may import this module by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.errors import DataError
+from edgefl.graph import Graph, files
+from edgefl.learners import GraphLearner
+
+Logits = NDArray[np.float32]
+
+
+class Predictor:
+    """A model in memory, on the fastest backend of this machine.
+
+    graph    its operations; inputs are [N, *graph.input_shape]
+    classes  what each output stands for; None: the data's classes, in order
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        model = files.load(path)
+        self.graph: Graph = model.graph
+        self.classes = files.classes_of(path, model.graph)
+        self._learner = GraphLearner(model)
+
+    def predict(self, x: NDArray[Any]) -> Logits:
+        """Logits [N, outputs] of float32 inputs [N, *input_shape], scaled as the samples were in training.
+
+        Raises  DataError if `x` has another type or shape.
+        """
+        expected = self.graph.input_shape
+        if not isinstance(x, np.ndarray) or x.dtype != np.float32 or x.shape[1:] != expected or x.ndim == 0:
+            found = f"{x.dtype} {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__
+            raise DataError(f"x is {found}; expected float32 [N, {', '.join(map(str, expected))}]")
+        if not len(x):
+            return np.zeros((0, *self.graph.output_shape), np.float32)
+        logits: Logits = self._learner.predict(np.ascontiguousarray(x))
+        return logits
+
+    def labels(self, x: NDArray[Any]) -> NDArray[np.int64]:
+        """The class [N] of the largest logit of each input. Raises DataError like `predict`."""
+        return self.named(self.predict(x))
+
+    def named(self, logits: Logits) -> NDArray[np.int64]:
+        """The class [N] of the largest of each row of logits."""
+        largest = logits.argmax(1)
+        return largest if self.classes is None else np.array(self.classes)[largest]
+
+
+def load(path: str | os.PathLike[str]) -> Predictor:
+    """The model in a file. Raises GraphError if it is none, or contradicts itself; OSError if it cannot be opened."""
+    return Predictor(path)

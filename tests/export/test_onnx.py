@@ -1,0 +1,147 @@
+"""A model as ONNX, against our own learner: checked by onnx, run by onnxruntime, in batches of 1 and 7."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from edgefl import rng
+from edgefl.errors import GraphError
+from edgefl.export.onnx import NODES, OPSET, to_onnx
+from edgefl.graph import INPUT, Graph, Model, Node, models
+from edgefl.graph.operations import (
+    OPERATIONS,
+    Add,
+    AvgPool2d,
+    BatchNorm2d,
+    Conv2d,
+    Flatten,
+    GlobalAvgPool,
+    GroupNorm,
+    LeakyReLU,
+    Linear,
+    MaxPool2d,
+    Operation,
+    ReLU,
+    Shape,
+)
+from edgefl.learners import GraphLearner
+from tests.learners.random_graphs import trial
+
+WITHIN = 1e-5  # of the largest output
+BATCHES = (1, 7)
+PLANES: Shape = (6, 9, 11)
+CASES: list[tuple[Operation, Shape]] = [
+    (Conv2d(6, 4, (3, 3)), PLANES),
+    (Conv2d(6, 4, (3, 2), (2, 1), (1, 0), bias=False), PLANES),
+    (Conv2d(6, 4, (2, 3), (1, 2), (0, 2), (3, 2)), PLANES),
+    (Conv2d(6, 9, (3, 3), padding=(2, 1), groups=3), PLANES),
+    (Conv2d(6, 12, (3, 3), (2, 2), (1, 1), groups=6), PLANES),
+    (Conv2d(6, 6, (5, 5), padding=(2, 2), dilation=(2, 1), groups=6, bias=False), PLANES),
+    (Linear(13, 5), (13,)),
+    (Linear(13, 5, bias=False), (13,)),
+    (BatchNorm2d(6), PLANES),
+    (BatchNorm2d(6, eps=0.25, momentum=0.5), PLANES),
+    (GroupNorm(1, 6), PLANES),
+    (GroupNorm(3, 6, eps=0.5), PLANES),
+    (GroupNorm(6, 6), PLANES),
+    (ReLU(), PLANES),
+    (ReLU(), (13,)),
+    (LeakyReLU(), PLANES),
+    (LeakyReLU(-0.75), (13,)),
+    (MaxPool2d((2, 2), (2, 2)), PLANES),
+    (MaxPool2d((3, 2), (1, 3), (1, 1)), PLANES),
+    (AvgPool2d((2, 2), (2, 2)), PLANES),
+    (AvgPool2d((3, 4), (2, 1), (1, 2)), PLANES),
+    (AvgPool2d((3, 4), (2, 1), (1, 2), count_include_pad=False), PLANES),
+    (GlobalAvgPool(), PLANES),
+    (Flatten(), PLANES),
+    (Flatten(), (13,)),
+]
+
+
+def graphs() -> Iterator[tuple[str, Graph]]:
+    """Every setting of an operation by itself, sums, every built-in model, and models that nobody wrote by hand."""
+    for op, shape in CASES:
+        last = () if len(op.output(shape)) == 1 else (Node("last", Flatten(), ("only.one",)),)
+        yield f"{op} on {shape}", Graph(shape, (Node("only.one", op, (INPUT,)), *last))
+    nodes = (Node("input.weight", ReLU(), (INPUT,)), Node("output", Add(), ("input.weight", INPUT)))
+    yield "a sum, with names that others could take", Graph((13,), nodes)
+    for name, (shape, classes) in models.EXAMPLES.items():
+        yield name, models.build(name, shape, classes)
+    for seed in range(30):
+        yield f"random {seed}", trial(seed).graph
+
+
+def drawn(graph: Graph) -> Model:
+    """The graph with parameters that are off their trivial start, norms' above all."""
+    stream = rng.stream(5, rng.INIT)
+    params = graph.init(stream)
+    for value in params.values():
+        if value.ndim == 1:
+            value += (stream.uniform(value.size) * 0.5).astype(np.float32)
+    return Model(graph, params)
+
+
+def test_onnxruntime_gives_our_outputs_for_every_operation_and_model() -> None:
+    seen: set[type[Operation]] = set()
+    for name, graph in graphs():
+        model = drawn(graph)
+        content = to_onnx(model)
+        onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
+        session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+        learner = GraphLearner(model)
+        for batch in BATCHES:
+            x = np.random.default_rng(batch).standard_normal((batch, *graph.input_shape)).astype(np.float32)
+            (found,) = session.run(["output"], {"input": x})
+            expected = learner.predict(x).reshape(batch, *graph.output_shape)
+            assert found.shape == expected.shape, name
+            error = np.abs(found - expected).max() / np.abs(expected).max()
+            assert error <= WITHIN, f"{name}, batch {batch}: {error:.3g} of the largest output"
+        seen |= {type(node.op) for node in graph.nodes}
+    assert seen == set(OPERATIONS.values()) == set(NODES)
+
+
+def test_the_file_says_what_it_is() -> None:
+    graph = models.build("digits_cnn", (1, 8, 8), 3)
+    content = to_onnx(drawn(graph), classes=(2, 5, 7))
+    written = onnx.load_from_string(content)
+    assert [(each.domain, each.version) for each in written.opset_import] == [("", OPSET)] == [("", 17)]
+    assert written.ir_version == 8
+    for value, shape in ((written.graph.input[0], graph.input_shape), (written.graph.output[0], graph.output_shape)):
+        batch, *rest = value.type.tensor_type.shape.dim
+        assert batch.dim_param == "batch"
+        assert tuple(each.dim_value for each in rest) == shape
+    names = [each.name for each in written.graph.initializer]
+    assert sorted(names) == sorted(graph.parameters())
+    assert {each.key: json.loads(each.value) for each in written.metadata_props} == {"edgefl.classes": [2, 5, 7]}
+    assert to_onnx(drawn(graph), classes=(2, 5, 7)) == content
+
+
+class Cube(Operation):
+    """No operation of ours."""
+
+
+def test_what_has_no_form_in_onnx_is_named() -> None:
+    graph = Graph((3,), (Node("strange", Cube(), (INPUT,)),))
+    with pytest.raises(GraphError, match="node 'strange': Cube has no form in ONNX here"):
+        to_onnx(Model(graph, {}))
+
+
+def test_it_is_written_without_torch_and_asks_for_onnx_in_one_sentence() -> None:
+    script = "import sys; sys.modules['torch'] = None; import edgefl.export.onnx as o; print(len(o.NODES))"
+    assert int(run(script).stdout) == len(NODES)
+    lacking = run("import sys; sys.modules['onnx'] = None; import edgefl.export.onnx")
+    message = "edgefl.export.onnx needs onnx, which is not installed; pip install 'edgefl[onnx]'"
+    assert lacking.stderr.splitlines()[-1] == f"ModuleNotFoundError: {message}"
+
+
+def run(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -1,0 +1,162 @@
+"""A user's day: a pretrained torch model is converted, trained by a server and four devices over sockets, and taken
+out of a device for another runtime. PyTorch is where the model comes from, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import runpy
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+import edgefl
+from edgefl.commands import processes
+from edgefl.commands.cli import main
+from edgefl.data.npz import read_inputs, read_integers
+from edgefl.device.reading import read_device
+from edgefl.device.state import DeviceState
+from edgefl.experiment import model_file
+from edgefl.experiment.run_file import open_run
+from edgefl.experiment.shares import share_file
+from edgefl.export.trained import Source, find
+from edgefl.graph import files
+from edgefl.learners import GraphLearner
+from edgefl.server import history
+from edgefl.server.store import Store
+
+DEVICES, ROUNDS = 4, 2
+THEIRS = """
+import torch
+from torch import nn
+
+def empty():
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 3, padding=1), nn.BatchNorm2d(6), nn.LeakyReLU(0.1), nn.MaxPool2d(2),
+        nn.Conv2d(6, 12, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(12, 10),
+    )
+
+def pretrained():
+    net = empty()
+    net.load_state_dict(torch.load("weights.pt", weights_only=True))
+    return net
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with the user's module, and the weights that it was trained to."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "theirs.py").write_text(THEIRS)
+    torch.manual_seed(7)
+    net = runpy.run_path("theirs.py")["empty"]()
+    x, y = torch.randn(64, 1, 8, 8), torch.randint(0, 10, (64,))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(5):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+    torch.save(net.state_dict(), "weights.pt")
+    return tmp_path
+
+
+def convert(desk: Path) -> Path:
+    path = desk / "mine.safetensors"
+    assert main(["convert", "theirs.py:pretrained", "--input", "1,8,8", "-o", str(path)]) == 0
+    return path
+
+
+def serve(
+    desk: Path, method: str, devices: int, rounds: int, watch: Any = lambda line: None
+) -> tuple[Path, list[dict[str, Any]]]:
+    """A run that starts from the user's model, with a process for the server and one for each device; its metrics."""
+    model, run = files.load(desk / "mine.safetensors"), desk / method
+    settings = {"clients": devices, "per_round": devices, "rounds": rounds, "eval_every": rounds, "epochs": 1}
+    own = {"methods": (method,), "model": model_file.name_of(model), "partition": "iid", "lr": 0.02}
+    experiment = replace(processes.EXPERIMENT, **own, **settings)
+    open_run(run, experiment.to_json(), model)
+    processes.deal(desk / "shares", replace(experiment, model=""))
+    return run, processes.serve(run, experiment, desk / "shares", watch).lines
+
+
+def state_of(run: Path, client: int) -> Path:
+    return run / "devices" / str(client)
+
+
+def labels(path: Path, x: np.ndarray) -> np.ndarray:
+    """What onnxruntime says."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (logits,) = session.run(["output"], {"input": x})
+    return logits.argmax(1)
+
+
+def test_from_a_pretrained_torch_model_to_a_devices_own_in_onnxruntime(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = convert(desk)
+    seen: list[str] = []
+
+    def watch(line: dict[str, Any]) -> None:
+        """The run is read while the server and its devices go on."""
+        seen.append(find(Source(desk / "fedspu")).what)
+
+    run, lines = serve(desk, "fedspu", DEVICES, ROUNDS, watch)
+    assert seen[-1] == f"fedspu's model of all clients after round {ROUNDS}"
+    assert len(seen) == ROUNDS
+    mine.unlink()  # from here on the run has its own
+    assert main(["simulate", "--replay", str(run)]) == 0
+    assert capsys.readouterr().out.startswith(f"identical after round {ROUNDS}")
+
+    device = DeviceState(state_of(run, 2))  # a device that goes on holds its lock
+    assert main(["export", str(state_of(run, 2)), str(desk / "device-2.onnx")]) == 0
+    device.close()
+    assert "client 2's model of fedspu after round 2" in capsys.readouterr().err
+    x = read_inputs(share_file(desk / "shares", 2))
+    record = read_device(state_of(run, 2))
+    learner = GraphLearner(record.initial._replace(params=dict(record.last.kept.params)))
+    np.testing.assert_array_equal(labels(desk / "device-2.onnx", x), learner.predict(x).argmax(1))
+
+    parts = read_integers(share_file(desk / "shares", 2), ("y", "test"))
+    hits = labels(desk / "device-2.onnx", x)[parts["test"]] == parts["y"][parts["test"]]
+    assert hits.sum() == lines[-1]["evaluation"]["personal"]["correct"][2]
+    began = files.load(run / model_file.COPY).params
+    assert any((record.last.kept.params[name] != value).any() for name, value in began.items())
+
+
+def test_what_a_device_needs_of_its_server(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """FedPer: the head is the device's, the body the server's."""
+    convert(desk)
+    run, lines = serve(desk, "fedper", devices=2, rounds=1)
+    target, state = desk / "device-1.safetensors", state_of(run, 1)
+    capsys.readouterr()
+    for arguments, message in (
+        ([str(state)], "a device of fedper keeps no whole model; expected --run, the directory of its server"),
+        ([str(state), "--client", "3", "--run", str(run)], "is of client 1; expected --client 1, not 3"),
+        ([str(run)], "fedper has no model of all clients; expected --client"),
+        ([str(run), "--client", "1"], "is a server's and has no model of client 1; expected its device's --state"),
+    ):
+        assert main(["export", *arguments, str(target)]) == 1, message
+        assert message in capsys.readouterr().err, message
+    assert main(["export", str(state), "--run", str(run), str(target)]) == 0
+    predictor, share = edgefl.load(str(target)), share_file(desk / "shares", 1)
+    parts = read_integers(share, ("y", "test"))
+    hits = predictor.labels(read_inputs(share)[parts["test"]]) == parts["y"][parts["test"]]
+    assert hits.sum() == lines[-1]["evaluation"]["personal"]["correct"][1]
+
+    open_run(desk / "another", processes.EXPERIMENT.to_json())
+    with closing(Store(desk / "another")) as store:
+        assert main(["export", str(state), "--run", str(desk / "another"), str(target)]) == 1
+        assert f"is the run {store.run_id}; expected {history.run_id(run)}" in capsys.readouterr().err
+
+    (state / "local.safetensors").rename(desk / "kept")
+    assert main(["export", str(state), "--run", str(run), str(target)]) == 1
+    assert "client 1 in " in (said := capsys.readouterr().err)
+    assert "has not trained yet; expected a round that its server acknowledged" in said
+    (state / "local.safetensors").write_bytes((desk / "kept").read_bytes()[:-9])
+    assert main(["export", str(state), "--run", str(run), str(target)]) == 1
+    assert "local.safetensors" in capsys.readouterr().err
