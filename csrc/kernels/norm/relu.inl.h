@@ -88,33 +88,41 @@ static inline void store_halves(float* y, vf v, int n, int64_t left) {
     }
 }
 
-// W windows at a time, from the words of two rows. Past the end of a row they run into the next, whose outputs come
-// later. Two rows at a time where they have half a word of windows, or a part of it: others gain nothing, and at large
-// batches 1.1 to 1.2 of the time, as loads past a row's end bring in the next.
-static void halve_norm_plane(const Affine& f, const float* x, int64_t height, int64_t width, float* y) {
-    const int64_t out_h = height / 2, out_w = width / 2;
+// The maxima of W windows, half of whose cells each word of rows has, as z with ReLU.
+static inline vf halved_norm(const Line& line, vf sign, vf a, vf b, vf c, vf d) {
+    a = max(mul(a, sign), mul(c, sign));
+    b = max(mul(b, sign), mul(d, sign));
+    return max(line.at(line.centred(mul(max(evens(a, b), odds(a, b)), sign))), zero());
+}
+
+// Of rows of n <= W / 2 windows, two at a time.
+static void halve_norm_plane_narrow(const Affine& f, const float* x, int64_t height, int64_t width, float* y) {
+    const int64_t out_h = height / 2;
+    const int n = int(width / 2);
     const Line line(f);
     const vf sign = set1(sign_of(f.weight));
-    const auto windows = [&](vf a, vf b, vf c, vf d) {
-        a = max(mul(a, sign), mul(c, sign));
-        b = max(mul(b, sign), mul(d, sign));
-        const vf best = mul(max(evens(a, b), odds(a, b)), sign);
-        return max(line.at(line.centred(best)), zero());
-    };
-    const bool halves = 2 * out_w <= W && (out_w & (out_w - 1)) == 0;
+    const auto row = [&](int64_t r) { return load_n(x + r * width, 2 * n); };
     int64_t oh = 0;
-    for (; halves && oh + 2 <= out_h; oh += 2, x += 4 * width, y += 2 * out_w) {
-        const auto row = [&](int64_t r) { return load_n(x + r * width, int(2 * out_w)); };
-        store_halves(y, windows(row(0), row(2), row(1), row(3)), int(out_w), (out_h - oh) * out_w);
-    }
-    const int64_t end = (height - 2 * oh) * width, outputs = (out_h - oh) * out_w;
-    for (int64_t r = 0; oh < out_h; ++oh, ++r)
+    for (; oh + 2 <= out_h; oh += 2, x += 4 * width, y += 2 * n)
+        store_halves(y, halved_norm(line, sign, row(0), row(2), row(1), row(3)), n, (out_h - oh) * n);
+    if (oh < out_h) store_n(y, halved_norm(line, sign, row(0), zero(), row(1), zero()), n);
+}
+
+// W windows at a time, from the words of two rows. Past the end of a row they run into the next, whose outputs come
+// later. Rows of half a word of windows, or a power of two less, are taken in pairs; others would gain nothing, and
+// lose a tenth at large batches, as what is read past a row's end brings in the next.
+static void halve_norm_plane(const Affine& f, const float* x, int64_t height, int64_t width, float* y) {
+    const int64_t out_h = height / 2, out_w = width / 2;
+    if (2 * out_w <= W && (out_w & (out_w - 1)) == 0) return halve_norm_plane_narrow(f, x, height, width, y);
+    const Line line(f);
+    const vf sign = set1(sign_of(f.weight));
+    for (int64_t oh = 0; oh < out_h; ++oh)
         for (int64_t ow = 0; ow < out_w; ow += W) {
-            const int64_t from = 2 * r * width + 2 * ow, to = r * out_w + ow, left = outputs - to;
+            const int64_t from = 2 * oh * width + 2 * ow, to = oh * out_w + ow, left = out_h * out_w - to;
             vf a, b, c, d;
-            load_pair(x + from, end - from, &a, &b);
-            load_pair(x + from + width, end - from - width, &c, &d);
-            const vf z = windows(a, b, c, d);
+            load_pair(x + from, height * width - from, &a, &b);
+            load_pair(x + from + width, height * width - from - width, &c, &d);
+            const vf z = halved_norm(line, sign, a, b, c, d);
             if (left >= W) store(y + to, z);
             else store_n(y + to, z, int(left));
         }
