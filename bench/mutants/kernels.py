@@ -91,9 +91,17 @@ MUTANTS = (
     Mutant(
         "norm-relu-odd-row",
         f"{K}norm/relu.inl.h",
-        "if (height % 2) unpooled_gradient(line, back, x, width, dx);",
+        "if (height % 2) unpooled_gradient(line, back, x + 2 * out_h * width, width, dx + 2 * out_h * width);",
         "",
         "the last row of an odd height gets no gradient",
+        cases("batchnorm_relu_backward"),
+    ),
+    Mutant(
+        "norm-relu-last-of-pairs",
+        f"{K}norm/relu.inl.h",
+        "if (oh < height / 2) all.add_windows(",
+        "if (oh < 0) all.add_windows(",
+        "the last of an odd number of narrow rows of windows is not summed",
         cases("batchnorm_relu_backward"),
     ),
     Mutant(

@@ -119,6 +119,14 @@ MUTANTS = (
         LAYOUT,
     ),
     Mutant(
+        "saved-inputs",
+        "edgefl/learners/lowering/lower.py",
+        "min(copied, whole, key",
+        "max(copied, whole, key",
+        "a frozen step takes the larger of its two arenas",
+        "tests/learners/test_saved_inputs.py",
+    ),
+    Mutant(
         "needs-union",
         "edgefl/learners/lowering/channels.py",
         "_simplest(np.union1d(a, b), size)",

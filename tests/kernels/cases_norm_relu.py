@@ -14,6 +14,7 @@ from .cases import Args, Array, Case, Rng, blank, count, normal, pick, shape_lab
 PLANES = [
     *((2, 3, 4, width) for width in (2, 3, 6, 7, 8, 9, 14, 16, 17, 18, 28, 33)),
     *((1, 2, height, 5) for height in (2, 3, 7)),
+    *((1, 2, 6, 8), (2, 2, 7, 4), (1, 2, 10, 17)),  # an odd number of rows of windows, in pairs where they are narrow
     (17, 4, 2, 2),
     (1, 6, 9, 34),
 ]

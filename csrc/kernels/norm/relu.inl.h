@@ -73,10 +73,47 @@ static void relu_norm_gradient(const Affine& f, const AffineGradient& k, const f
 
 // ---- ReLU and pooling ----
 
+// The first n <= W / 2 floats of each half of a word, one after the other. What follows them, of `left` in all, may be
+// overwritten.
+static inline void store_halves(float* y, vf v, int n, int64_t left) {
+    if (2 * n == W) return store(y, v);
+    float halves[W + W / 2] = {};
+    store(halves, v);
+    if (left >= n + W) {
+        store(y, v);
+        store(y + n, load(halves + W / 2));
+    } else {
+        store_n(y, v, n);
+        store_n(y + n, load_n(halves + W / 2, n), n);
+    }
+}
+
+// The maxima of W windows, half of whose cells each word of rows has, as z with ReLU.
+static inline vf halved_norm(const Line& line, vf sign, vf a, vf b, vf c, vf d) {
+    a = max(mul(a, sign), mul(c, sign));
+    b = max(mul(b, sign), mul(d, sign));
+    return max(line.at(line.centred(mul(max(evens(a, b), odds(a, b)), sign))), zero());
+}
+
+// Of rows of n <= W / 2 windows, two at a time.
+static void halve_norm_plane_narrow(const Affine& f, const float* x, int64_t height, int64_t width, float* y) {
+    const int64_t out_h = height / 2;
+    const int n = int(width / 2);
+    const Line line(f);
+    const vf sign = set1(sign_of(f.weight));
+    const auto row = [&](int64_t r) { return load_n(x + r * width, 2 * n); };
+    int64_t oh = 0;
+    for (; oh + 2 <= out_h; oh += 2, x += 4 * width, y += 2 * n)
+        store_halves(y, halved_norm(line, sign, row(0), row(2), row(1), row(3)), n, (out_h - oh) * n);
+    if (oh < out_h) store_n(y, halved_norm(line, sign, row(0), zero(), row(1), zero()), n);
+}
+
 // W windows at a time, from the words of two rows. Past the end of a row they run into the next, whose outputs come
-// later.
+// later. Rows of half a word of windows, or a power of two less, are taken in pairs; others would gain nothing, and
+// lose a tenth at large batches, as what is read past a row's end brings in the next.
 static void halve_norm_plane(const Affine& f, const float* x, int64_t height, int64_t width, float* y) {
     const int64_t out_h = height / 2, out_w = width / 2;
+    if (2 * out_w <= W && (out_w & (out_w - 1)) == 0) return halve_norm_plane_narrow(f, x, height, width, y);
     const Line line(f);
     const vf sign = set1(sign_of(f.weight));
     for (int64_t oh = 0; oh < out_h; ++oh)
@@ -85,11 +122,9 @@ static void halve_norm_plane(const Affine& f, const float* x, int64_t height, in
             vf a, b, c, d;
             load_pair(x + from, height * width - from, &a, &b);
             load_pair(x + from + width, height * width - from - width, &c, &d);
-            a = max(mul(a, sign), mul(c, sign));
-            b = max(mul(b, sign), mul(d, sign));
-            const vf best = mul(max(evens(a, b), odds(a, b)), sign), r = max(line.at(line.centred(best)), zero());
-            if (left >= W) store(y + to, r);
-            else store_n(y + to, r, int(left));
+            const vf z = halved_norm(line, sign, a, b, c, d);
+            if (left >= W) store(y + to, z);
+            else store_n(y + to, z, int(left));
         }
 }
 
@@ -105,26 +140,61 @@ static void halve_norm_sums_flat(const Affine& f, const float* x, const float* d
     }
 }
 
+// The signals of two rows of n <= W / 2 windows in the order of pairs; of the one at `first` alone where there is no
+// second.
+static inline vf signals_of_rows(const float* first, const float* second, int64_t n) {
+    if (second && 2 * n == W) return in_pair_order(first, second);
+    float g[W + W / 2];
+    store(g, load_n(first, int(n)));
+    store(g + W / 2, second ? load_n(second, int(n)) : zero());
+    return in_pair_order(g, g + W / 2);
+}
+
+// Sums of dz and dz * (x - mean) over windows, of which each word of rows has half the cells.
+struct WindowSums {
+    Line line;
+    vf sign, dz, dz_d;
+
+    explicit WindowSums(const Affine& f) : line(f), sign(set1(sign_of(f.weight))), dz(zero()), dz_d(zero()) {}
+
+    inline void add_windows(vf a, vf b, vf c, vf d, vf g) {
+        a = max(mul(a, sign), mul(c, sign));
+        b = max(mul(b, sign), mul(d, sign));
+        const vf best = line.centred(mul(max(pair_evens(a, b), pair_odds(a, b)), sign));
+        const vf signal = keep_positive(g, line.at(best));
+        dz = add(dz, signal);
+        dz_d = fma(signal, best, dz_d);
+    }
+    void write(const Affine& f, NormSums* sums) const {
+        sums->dz += double(sum(dz));
+        sums->dz_xhat += double(sum(dz_d)) * double(f.inv_std);
+    }
+};
+
+// Of rows of at most a word, two at a time.
+static void halve_norm_sums_narrow(const Affine& f, const float* x, const float* dy, int64_t height, int64_t width,
+                                   NormSums* sums) {
+    WindowSums all(f);
+    const int n = int(width / 2 * 2);
+    const auto row = [&](int64_t r) { return load_n(x + r * width, n); };
+    int64_t oh = 0;
+    for (; oh + 2 <= height / 2; oh += 2, dy += n, x += 4 * width)
+        all.add_windows(row(0), row(2), row(1), row(3), signals_of_rows(dy, dy + n / 2, n / 2));
+    if (oh < height / 2) all.add_windows(row(0), zero(), row(1), zero(), signals_of_rows(dy, nullptr, n / 2));
+    all.write(f, sums);
+}
+
 static void halve_norm_sums(const Affine& f, const float* x, const float* dy, int64_t height, int64_t width,
                             NormSums* sums) {
     if (f.weight == 0) return halve_norm_sums_flat(f, x, dy, height, width, sums);
     const int64_t used = width / 2 * 2;
-    const Line line(f);
-    const vf sign = set1(sign_of(f.weight));
-    vf total = zero(), products = zero();
-    const auto windows = [&](vf a, vf b, vf c, vf d, vf g) {
-        a = max(mul(a, sign), mul(c, sign));
-        b = max(mul(b, sign), mul(d, sign));
-        const vf best = line.centred(mul(max(pair_evens(a, b), pair_odds(a, b)), sign)),
-                 dz = keep_positive(g, line.at(best));
-        total = add(total, dz);
-        products = fma(dz, best, products);
-    };
+    if (used <= W) return halve_norm_sums_narrow(f, x, dy, height, width, sums);
+    WindowSums all(f);
     for (int64_t oh = 0; oh < height / 2; ++oh, dy += width / 2, x += 2 * width) {
         int64_t w = 0;
         for (; w + 2 * W <= used; w += 2 * W) {
             const float *top = x + w, *bottom = top + width, *g = dy + w / 2;
-            windows(load(top), load(top + W), load(bottom), load(bottom + W), in_pair_order(g, g + W / 2));
+            all.add_windows(load(top), load(top + W), load(bottom), load(bottom + W), in_pair_order(g, g + W / 2));
         }
         if (w == used) continue;
         vf a, b, c, d;
@@ -132,10 +202,9 @@ static void halve_norm_sums(const Affine& f, const float* x, const float* dy, in
         load_pair(x + w, used - w, &a, &b);
         load_pair(x + width + w, used - w, &c, &d);
         store(g, load_n(dy + w / 2, int(used - w) / 2));
-        windows(a, b, c, d, in_pair_order(g, g + W / 2));
+        all.add_windows(a, b, c, d, in_pair_order(g, g + W / 2));
     }
-    sums->dz += double(sum(total));
-    sums->dz_xhat += double(sum(products)) * double(f.inv_std);
+    all.write(f, sums);
 }
 
 // dx of cells in no window.
@@ -169,17 +238,18 @@ struct Cells {
     }
 };
 
-// A row of windows narrower than a word.
+// Two rows of windows of at most a word, or the last one alone.
 static inline void halve_norm_gradient_narrow(const Line& line, const GradientLine& back, vf sign, const float* x,
-                                              const float* dy, int64_t width, float* dx) {
+                                              const float* dy, int64_t width, int64_t rows, float* dx) {
     const int n = int(width / 2 * 2);
-    const vf top = load_n(x, n), bottom = load_n(x + width, n);
-    Cells cells{{top, top}, {bottom, bottom}};
-    float g[W];
-    store(g, load_n(dy, n / 2));
-    cells.differentiate(line, back, sign, in_pair_order(g, g));
+    const int64_t next = rows > 1 ? 2 * width : 0;
+    Cells cells{{load_n(x, n), load_n(x + next, n)}, {load_n(x + width, n), load_n(x + width + next, n)}};
+    cells.differentiate(line, back, sign, signals_of_rows(dy, rows > 1 ? dy + width / 2 : nullptr, n / 2));
     store_n(dx, cells.top[0], n);
     store_n(dx + width, cells.bottom[0], n);
+    if (rows < 2) return;
+    store_n(dx + next, cells.top[1], n);
+    store_n(dx + width + next, cells.bottom[1], n);
 }
 
 // A row of windows. The last word of a row overlaps the one before, so its x is read first: dx may be x.
@@ -207,18 +277,18 @@ static inline void halve_norm_gradient_row(Line line, GradientLine back, vf sign
 
 static void halve_norm_gradient(const Affine& f, const AffineGradient& k, const float* x, const float* dy,
                                 int64_t height, int64_t width, float* dx) {
-    const int64_t used = width / 2 * 2;
+    const int64_t used = width / 2 * 2, out_h = height / 2, out_w = width / 2;
     const Line line(f);
     const GradientLine back(f, k);
     const vf sign = set1(sign_of(f.weight));
-    for (int64_t oh = 0; oh < height / 2; ++oh, dy += width / 2, x += 2 * width, dx += 2 * width) {
-        if (used >= W) halve_norm_gradient_row(line, back, sign, x, dy, width, dx);
-        else halve_norm_gradient_narrow(line, back, sign, x, dy, width, dx);
-        if (used == width) continue;
-        unpooled_gradient(line, back, x + used, 1, dx + used);
-        unpooled_gradient(line, back, x + width + used, 1, dx + width + used);
-    }
-    if (height % 2) unpooled_gradient(line, back, x, width, dx);
+    for (int64_t oh = 0; used > W && oh < out_h; ++oh)
+        halve_norm_gradient_row(line, back, sign, x + 2 * oh * width, dy + oh * out_w, width, dx + 2 * oh * width);
+    for (int64_t oh = 0; used <= W && oh < out_h; oh += 2)
+        halve_norm_gradient_narrow(line, back, sign, x + 2 * oh * width, dy + oh * out_w, width, least(2, out_h - oh),
+                                   dx + 2 * oh * width);
+    for (int64_t r = 0; used < width && r < 2 * out_h; ++r)
+        unpooled_gradient(line, back, x + r * width + used, 1, dx + r * width + used);
+    if (height % 2) unpooled_gradient(line, back, x + 2 * out_h * width, width, dx + 2 * out_h * width);
 }
 
 // ---- one plane of either form ----

@@ -1,8 +1,8 @@
 """Lowers the forward pass: one function per operation, from a table. Records what the backward pass will read, no more.
 
-In place where nothing reads the input afterwards. Saved for backward: of a layer's input the active channels only,
-copied at the layer (the whole input where all are active), one bit per value of a ReLU or LeakyReLU, one byte per
-pooled value, normalised values once; of a normalisation with ReLU its input alone.
+In place where nothing reads the input afterwards. Saved for backward: of a layer's input the active channels, copied
+at the layer, or the whole where all are active or lower.py found that this takes no more; one bit per value of a ReLU
+or LeakyReLU, one byte per pooled value, normalised values once; of a normalisation with ReLU its input alone.
 """
 
 from __future__ import annotations

@@ -10,6 +10,9 @@ Modes:  train     forward with batch statistics, exact (or cut) backward, SGD in
 A schedule's arrays have torch's layouts; kernels pack as they choose by shape, which on 126 convolutions of the
 built-in models took .98 of the time of each one's fastest way (bench/README.md): a table of layouts would gain nothing.
 But between sparse convolutions, which compute images side by side, results lie so (layout.py).
+
+Nor is a batch divided into parts that stay in cache: models without batch norm take as long an example at 128 as at 16,
+and between the statistics of batch norm parts gain 4 to 9 % at 128, and lose at 32 (bench/README.md).
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from edgefl.learners.base import Delta, Trainable
 from edgefl.learners.lowering.active import Active
 from edgefl.learners.lowering.arena import place
 from edgefl.learners.lowering.backward import backward
+from edgefl.learners.lowering.channels import is_empty
 from edgefl.learners.lowering.forward import forward
 from edgefl.learners.lowering.fusion import fuse
 from edgefl.learners.lowering.layout import side_by_side
@@ -74,12 +78,26 @@ def lower_active(
     float_bytes: int = 4,
     sparse: Sparse | None = None,
 ) -> Schedule:
-    """The same for id lists that are known already; the schedule's calls hold these very lists."""
+    """The same for id lists that are known already; the schedule's calls hold these very lists.
+
+    Of a layer's input the active channels are copied, or all stay: whichever takes the smaller arena, to the same bits.
+    Copies pay in a network with many layers; at the last of few the whole is there anyway when memory peaks.
+    """
     terms = terms or Terms()
     in_place = mode == "train" and terms == Terms()
-    nodes = fuse(_below_last_linear(graph) if mode == "features" else graph.nodes, mode in TRAINING)
-    beside = frozenset[str]() if mode == "grow" else side_by_side(nodes, graph.shapes, batch, sparse or {})
-    recorder = Recorder(Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {}, beside))
+    scope = Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {})
+    copied = _lowered(scope, mode, terms, float_bytes)
+    if all(ids is None or is_empty(ids) for ids in active.saved.values()):
+        return copied
+    whole = _lowered(scope._replace(copies=False), mode, terms, float_bytes)
+    return min(copied, whole, key=lambda schedule: schedule.arena_bytes)
+
+
+def _lowered(scope: Scope, mode: Mode, terms: Terms, float_bytes: int) -> Schedule:
+    graph = scope.graph
+    nodes = fuse(_below_last_linear(graph) if mode == "features" else graph.nodes, scope.trains)
+    beside = frozenset[str]() if mode == "grow" else side_by_side(nodes, graph.shapes, scope.batch, scope.sparse)
+    recorder = Recorder(scope._replace(side_by_side=beside))
     output = _as_rows(forward(recorder, nodes))
     gradients: dict[str, TrainedBlock] = {}
     states: tuple[Companion, ...] = ()

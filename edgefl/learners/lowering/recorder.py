@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from edgefl.graph import INPUT, Graph, Node
 from edgefl.graph.operations import Conv2d, Flatten, GroupNorm, Shape
 from edgefl.learners.lowering.active import Active
-from edgefl.learners.lowering.channels import NONE
+from edgefl.learners.lowering.channels import NONE, is_empty
 from edgefl.learners.lowering.fusion import NormReLU
 from edgefl.learners.lowering.layout import keeps, lanes_of
 from edgefl.learners.lowering.schedule import Buffer, BufferKind, Call, Index, Param, Tensor
@@ -35,6 +35,7 @@ class Scope(NamedTuple):
     trains: bool  # batch statistics, and values saved for a backward pass
     sparse: Mapping[str, SparseWeight] = MappingProxyType({})  # weights that are there as values alone
     side_by_side: frozenset[str] = frozenset()  # results whose images lie side by side
+    copies: bool = True  # a layer's active inputs, so that the others can go before the backward pass
 
     def lanes(self, name: str) -> int:
         """Images of a result that lie side by side."""
@@ -159,7 +160,7 @@ class Readers:
             for name in () if isinstance(node.op, Flatten) else node.inputs:
                 self._last[self.root(name)] = node.name
                 self._count[self.root(name)] += 1
-            if active.saved.get(node.name, NONE) is None:
+            if _is_saved_whole(node, scope):
                 self._saved.add(self.root(node.inputs[0]))
             is_lanes = isinstance(node.op, GroupNorm) and node.name in scope.side_by_side
             if (isinstance(node.op, NormReLU) or is_lanes) and active.blocks:
@@ -181,3 +182,9 @@ class Readers:
     def is_free(self, name: str, node: Node) -> bool:
         """Whether nothing reads the result after `node`, which may then overwrite it."""
         return self._last[self.root(name)] == node.name and not self.is_saved(name)
+
+
+def _is_saved_whole(node: Node, scope: Scope) -> bool:
+    """Whether the layer's input stays for its weight gradient as it is."""
+    ids = scope.active.saved.get(node.name, NONE)
+    return ids is None or not (scope.copies or is_empty(ids))
