@@ -202,6 +202,22 @@ MUTANTS = (
         cases("conv2d_grad_input"),
     ),
     Mutant(
+        "conv-windows-added-words",
+        f"{K}convolution/input_by_windows.inl.h",
+        "lanes += c.kernel_w;",
+        "",
+        "where windows overlap, a row's later words add up the lanes that the first has",
+        LARGE,
+    ),
+    Mutant(
+        "conv-windows-added-first",
+        f"{K}convolution/input_by_windows.inl.h",
+        "h + c.pad_h - t - w.rows.first",
+        "h + c.pad_h - t",
+        "where windows overlap, those that lie in the padding as a whole are counted among the rows",
+        LARGE,
+    ),
+    Mutant(
         "conv-grad-input-clear",
         f"{K}convolution/convolution.inl.h",
         "misses_inputs(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h, c.dil_h)",

@@ -31,7 +31,7 @@ def copy(to: Path) -> Path:
 
 
 def build(tree: Path, mutants: Sequence[Mutant]) -> None:
-    """Compiles the native core of a copy, and none it came with, with these mutants of C++ in it; the first is number 1.
+    """Compiles a copy's native core, in place of what it came with, with these mutants of C++; the first has number 1.
 
     Raises  RuntimeError with the compiler's words if that fails.
     """

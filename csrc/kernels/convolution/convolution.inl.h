@@ -44,11 +44,17 @@ static bool prefers_strided(const efl_conv2d& c, const Geometry& g, int64_t sour
 
 constexpr int64_t MIN_GATHER_TARGETS = 64;  // below this the gather costs more than the lanes it saves
 
-// Lanes of a row's words that carry nothing are over two fifths, and there is work enough to pay for the gather.
+// Lanes of a row's words that carry nothing are over two fifths, and there is work enough to pay for the gather. Of a
+// single tap, rows follow one another as they are.
 static bool gathers_positions(const Correlation& c) {
     const int64_t cols = c.planes.cols.count, lanes = (cols + W - 1) / W * W;
-    return c.groups == 1 && c.taps() > 0 && 5 * cols <= 3 * lanes &&
+    return c.groups == 1 && c.taps() > 1 && 5 * cols <= 3 * lanes &&
            count_of(c.targets, c.target_channels) >= MIN_GATHER_TARGETS;
+}
+
+// Whether words along rows are what is left.
+static bool goes_by_rows(const Correlation& c) {
+    return !prefers_whole(c) && !prefers_tiles(c) && !prefers_fives(c) && !gathers_positions(c);
 }
 
 // One of the five ways, by shape alone.
@@ -144,6 +150,9 @@ static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy,
             clear_channels(c, ins, dx);
         return input_by_windows(WindowPlan(c, g, dy, weight, outs, ins, dx));
     }
+    if (prefers_added_windows(c, g, count_of(outs, c.out_channels)) &&
+        goes_by_rows(input_phase(c, g, dy, weight, outs, ins, dx, 0, 0)))
+        return input_by_windows(WindowPlan(c, g, dy, weight, outs, ins, dx));
     if (misses_inputs(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h, c.dil_h) ||
         misses_inputs(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w, c.dil_w))
         clear_channels(c, ins, dx);
