@@ -250,6 +250,14 @@ MUTANTS = (
         LARGE,
     ),
     Mutant(
+        "whole-maps-last-cells",
+        f"{K}convolution/correlate_whole.inl.h",
+        "i < CELLS - 4 ? i : CELLS - 4",
+        "i < CELLS - 4 ? i : 0",
+        "the last cell of a 3x3 map is not laid out",
+        LARGE,
+    ),
+    Mutant(
         "fives-passes",
         f"{K}convolution/correlate_fives.inl.h",
         "k ? nullptr : w.zeros",
@@ -271,6 +279,14 @@ MUTANTS = (
         "w.conv.stride_h * w.conv.width",
         "2 * w.conv.width",
         "one tap at a stride of 2 columns is taken to have it along rows, too",
+        LARGE,
+    ),
+    Mutant(
+        "met-pixels-in-place",
+        f"{K}convolution/weight_by_channels.inl.h",
+        "!fresh || n > 0",
+        "!fresh",
+        "of the images of a group whose dy is read where it lies only the last counts",
         LARGE,
     ),
     Mutant(
@@ -368,6 +384,14 @@ MUTANTS = (
         "for (int64_t skipped = rank[r.v0]; skipped < first; ++skipped) r.in_first &= r.in_first - 1;",
         "",
         "a tile that begins inside a word of chosen columns begins with those before",
+        LARGE,
+    ),
+    Mutant(
+        "linear-mask-of-rest",
+        f"{K}linear/product.inl.h",
+        "t.chosen ? whole * cut.words : 0",
+        "0",
+        "of a row whose chosen columns alone are written the last tile has the choice of the first",
         LARGE,
     ),
     Mutant(

@@ -63,6 +63,11 @@ static inline vf keep_bits(vf v, unsigned bits) {
     for (int i = 0; i < W; ++i) v[i] = bits >> i & 1 ? v[i] : 0.0f;
     return v;
 }
+// p[i] = v[i] where bit i is set; what lies between is not touched.
+static inline void store_bits(float* p, vf v, unsigned bits) {
+    for (int i = 0; i < W; ++i)
+        if (bits >> i & 1) p[i] = v[i];
+}
 
 // Lanes 0, 2, 4, ... of a, then of b; lanes 1, 3, 5, ...; and the inverse: a0 b0 a1 b1 ..., first and second half.
 static inline vf evens(vf a, vf b) { return vf{a[0], a[2], b[0], b[2]}; }
