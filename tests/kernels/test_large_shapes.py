@@ -124,6 +124,11 @@ def large_cases() -> Iterator[Case]:
         lambda rng: linear.linear_grad_input(rng, 30, 200, 500, "but_one", "odd"),
     )
     yield Case(
+        "linear_grad_weight",
+        "tiles_of_chosen",
+        lambda rng: linear.linear_grad_weight(rng, 30, 200, 40, "all", "but_one"),
+    )
+    yield Case(
         "linear_grad_input",
         "passes_under_masks",
         lambda rng: linear.linear_grad_input(rng, 30, 200, 390, "all", "but_one"),
