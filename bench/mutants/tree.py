@@ -15,6 +15,7 @@ from bench.mutants.mutant import Mutant
 from bench.mutants.switch import HEADER, switched
 
 ROOT = Path(__file__).resolve().parents[2]
+SWITCH = "mutant.h"
 LIBRARIES = 2  # that setup.py builds; it goes on without one that does not compile
 
 
@@ -30,22 +31,28 @@ def copy(to: Path) -> Path:
 
 
 def build(tree: Path, mutants: Sequence[Mutant]) -> None:
-    """Compiles the native core of a copy with these mutants of C++ in it; the first has number 1.
+    """Compiles a copy's native core, in place of what it came with, with these mutants of C++; the first has number 1.
 
     Raises  RuntimeError with the compiler's words if that fails.
     """
-    numbered = sorted(enumerate(mutants, 1), key=lambda pair: pair[1].file)
-    for file, group in groupby(numbered, key=lambda pair: pair[1].file):
-        path = tree / file
-        path.write_text(switched(path.read_text(), dict(group)))
-    header = tree / "mutant.h"
-    header.write_text(HEADER)
+    switch(tree, mutants)
     shutil.rmtree(tree / "build", ignore_errors=True)
-    flags = {name: f"{os.environ.get(name, '')} -include {header}" for name in ("CFLAGS", "CXXFLAGS")}
+    for library in libraries(tree):
+        library.unlink()
+    flags = {name: f"{os.environ.get(name, '')} -include {tree / SWITCH}" for name in ("CFLAGS", "CXXFLAGS")}
     command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
     done = subprocess.run(command, cwd=tree, env={**os.environ, **flags}, capture_output=True, text=True)
     if done.returncode or len(libraries(tree)) < LIBRARIES:
         raise RuntimeError(f"the mutants of C++ do not compile:\n{done.stderr[-4000:]}")
+
+
+def switch(tree: Path, mutants: Sequence[Mutant]) -> None:
+    """Writes these mutants of C++ into a copy's sources, and the header that chooses among them beside these."""
+    numbered = sorted(enumerate(mutants, 1), key=lambda pair: pair[1].file)
+    for file, group in groupby(numbered, key=lambda pair: pair[1].file):
+        path = tree / file
+        path.write_text(switched(path.read_text(), dict(group)))
+    (tree / SWITCH).write_text(HEADER)
 
 
 def libraries(tree: Path) -> list[Path]:

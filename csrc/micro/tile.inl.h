@@ -27,6 +27,7 @@ struct Tiles {
     float* c;
     int64_t c_pitch;
     bool add;
+    const uint16_t* chosen;  // which lanes of each word of the tiles are written; nullptr: all
 };
 
 // Where a lies. Rows come in groups of four, which x86 addresses by a pointer, the pitch and three times the pitch;
@@ -118,9 +119,19 @@ __attribute__((always_inline)) static inline void fetch_tile(const float* c, int
     }
 }
 
+template <int ROWS, int WORDS>
+__attribute__((always_inline)) static inline void write_chosen(const Tiles& p, float* c, const uint16_t* chosen,
+                                                               const vf (&acc)[ROWS][WORDS]) {
+    EFL_UNROLL
+    for (int v = 0; v < WORDS; ++v) {
+        EFL_UNROLL
+        for (int m = 0; m < ROWS; ++m) store_bits(c + m * p.c_pitch + v * W, acc[m][v], chosen[v]);
+    }
+}
+
 // Of the last word `lanes` count.
 template <int ROWS, int WORDS>
-__attribute__((always_inline)) static inline void end_tile(const Tiles& p, float* c, int lanes,
+__attribute__((always_inline)) static inline void end_tile(const Tiles& p, float* c, int lanes, const uint16_t* chosen,
                                                            vf (&acc)[ROWS][WORDS]) {
     constexpr int last = WORDS - 1;
     if (p.add) {
@@ -133,6 +144,7 @@ __attribute__((always_inline)) static inline void end_tile(const Tiles& p, float
             }
         }
     }
+    if (chosen) return write_chosen(p, c, chosen, acc);
     EFL_UNROLL
     for (int m = 0; m < ROWS; ++m) {
         float* to = c + m * p.c_pitch;
@@ -147,6 +159,7 @@ template <int ROWS, int WORDS, bool BY_ROWS, bool FAR = false>
 static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
     const float *tile = p.b, *start = p.start;
     float *c = p.c, *keep = p.keep;
+    const uint16_t* chosen = p.chosen;
     for (; count > 0; --count, tile += p.b_step, c += WORDS * W, keep += keep ? p.keep_step : 0) {
         vf acc[ROWS][WORDS];
         begin_tile(start, acc);
@@ -162,7 +175,8 @@ static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
             a.skip(2);
         }
         if (t < p.terms) add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
-        end_tile(p, c, count > 1 ? W : int(lanes), acc);
+        end_tile(p, c, count > 1 ? W : int(lanes), chosen, acc);
+        chosen += chosen ? WORDS : 0;
     }
 }
 

@@ -62,11 +62,12 @@ static inline vf magnitude(vf v) {
     const __m256i bits = _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fffffff));
     return _mm256_castsi256_ps(_mm256_min_epi32(bits, _mm256_set1_epi32(0x7f800000)));
 }
-static inline vf keep_bits(vf v, unsigned bits) {
+static inline __m256i set_lanes(unsigned bits) {
     const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-    const __m256i set = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(int(bits)), lane), lane);
-    return _mm256_and_ps(v, _mm256_castsi256_ps(set));
+    return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(int(bits)), lane), lane);
 }
+static inline vf keep_bits(vf v, unsigned bits) { return _mm256_and_ps(v, _mm256_castsi256_ps(set_lanes(bits))); }
+static inline void store_bits(float* p, vf v, unsigned bits) { _mm256_maskstore_ps(p, set_lanes(bits), v); }
 
 static inline vf quarters(vf v) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8)); }
 static inline vf evens(vf a, vf b) { return quarters(_mm256_shuffle_ps(a, b, 0x88)); }

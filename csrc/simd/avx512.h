@@ -62,6 +62,8 @@ static inline vf magnitude(vf v) {
 }
 static inline vf keep_bits(vf v, unsigned bits) { return _mm512_maskz_mov_ps(__mmask16(bits), v); }
 
+static inline void store_bits(float* p, vf v, unsigned bits) { _mm512_mask_storeu_ps(p, __mmask16(bits), v); }
+
 static inline vf evens(vf a, vf b) {
     return _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b);
 }

@@ -63,6 +63,11 @@ static inline vf keep_bits(vf v, unsigned bits) {
     for (int i = 0; i < W; ++i) v[i] = bits >> i & 1 ? v[i] : 0.0f;
     return v;
 }
+// p[i] = v[i] where bit i is set; what lies between is not touched.
+static inline void store_bits(float* p, vf v, unsigned bits) {
+    for (int i = 0; i < W; ++i)
+        if (bits >> i & 1) p[i] = v[i];
+}
 
 // Bit i set where a[i] > b[i].
 static inline unsigned larger_bits(vf a, vf b) {

@@ -38,6 +38,17 @@ def test_mutants_of_one_file_in_cpp_do_not_overlap() -> None:
         assert switched((tree.ROOT / file).read_text(), mutants).count("efl_mutant(") == len(mutants)
 
 
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+def test_mutants_in_cpp_are_cpp(tmp_path: Path) -> None:
+    native = [mutant for mutant in ALL if mutant.is_native]
+    tree.switch(tree.copy(tmp_path), native)
+    flags = ["-std=c++2a", "-fsyntax-only", "-include", tree.SWITCH]
+    sources = {mutant.file for mutant in native if mutant.file.endswith(".cc")}
+    for source in sorted({"csrc/isa/scalar.cc", *sources}):
+        done = subprocess.run(["c++", *flags, source], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
 def test_mutants_have_names_of_their_own_and_tests_that_are_there() -> None:
     assert len({mutant.name for mutant in ALL}) == len(ALL)
     for mutant in ALL:

@@ -36,8 +36,10 @@ PASSES = {  # operations on convolutions: the geometry that takes their way
         "tiles_over_images": conv.Geometry(31, 20, 41, (4, 4)),
         "tiles_over_images_of_odd_size": conv.Geometry(16, 24, 40, (5, 7), padding=(0, 1)),
         "whole_maps_with_spare_lanes": conv.Geometry(17, 20, 15, (2, 2)),
+        "whole_maps_of_nine_cells": conv.Geometry(14, 20, 15, (3, 3)),
         "images_of_small_maps_in_chunks": conv.Geometry(20, 12, 600, (3, 3), (1, 1), padding=(0, 0)),
         "images_abreast": conv.Geometry(5, 20, 18, (7, 7), (2, 2), (2, 2), (2, 2)),
+        "one_tap_of_images_abreast": conv.Geometry(7, 40, 70, (7, 8), (1, 1), stride=(2, 2), padding=(0, 0)),
         "strided_tiles_of_a_short_row": conv.Geometry(5, 38, 30, (9, 11), stride=(2, 2), padding=(2, 0)),
         "strided_tiles_of_two_rows": conv.Geometry(3, 40, 52, (29, 31), stride=(2, 2)),
         "strided_tiles_of_two_short_rows": conv.Geometry(3, 40, 32, (21, 15), stride=(2, 2)),
@@ -58,7 +60,12 @@ PASSES = {  # operations on convolutions: the geometry that takes their way
         "tiles_over_images": conv.Geometry(31, 41, 20, (4, 4)),
         "groups_of_targets_over_images": conv.Geometry(16, 139, 140, (4, 4)),
         "whole_maps_in_runs_of_sources": conv.Geometry(17, 15, 40, (2, 2)),
+        "whole_maps_of_nine_cells": conv.Geometry(13, 15, 40, (3, 3)),
         "images_abreast": conv.Geometry(5, 18, 20, (7, 7), (2, 2), (2, 2), (2, 2)),
+        "one_tap_of_images_abreast": conv.Geometry(7, 70, 40, (3, 8), (1, 1), stride=(2, 2), padding=(0, 0)),
+        "windows_that_overlap": conv.Geometry(5, 7, 30, (8, 7), (5, 5), padding=(0, 0)),
+        "windows_that_overlap_in_two_words": conv.Geometry(2, 7, 30, (6, 18), (5, 6), padding=(0, 1)),
+        "windows_that_overlap_beyond_the_padding": conv.Geometry(3, 7, 30, (4, 12), (2, 9), padding=(3, 0)),
         "strided_tiles_of_a_short_row": conv.Geometry(5, 20, 23, (9, 11), stride=(2, 2)),
         "strided_tiles_of_two_rows": conv.Geometry(3, 52, 41, (29, 31), stride=(2, 2)),
         "strided_tiles_of_two_short_rows": conv.Geometry(3, 20, 41, (21, 16), stride=(2, 2), padding=(3, 1)),
@@ -114,7 +121,17 @@ def large_cases() -> Iterator[Case]:
     yield Case(
         "linear_grad_input",
         "blocks_of_chosen",
-        lambda rng: linear.linear_grad_input(rng, 30, 200, 500, "odd", "but_one"),
+        lambda rng: linear.linear_grad_input(rng, 30, 200, 500, "but_one", "odd"),
+    )
+    yield Case(
+        "linear_grad_weight",
+        "tiles_of_chosen",
+        lambda rng: linear.linear_grad_weight(rng, 30, 200, 40, "all", "but_one"),
+    )
+    yield Case(
+        "linear_grad_input",
+        "passes_under_masks",
+        lambda rng: linear.linear_grad_input(rng, 30, 200, 390, "all", "but_one"),
     )
     yield Case("linear_grad_input", "even_pitch", lambda rng: linear.linear_grad_input(rng, 30, 20, 256, "all", "all"))
     yield Case(

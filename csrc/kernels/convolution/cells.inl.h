@@ -1,7 +1,10 @@
 // Copies a channel's cells into planes whose padding is already zero.
 
+constexpr int64_t PLANES_AHEAD = 4096;  // floats, by which cells are fetched that lie apart
+
 // to[j] = from[2 j] for j < n, more than a word. Reads nothing past from[2 n - 2]; from[-1] only if it is there.
 static inline void copy_alternate(float* to, const float* from, int64_t n, bool has_previous) {
+    for (int64_t q = 0; q < 2 * n; q += LINE) __builtin_prefetch(from + PLANES_AHEAD + q);
     int64_t j = 0;
     if (has_previous)
         for (; j + W <= n; j += W) store(to + j, odds(load(from + 2 * j - 1), load(from + 2 * j + W - 1)));
@@ -14,12 +17,12 @@ static inline void copy_alternate(float* to, const float* from, int64_t n, bool 
 static inline void copy_short_alternates(float* to, int64_t to_pitch, const float* from, int64_t from_pitch,
                                          int64_t rows, int64_t n) {
     const int reach = int(2 * n - 1), low = int(least(W, reach));
-    if (reach <= W)
-        for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch)
-            store_n(to, evens(load_n(from, low), zero()), int(n));
-    else
-        for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch)
-            store_n(to, evens(load_n(from, low), load_n(from + W, reach - W)), int(n));
+    for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch) {
+        __builtin_prefetch(from + PLANES_AHEAD);
+        if (reach > LINE) __builtin_prefetch(from + PLANES_AHEAD + LINE);
+        const vf upper = reach <= W ? zero() : load_n(from + W, reach - W);
+        store_n(to, evens(load_n(from, low), upper), int(n));
+    }
 }
 
 // Rows of (WORDS - 1) * W < n <= WORDS * W floats, n at least W. The last word of a row overlaps the one before.

@@ -14,12 +14,16 @@ static bool has_plain_taps(const Correlation& c) {
     return c.groups == 1 && plain(c.planes.rows) && plain(c.planes.cols) && c.target_col == 1;
 }
 
-// 2x2 maps and images for half the lanes or more: 36 products a map would be the alternative, and these are 16.
-static bool prefers_whole(const Correlation& c) {
-    const auto two = [](const Axis& axis) { return axis.source == 2 && axis.count == 2 && axis.origin == -1; };
-    return has_plain_taps(c) && two(c.planes.rows) && two(c.planes.cols) && 2 * c.batch >= W &&
+// Maps of side x side cells, and images for enough lanes: where Winograd's way has 36 or 64 products, these are 16
+// or 49.
+static bool prefers_whole(const Correlation& c, int64_t side) {
+    const auto small = [=](const Axis& axis) { return axis.source == side && axis.count == side && axis.origin == -1; };
+    const int64_t lanes = (c.batch + W - 1) / W * W;
+    return has_plain_taps(c) && small(c.planes.rows) && small(c.planes.cols) && 4 * c.batch >= side * lanes &&
            count_of(c.sources, c.source_channels) > 0;
 }
+
+static bool prefers_whole(const Correlation& c) { return prefers_whole(c, 2) || prefers_whole(c, 3); }
 
 // Channels that pay for the transforms, which longer words do not make as much faster as plain sums.
 constexpr int64_t TILE_BALANCE = W < 16 ? 7 : 12;
@@ -44,17 +48,24 @@ static bool prefers_strided(const efl_conv2d& c, const Geometry& g, int64_t sour
 
 constexpr int64_t MIN_GATHER_TARGETS = 64;  // below this the gather costs more than the lanes it saves
 
-// Lanes of a row's words that carry nothing are over two fifths, and there is work enough to pay for the gather.
+// Lanes of a row's words that carry nothing are over two fifths, and there is work enough to pay for the gather. Of a
+// single tap, rows follow one another as they are.
 static bool gathers_positions(const Correlation& c) {
     const int64_t cols = c.planes.cols.count, lanes = (cols + W - 1) / W * W;
-    return c.groups == 1 && c.taps() > 0 && 5 * cols <= 3 * lanes &&
+    return c.groups == 1 && c.taps() > 1 && 5 * cols <= 3 * lanes &&
            count_of(c.targets, c.target_channels) >= MIN_GATHER_TARGETS;
+}
+
+// Whether words along rows are what is left.
+static bool goes_by_rows(const Correlation& c) {
+    return !prefers_whole(c) && !prefers_tiles(c) && !prefers_fives(c) && !gathers_positions(c);
 }
 
 // One of the five ways, by shape alone.
 static efl_status correlate(const Correlation& c) {
     if (c.batch == 0 || c.positions() == 0 || count_of(c.targets, c.target_channels) == 0) return EFL_OK;
-    if (prefers_whole(c)) return correlate_whole(c);
+    if (prefers_whole(c, 2)) return correlate_whole<2>(c);
+    if (prefers_whole(c, 3)) return correlate_whole<3>(c);
     if (prefers_tiles(c)) return correlate_tiles(c);
     if (prefers_fives(c)) return correlate_fives(c);
     return gathers_positions(c) ? correlate_small(c) : correlate_rows(c);
@@ -144,6 +155,9 @@ static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy,
             clear_channels(c, ins, dx);
         return input_by_windows(WindowPlan(c, g, dy, weight, outs, ins, dx));
     }
+    if (prefers_added_windows(c, g, count_of(outs, c.out_channels)) &&
+        goes_by_rows(input_phase(c, g, dy, weight, outs, ins, dx, 0, 0)))
+        return input_by_windows(WindowPlan(c, g, dy, weight, outs, ins, dx));
     if (misses_inputs(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h, c.dil_h) ||
         misses_inputs(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w, c.dil_w))
         clear_channels(c, ins, dx);

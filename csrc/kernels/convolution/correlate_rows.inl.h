@@ -34,11 +34,12 @@ struct CorrelationPlan {
         flat = may_be_flat && (spread || c.target_row == c.planes.cols.count) &&
                by_tap.size() + products * ((flat_words + 1) / 2) < c.planes.size() + products * ((words + 1) / 2);
         if (flat) words = flat_words;
-        if (flat && by_tap.plane() == c.positions() && 5 * flat_words * W > 6 * c.positions()) join_images(c);
+        const bool sparse = 5 * flat_words * W > 6 * c.positions();
+        if (flat && by_tap.plane() == c.positions() && (sparse || flat_words == 1)) join_images(c);
         overlap = run(c) >= W && sources * c.taps() <= MAX_TERMS;
     }
 
-    // Several images share the words whose lanes one would leave empty.
+    // Several images share the words whose lanes one would leave empty, or have words enough for a tile.
     void join_images(const Correlation& c) {
         by_tap.abreast = least(blocks > 1 ? MOST_ABREAST / 2 : MOST_ABREAST, (c.batch + blocks - 1) / blocks);
         spread = spread || by_tap.abreast > 1;

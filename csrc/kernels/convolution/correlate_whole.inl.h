@@ -1,15 +1,16 @@
-// Correlation of 2x2 maps with 3x3 taps at stride 1 and padding 1, lanes over images.
+// Correlation of maps of SIDE x SIDE cells, 2 or 3, with 3x3 taps at stride 1 and padding 1, lanes over images.
 //
-// Of the 36 pairs of a position and a tap 16 meet the map: as many products as Winograd's way has, and no transforms. A
-// few targets' four positions stay in registers over all sources. A weight is used for one word of images at a time, so
-// weights are broadcast from where they lie.
+// Of the 36 pairs of a position and a tap of a 2x2 map 16 meet it, as many products as Winograd's way has; of a 3x3
+// map's 81 pairs 49, where that has 64. There are no transforms. A few targets' positions stay in registers over all
+// sources. A weight is used for one word of images at a time, so weights are broadcast from where they lie.
 
-constexpr int MAX_MAPS = ACCUMULATORS / 4;  // targets at a time
+template <int SIDE>
+constexpr int MAX_MAPS = ACCUMULATORS / (SIDE * SIDE);  // targets at a time
 
-// What a few targets share: sources in the order of `x`, each with its four cells.
+// What a few targets share: sources in the order of `x`, each with its cells.
 struct WholeMaps {
-    const float* weight[MAX_MAPS];  // of each target
-    const int64_t* off;             // [sources], from there to the taps of a source
+    const float* weight[MAX_MAPS<2>];  // of each target
+    const int64_t* off;                // [sources], from there to the taps of a source
     int64_t sources;
     const float* x;      // [source][cell][image]
     float* y;            // [target][position][image]
@@ -18,19 +19,22 @@ struct WholeMaps {
 };
 
 // The sum of MAPS targets. TURNED: taps are met in reverse, as by an input gradient.
-template <int MAPS, bool TURNED>
+template <int SIDE, int MAPS, bool TURNED>
 static void whole_maps(const WholeMaps& whole) {
+    constexpr int CELLS = SIDE * SIDE;
     const WholeMaps p = whole;
-    vf acc[MAPS][4];
+    vf acc[MAPS][CELLS];
     EFL_UNROLL
     for (int m = 0; m < MAPS; ++m) {
         EFL_UNROLL
-        for (int i = 0; i < 4; ++i) acc[m][i] = p.start ? set1(p.start[m]) : load(p.y + m * p.y_step + i * W);
+        for (int i = 0; i < CELLS; ++i) acc[m][i] = p.start ? set1(p.start[m]) : load(p.y + m * p.y_step + i * W);
     }
     const float* x = p.x;
-    for (int64_t s = 0; s < p.sources; ++s, x += 4 * W) {
+    for (int64_t s = 0; s < p.sources; ++s, x += CELLS * W) {
         const int64_t off = p.off[s];
-        const vf cells[4] = {load(x), load(x + W), load(x + 2 * W), load(x + 3 * W)};
+        vf cells[CELLS];
+        EFL_UNROLL
+        for (int i = 0; i < CELLS; ++i) cells[i] = load(x + i * W);
         EFL_UNROLL
         for (int m = 0; m < MAPS; ++m) {
             const float* taps = p.weight[m] + off;
@@ -41,10 +45,10 @@ static void whole_maps(const WholeMaps& whole) {
                     const int tap = 3 * (down + 1) + along + 1;
                     const vf w = set1(taps[TURNED ? 8 - tap : tap]);
                     EFL_UNROLL
-                    for (int i = 0; i < 4; ++i) {
-                        const int row = i / 2 + down, col = i % 2 + along;
-                        if (0 <= row && row < 2 && 0 <= col && col < 2)
-                            acc[m][i] = fma(w, cells[2 * row + col], acc[m][i]);
+                    for (int i = 0; i < CELLS; ++i) {
+                        const int row = i / SIDE + down, col = i % SIDE + along;
+                        if (0 <= row && row < SIDE && 0 <= col && col < SIDE)
+                            acc[m][i] = fma(w, cells[SIDE * row + col], acc[m][i]);
                     }
                 }
             }
@@ -53,36 +57,45 @@ static void whole_maps(const WholeMaps& whole) {
     EFL_UNROLL
     for (int m = 0; m < MAPS; ++m) {
         EFL_UNROLL
-        for (int i = 0; i < 4; ++i) store(p.y + m * p.y_step + i * W, acc[m][i]);
+        for (int i = 0; i < CELLS; ++i) store(p.y + m * p.y_step + i * W, acc[m][i]);
     }
 }
 
-template <int MAPS = MAX_MAPS>
+template <int SIDE, int MAPS = MAX_MAPS<SIDE>>
 static void some_whole_maps(const WholeMaps& p, int64_t maps, bool turned) {
-    if (maps == MAPS) return turned ? whole_maps<MAPS, true>(p) : whole_maps<MAPS, false>(p);
-    if constexpr (MAPS > 1) some_whole_maps<MAPS - 1>(p, maps, turned);
+    if (maps == MAPS) return turned ? whole_maps<SIDE, MAPS, true>(p) : whole_maps<SIDE, MAPS, false>(p);
+    if constexpr (MAPS > 1) some_whole_maps<SIDE, MAPS - 1>(p, maps, turned);
 }
 
 // x of a word of images, cells apart: [source][cell][image]. Spare lanes repeat the first image.
+template <int SIDE>
 static void fill_maps(const Correlation& c, int64_t sources, int64_t first, int64_t count, float* to) {
+    constexpr int CELLS = SIDE * SIDE;
     const float* from[W];
-    for (int64_t l = 0; l < W; ++l) from[l] = c.source + (first + (l < count ? l : 0)) * c.source_channels * 4;
-    for (int64_t s = 0; s < sources; ++s, to += 4 * W) {
-        vf cells[4];
-        load_columns(from, 4 * id_of(c.sources, s), cells);
+    for (int64_t l = 0; l < W; ++l) from[l] = c.source + (first + (l < count ? l : 0)) * c.source_channels * CELLS;
+    for (int64_t s = 0; s < sources; ++s, to += CELLS * W) {
         EFL_UNROLL
-        for (int i = 0; i < 4; ++i) store(to + i * W, cells[i]);
+        for (int i = 0; i < CELLS; i += 4) {
+            const int at = i < CELLS - 4 ? i : CELLS - 4;  // four cells, the last ones some once more
+            vf cells[4];
+            load_columns(from, CELLS * id_of(c.sources, s) + at, cells);
+            EFL_UNROLL
+            for (int k = 0; k < 4; ++k) store(to + (at + k) * W, cells[k]);
+        }
     }
 }
 
+template <int SIDE>
 static void write_maps(const Correlation& c, int64_t first, int64_t count, int64_t target, const float* from) {
     for (int64_t l = 0; l < count; ++l) {
-        float* to = c.target + ((first + l) * c.target_channels + target) * 4;
-        for (int64_t i = 0; i < 4; ++i) to[i] = from[i * W + l];
+        float* to = c.target + ((first + l) * c.target_channels + target) * SIDE * SIDE;
+        for (int64_t i = 0; i < SIDE * SIDE; ++i) to[i] = from[i * W + l];
     }
 }
 
+template <int SIDE>
 struct WholePlan {
+    static constexpr int CELLS = SIDE * SIDE;
     const Correlation& c;
     int64_t sources, targets;
     Parts words, maps, runs;  // images in words; targets, and sources, as they are taken
@@ -91,10 +104,10 @@ struct WholePlan {
 
     explicit WholePlan(const Correlation& c_)
         : c(c_), sources(count_of(c.sources, c.source_channels)), targets(count_of(c.targets, c.target_channels)),
-          words(c.batch, W), maps(targets, MAX_MAPS), runs(sources, c.transposed ? SOURCE_RUNS : sources) {}
+          words(c.batch, W), maps(targets, MAX_MAPS<SIDE>), runs(sources, c.transposed ? SOURCE_RUNS : sources) {}
 
-    int64_t x_word() const { return sources * 4 * W; }
-    int64_t y_step() const { return words.count * 4 * W; }
+    int64_t x_word() const { return sources * CELLS * W; }
+    int64_t y_step() const { return words.count * CELLS * W; }
 
     void lay_out(Carve& carve) {
         off = carve.take<int64_t>(sources);
@@ -105,39 +118,41 @@ struct WholePlan {
 };
 
 // Adds run r of the sources to the maps of part k, for all images.
-static void add_maps(const WholePlan& plan, int64_t k, int64_t r) {
+template <int SIDE>
+static void add_sources(const WholePlan<SIDE>& plan, int64_t k, int64_t r) {
     const int64_t first = plan.maps.first(k), count = plan.maps.size(k), source = plan.runs.first(r);
     for (int64_t v = 0; v < plan.words.count; ++v) {
         WholeMaps p{
             .weight = {},
             .off = plan.off + source,
             .sources = plan.runs.size(r),
-            .x = plan.x + v * plan.x_word() + source * 4 * W,
-            .y = plan.y + first * plan.y_step() + v * 4 * W,
+            .x = plan.x + v * plan.x_word() + source * plan.CELLS * W,
+            .y = plan.y + first * plan.y_step() + v * plan.CELLS * W,
             .y_step = plan.y_step(),
             .start = r ? nullptr : plan.start + first,
         };
         for (int64_t m = 0; m < count; ++m) p.weight[m] = plan.c.weight_of(0, id_of(plan.c.targets, first + m));
-        some_whole_maps(p, count, plan.c.transposed);
+        some_whole_maps<SIDE>(p, count, plan.c.transposed);
     }
 }
 
+template <int SIDE>
 static efl_status correlate_whole(const Correlation& c) {
-    WholePlan plan(c);
+    WholePlan<SIDE> plan(c);
     if (!place([&](Carve& carve) { plan.lay_out(carve); })) return EFL_NO_MEMORY;
     for (int64_t s = 0; s < plan.sources; ++s) plan.off[s] = c.weight_of(id_of(c.sources, s), 0) - c.weight;
     for (int64_t m = 0; m < plan.targets; ++m) plan.start[m] = c.bias ? c.bias[id_of(c.targets, m)] : 0;
     for (int64_t v = 0; v < plan.words.count; ++v)
-        fill_maps(c, plan.sources, plan.words.first(v), plan.words.size(v), plan.x + v * plan.x_word());
-    const int64_t blocks = blocks_of(plan.maps.count, 16 * plan.sources * plan.targets * c.batch);
+        fill_maps<SIDE>(c, plan.sources, plan.words.first(v), plan.words.size(v), plan.x + v * plan.x_word());
+    const int64_t blocks = blocks_of(plan.maps.count, (SIDE == 2 ? 16 : 49) * plan.sources * plan.targets * c.batch);
     const Parts parts = Parts::into(plan.maps.count, blocks);
     parallel(parts.count, [&](int64_t b) {
         for (int64_t r = 0; r < plan.runs.count; ++r)
-            for (int64_t k = parts.first(b); k < parts.first(b) + parts.size(b); ++k) add_maps(plan, k, r);
+            for (int64_t k = parts.first(b); k < parts.first(b) + parts.size(b); ++k) add_sources(plan, k, r);
     });
     for (int64_t m = 0; m < plan.targets; ++m)
         for (int64_t v = 0; v < plan.words.count; ++v)
-            write_maps(c, plan.words.first(v), plan.words.size(v), id_of(c.targets, m),
-                       plan.y + m * plan.y_step() + v * 4 * W);
+            write_maps<SIDE>(c, plan.words.first(v), plan.words.size(v), id_of(c.targets, m),
+                             plan.y + m * plan.y_step() + v * plan.CELLS * W);
     return EFL_OK;
 }

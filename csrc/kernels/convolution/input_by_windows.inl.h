@@ -1,9 +1,9 @@
-// Input gradient of a convolution on a small map whose windows do not overlap: a product of matrices, as every input
-// meets one tap of one window at most. No phases of the stride, no sums of shifted planes.
+// Input gradient of a convolution on a small map, window by window: a product of matrices whose rows are the taps of a
+// few input channels. No phases of the stride, no lanes for padding.
 //
-// The positions of a few images lie side by side in a plane for each output channel; the product's rows are the taps
-// of a few input channels, and its results are written to the inputs of each window. dy is copied once, not once for
-// every phase.
+// The positions of a few images lie side by side in a plane for each output channel. Where windows do not overlap, an
+// input meets one tap of one window at most, and the results are written to the inputs of each window; where they do,
+// each row of inputs is the sum of shifted rows of its taps' results. dy is copied once, not once for every phase.
 
 constexpr int64_t WINDOW_POSITIONS = 8 * W;  // of a map at most: a few images' planes stay in L1 while panels pass by
 constexpr int64_t WINDOW_FLOATS = 1 << 13;   // of these planes
@@ -24,10 +24,12 @@ struct WindowPlan {
     float* dx;
     MetWindows rows, cols;
     int64_t sources, targets, taps;
+    bool overlap;
     Parts panels, blocks;  // targets, and images, at a time
     int64_t pitch;         // floats of an output channel's positions of a block
     int64_t *off, *row;
     Word* word;
+    unsigned* lanes;  // [word of a row of inputs][tap along it]: those that meet the tap, where windows overlap
     float *zeros, *packed, *planes, *results;
 
     WindowPlan(const efl_conv2d& c_, const Geometry& g_, const float* dy_, const float* weight_, efl_index outs_,
@@ -35,8 +37,10 @@ struct WindowPlan {
         : c(c_), g(g_), dy(dy_), weight(weight_), outs(outs_), ins(ins_), dx(dx_),
           rows(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h),
           cols(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w), sources(count_of(outs, c.out_channels)),
-          targets(count_of(ins, c.in_channels)), taps(c.kernel_h * c.kernel_w), panels(targets, MAX_ROWS / taps),
-          blocks(c.batch, fitting()), pitch((blocks.size(0) * positions() + W - 1) / W * W) {}
+          targets(count_of(ins, c.in_channels)), taps(c.kernel_h * c.kernel_w),
+          overlap(c.kernel_h > c.stride_h || c.kernel_w > c.stride_w),
+          panels(targets, taps > MAX_ROWS ? 1 : MAX_ROWS / taps), blocks(c.batch, fitting()),
+          pitch((blocks.size(0) * positions() + W - 1) / W * W) {}
 
     int64_t positions() const { return rows.count * cols.count; }
     int64_t fitting() const {
@@ -44,12 +48,16 @@ struct WindowPlan {
         return fit < 1 ? 1 : least(fit, most);
     }
     int64_t planes_size() const { return sources * pitch + W; }
-    int64_t results_size() const { return MAX_ROWS * pitch + W; }
+    int64_t most_rows() const { return panels.size(0) * taps; }
+    int64_t margin() const { return W + c.kernel_w; }  // of results, by which words begin before them or end after
+    int64_t results_size() const { return margin() + most_rows() * pitch + margin(); }
+    Parts row_panels(int64_t p) const { return Parts(panels.size(p) * taps, MAX_ROWS); }
 
     void lay_out(Carve& carve, int64_t crew) {
         off = carve.take<int64_t>(sources);
-        row = carve.take<int64_t>(MAX_ROWS);
+        row = carve.take<int64_t>(most_rows());
         word = carve.take<Word>(pitch / W);
+        lanes = carve.take<unsigned>(overlap ? (c.width + W - 1) / W * c.kernel_w : 0);
         zeros = carve.take<float>(MAX_ROWS);
         packed = carve.take<float>(sources * targets * taps);
         planes = carve.take<float>(crew * planes_size());
@@ -57,14 +65,29 @@ struct WindowPlan {
     }
 };
 
-// Windows that do not overlap, and whose taps fit in a panel.
-static bool prefers_windows(const efl_conv2d& c, const Geometry& g, int64_t sources) {
-    const int64_t taps = c.kernel_h * c.kernel_w;
-    if (c.groups != 1 || c.dil_h != 1 || c.dil_w != 1 || sources == 0 || taps == 1 || taps > MAX_ROWS) return false;
-    if (c.kernel_h > c.stride_h || c.kernel_w > c.stride_w) return false;
+// How many positions' windows meet an input; none where there are too many, or no such product.
+static int64_t positions_by_windows(const efl_conv2d& c, const Geometry& g, int64_t sources) {
+    if (c.groups != 1 || c.dil_h != 1 || c.dil_w != 1 || sources == 0 || c.kernel_h * c.kernel_w == 1) return 0;
     const MetWindows rows(c.height, g.out_h, c.kernel_h, c.stride_h, c.pad_h),
         cols(c.width, g.out_w, c.kernel_w, c.stride_w, c.pad_w);
-    return rows.count > 0 && cols.count > 0 && rows.count * cols.count <= WINDOW_POSITIONS;
+    const int64_t count = rows.count > 0 && cols.count > 0 ? rows.count * cols.count : 0;
+    return count <= WINDOW_POSITIONS ? count : 0;
+}
+
+// Windows that do not overlap, and whose taps fit in a panel.
+static bool prefers_windows(const efl_conv2d& c, const Geometry& g, int64_t sources) {
+    return c.kernel_h <= c.stride_h && c.kernel_w <= c.stride_w && c.kernel_h * c.kernel_w <= MAX_ROWS &&
+           positions_by_windows(c, g, sources) > 0;
+}
+
+constexpr int64_t MIN_WINDOW_SOURCES = 24;  // whose products pay for reading each tap's results once more
+constexpr int64_t MAX_WINDOW_TAPS = 49;     // whose results stay in L2
+
+// Windows that overlap, and positions that are half as many as the lanes of the inputs' rows, or fewer.
+static bool prefers_added_windows(const efl_conv2d& c, const Geometry& g, int64_t sources) {
+    const int64_t count = positions_by_windows(c, g, sources), lanes = c.height * ((c.width + W - 1) / W * W);
+    return count > 0 && sources >= MIN_WINDOW_SOURCES && c.kernel_h * c.kernel_w <= MAX_WINDOW_TAPS &&
+           c.stride_h == 1 && c.stride_w == 1 && 2 * count <= lanes;
 }
 
 // Whether every input is in a window.
@@ -72,15 +95,32 @@ static bool covers(int64_t size, int64_t out, int64_t kernel, int64_t stride, in
     return kernel == stride && out * stride >= size + pad;
 }
 
-// [panel][source][target of the panel][tap]
+// A few rows of a panel, the taps from `first` on of one target, or all of several: [source][row].
+static void pack_windows(const WindowPlan& w, int64_t p, int64_t first, int64_t rows, float* to) {
+    const int64_t targets = w.panels.size(p), taps = rows / targets;
+    for (int64_t s = 0; s < w.sources; ++s)
+        for (int64_t m = 0; m < targets; ++m, to += taps) {
+            const int64_t at = id_of(w.outs, s) * w.c.in_channels + id_of(w.ins, w.panels.first(p) + m);
+            copy_floats(to, w.weight + at * w.taps + first, taps);
+        }
+}
+
 static void pack_windows(const WindowPlan& w) {
-    float* to = w.packed;
-    for (int64_t p = 0; p < w.panels.count; ++p)
-        for (int64_t s = 0; s < w.sources; ++s)
-            for (int64_t m = w.panels.first(p); m < w.panels.first(p) + w.panels.size(p); ++m) {
-                const float* from = w.weight + (id_of(w.outs, s) * w.c.in_channels + id_of(w.ins, m)) * w.taps;
-                for (int64_t t = 0; t < w.taps; ++t) *to++ = from[t];
-            }
+    for (int64_t p = 0; p < w.panels.count; ++p) {
+        const Parts rows = w.row_panels(p);
+        for (int64_t i = 0; i < rows.count; ++i)
+            pack_windows(w, p, rows.first(i), rows.size(i),
+                         w.packed + (w.panels.first(p) * w.taps + rows.first(i)) * w.sources);
+    }
+}
+
+static void tabulate_lanes(const WindowPlan& w) {
+    for (int64_t q = 0, i = 0; q < w.c.width; q += W)
+        for (int64_t k = 0; k < w.c.kernel_w; ++k, ++i) {
+            const Inside met(w.cols.count, W, 1, q + w.c.pad_w - k - w.cols.first);
+            w.lanes[i] = 0;
+            for (int64_t l = met.first; l < met.end; ++l) w.lanes[i] |= 1u << l;
+        }
 }
 
 // The block's positions: [source][image][row][column].
@@ -124,35 +164,56 @@ static void write_windows(const WindowPlan& w, const float* from, float* to) {
         }
 }
 
-// One panel of targets and a block of images.
-static void multiply_windows(const WindowPlan& w, int64_t p, int64_t images, const float* planes, float* results) {
-    const Parts passes(w.sources, MAX_TERMS);
-    const int64_t rows = w.panels.size(p) * w.taps;
-    for (int64_t k = 0; k < passes.count; ++k) {
-        const int64_t s = passes.first(k);
-        const Product product{
-            .a = w.packed + w.panels.first(p) * w.taps * w.sources + s * rows,
-            .b = planes,
-            .off = w.off + s,
-            .terms = passes.size(k),
-            .start = k ? nullptr : w.zeros,
-            .c = results,
-            .row = w.row,
-            .words = w.word,
-        };
-        outer_product(product, rows, (images * w.positions() + W - 1) / W);
+// Row h of one target's inputs in an image: the sums of what the windows that meet them give, [tap][position].
+static void add_windows(const WindowPlan& w, int64_t h, const float* from, float* to) {
+    const efl_conv2d& c = w.c;
+    const unsigned* lanes = w.lanes;
+    for (int64_t q = 0; q < c.width; q += W) {
+        vf sum = zero();
+        for (int64_t t = 0; t < c.kernel_h; ++t) {
+            const int64_t r = h + c.pad_h - t - w.rows.first;
+            if (r < 0 || r >= w.rows.count) continue;
+            const float* at = from + t * c.kernel_w * w.pitch + r * w.cols.count + q - w.cols.first + c.pad_w;
+            for (int64_t k = 0; k < c.kernel_w; ++k) sum = add(sum, keep_bits(load(at + k * (w.pitch - 1)), lanes[k]));
+        }
+        store_n(to + q, sum, int(least(W, c.width - q)));
+        lanes += c.kernel_w;
     }
 }
 
+// One panel of targets and a block of images.
+static void multiply_windows(const WindowPlan& w, int64_t p, int64_t images, const float* planes, float* results) {
+    const Parts passes(w.sources, MAX_TERMS), rows = w.row_panels(p);
+    for (int64_t i = 0; i < rows.count; ++i)
+        for (int64_t k = 0; k < passes.count; ++k) {
+            const int64_t s = passes.first(k);
+            const Product product{
+                .a = w.packed + (w.panels.first(p) * w.taps + rows.first(i)) * w.sources + s * rows.size(i),
+                .b = planes,
+                .off = w.off + s,
+                .terms = passes.size(k),
+                .start = k ? nullptr : w.zeros,
+                .c = results,
+                .row = w.row + rows.first(i),
+                .words = w.word,
+            };
+            outer_product(product, rows.size(i), (images * w.positions() + W - 1) / W);
+        }
+}
+
 static void windows_of_images(const WindowPlan& w, int64_t first, int64_t count, float* planes, float* results) {
-    const int64_t plane = w.c.height * w.c.width;
+    const int64_t plane = w.c.height * w.c.width, step = w.c.in_channels * plane;
     fill_windows(w, first, count, planes);
     for (int64_t p = 0; p < w.panels.count; ++p) {
         multiply_windows(w, p, count, planes, results);
-        for (int64_t m = 0; m < w.panels.size(p); ++m)
-            for (int64_t n = 0; n < count; ++n)
-                write_windows(w, results + m * w.taps * w.pitch + n * w.positions(),
-                              w.dx + ((first + n) * w.c.in_channels + id_of(w.ins, w.panels.first(p) + m)) * plane);
+        for (int64_t m = 0; m < w.panels.size(p); ++m) {
+            const float* from = results + m * w.taps * w.pitch;
+            float* to = w.dx + first * step + id_of(w.ins, w.panels.first(p) + m) * plane;
+            for (int64_t n = 0; n < count; ++n, from += w.positions(), to += step) {
+                if (!w.overlap) write_windows(w, from, to);
+                for (int64_t h = 0; h < (w.overlap ? w.c.height : 0); ++h) add_windows(w, h, from, to + h * w.c.width);
+            }
+        }
     }
 }
 
@@ -163,14 +224,15 @@ static efl_status input_by_windows(const WindowPlan& plan) {
                   crew = threads_for(macs < THREAD_MACS ? 1 : w.blocks.count);
     if (!place([&](Carve& carve) { w.lay_out(carve, crew); })) return EFL_NO_MEMORY;
     for (int64_t s = 0; s < w.sources; ++s) w.off[s] = s * w.pitch;
-    for (int64_t m = 0; m < MAX_ROWS; ++m) w.row[m] = m * w.pitch;
+    for (int64_t m = 0; m < w.most_rows(); ++m) w.row[m] = m * w.pitch;
     for (int64_t v = 0; v < w.pitch / W; ++v) w.word[v] = Word{v * W, v * W, W};
     zero_floats(w.zeros, MAX_ROWS);
     zero_floats(w.planes, crew * w.planes_size());
     pack_windows(w);
+    if (w.overlap) tabulate_lanes(w);
     each_block(w.blocks.count, macs, crew, [&](int64_t b, int64_t thread) {
         windows_of_images(w, w.blocks.first(b), w.blocks.size(b), w.planes + thread * w.planes_size(),
-                          w.results + thread * w.results_size());
+                          w.results + thread * w.results_size() + w.margin());
     });
     return EFL_OK;
 }

@@ -6,12 +6,14 @@
 // number by shape alone, whose sums are added in order.
 
 constexpr int64_t PANEL_CHANNELS = 2 * W;
-constexpr int64_t PASS_POSITIONS = 256;  // terms per pass: a panel's pixels and the matching dy stay in L1
-constexpr int64_t PASS_MET = 128;        // the same where all pixels that lie in the panel are met
+constexpr int64_t PASS_POSITIONS = 256;              // terms per pass: a panel's pixels and the matching dy stay in L1
+constexpr int64_t PASS_MET = 128;                    // the same where all pixels that lie in the panel are met
+constexpr int64_t MIN_IN_PLACE = W < 16 ? 128 : 64;  // positions of an image, from which dy is read where it lies
 
 struct ChannelPlan {
     const WeightGradient& w;
     bool met;                                // one tap at a stride of 2: only the pixels that it meets are laid out
+    bool in_place;                           // then dy is read where it lies
     int64_t outs, height, width, per_group;  // padded extents, or those of positions; images per group
     Parts channels, rows, outputs, chunks;   // outputs: panels in halves; chunks of images
     int64_t joint, segments;                 // taps in one run of lanes; runs per panel
@@ -22,7 +24,8 @@ struct ChannelPlan {
 
     explicit ChannelPlan(const WeightGradient& w_)
         : w(w_), met(w.taps() == 1 && w.conv.stride_w == 2 && w.conv.pad_h == 0 && w.conv.pad_w == 0),
-          outs(count_of(w.outs, w.conv.out_channels)), height(met ? w.geometry.out_h : w.planes.rows.extent()),
+          in_place(met && !w.outs.ids && w.positions() >= MIN_IN_PLACE), outs(count_of(w.outs, w.conv.out_channels)),
+          height(met ? w.geometry.out_h : w.planes.rows.extent()),
           width(met ? w.geometry.out_w : w.planes.cols.extent()),
           per_group(w.positions() < PASS_POSITIONS ? least(w.conv.batch, PASS_POSITIONS / w.positions()) : 1),
           channels(w.ins_per_group(), PANEL_CHANNELS), rows(outs, MAX_ROWS),
@@ -48,7 +51,7 @@ struct ChannelPlan {
 
     // Floats of what each chunk has for itself.
     int64_t x_size() const { return channels.total * per_group * image_pixels(); }
-    int64_t dy_size() const { return outs * per_group * w.positions() + rows.count * LINE; }
+    int64_t dy_size() const { return in_place ? 0 : outs * per_group * w.positions() + rows.count * LINE; }
     int64_t sums_size() const { return outs * pitch; }
     ChannelPlan of_chunk(int64_t k) const {
         ChannelPlan own = *this;
@@ -165,6 +168,35 @@ static void add_group(const ChannelPlan& plan, int64_t c, int64_t first, int64_t
             }
 }
 
+// The same from dy where it lies, image by image.
+static void add_in_place(const ChannelPlan& plan, int64_t c, int64_t first, int64_t last, int64_t image, int64_t images,
+                         bool fresh) {
+    const int64_t size = plan.channels.size(c), positions = plan.w.positions(), from = plan.rows.first(first);
+    const Parts panels(plan.rows.first(last) - from, TILE_ROWS);
+    for (int64_t n = 0; n < images; ++n)
+        for (int64_t p = 0; p < panels.count; ++p) {
+            const int64_t o = from + panels.first(p);
+            const Tiles t{
+                .a = plan.w.dy_plane(image + n, o),
+                .a_pitch = positions,
+                .by_rows = true,
+                .b = plan.x_panel(c) + n * positions * size,
+                .b_pitch = size,
+                .b_step = 0,
+                .b_far = false,
+                .keep = nullptr,
+                .keep_step = 0,
+                .terms = positions,
+                .start = nullptr,
+                .c = plan.sums + plan.start_of(c) + o * plan.pitch,
+                .c_pitch = plan.pitch,
+                .add = !fresh || n > 0,
+                .chosen = nullptr,
+            };
+            multiply(t, panels.size(p), plan.run(c) / W, 1, W);
+        }
+}
+
 static void write_weights(const ChannelPlan& plan) {
     const int64_t taps = plan.w.taps(), ins = plan.channels.total;
     for (int64_t o = 0; o < plan.outs; ++o)
@@ -187,13 +219,15 @@ static void add_images(const ChannelPlan& plan, int64_t first, int64_t count) {
     for (int64_t image = first; image < first + count; image += plan.per_group) {
         const int64_t images = least(plan.per_group, first + count - image), terms = images * plan.w.positions();
         const int64_t macs = terms * plan.outs * plan.channels.total * plan.w.taps();
-        each_block(panels + plan.rows.count, macs, [&](int64_t i) {
+        each_block(panels + (plan.in_place ? 0 : plan.rows.count), macs, [&](int64_t i) {
             if (i < panels) fill_channels(plan, i, image, images);
             else fill_outputs(plan, i - panels, image, images);
         });
         each_block(panels * plan.outputs.count, macs, [&](int64_t i) {
-            const int64_t part = i % plan.outputs.count, begin = plan.outputs.first(part);
-            add_group(plan, i / plan.outputs.count, begin, begin + plan.outputs.size(part), terms, image == first);
+            const int64_t c = i / plan.outputs.count, part = i % plan.outputs.count;
+            const int64_t begin = plan.outputs.first(part), end = begin + plan.outputs.size(part);
+            if (plan.in_place) return add_in_place(plan, c, begin, end, image, images, image == first);
+            add_group(plan, c, begin, end, terms, image == first);
         });
     }
 }

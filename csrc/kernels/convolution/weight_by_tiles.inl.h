@@ -8,7 +8,14 @@
 // written.
 
 constexpr int64_t GRADIENT_TILES = 1 << 20;  // floats of transformed x and dy at a time
+constexpr int64_t NEAR_TILES = 1 << 18;      // those that stay about a second cache
+constexpr int64_t ENOUGH_TILES = 128;        // of a chunk, with which its sums are read and written seldom enough
 constexpr int64_t INPUT_PANEL = 2 * W;
+
+static int64_t tiles_of_chunk(int64_t channels) {
+    const int64_t most = GRADIENT_TILES / (POINTS * channels), near = NEAR_TILES / (POINTS * channels);
+    return least(most, near > ENOUGH_TILES ? near : ENOUGH_TILES);
+}
 
 struct GradientPlan {
     const WeightGradient& w;
@@ -21,7 +28,7 @@ struct GradientPlan {
 
     explicit GradientPlan(const WeightGradient& w_)
         : w(w_), outs(count_of(w.outs, w.conv.out_channels)), ins(w.ins_per_group()),
-          tiling(w.conv.batch, w.geometry.out_h, w.geometry.out_w, 1, GRADIENT_TILES / (POINTS * (outs + ins))),
+          tiling(w.conv.batch, w.geometry.out_h, w.geometry.out_w, 1, tiles_of_chunk(outs + ins)),
           panels(outs, MAX_ROWS), groups(Parts::shared(panels.count, GROUP_PANELS)), most(tiling.most()) {}
 
     int64_t input_panels() const { return (ins + INPUT_PANEL - 1) / INPUT_PANEL; }

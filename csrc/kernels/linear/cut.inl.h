@@ -31,7 +31,7 @@ struct ColumnProduct {
 
 // How a product is cut up.
 struct Cut {
-    bool picked;                           // all columns are computed, then the chosen ones picked
+    bool picked, masked;  // all columns are computed, then the chosen ones picked, or they alone written
     int64_t columns, words, width, tiles;  // that are computed; words and floats of a tile
     Parts panels, passes;                  // of rows; of terms
     bool by_rows, a_in_place, b_in_place;  // in place: read where it lies; b by the first panel, which keeps a copy
@@ -42,13 +42,13 @@ struct Cut {
     Parts blocks;  // of tiles that are packed together, where rows are not few
 
     explicit Cut(const ColumnProduct& p)
-        : picked(picks(p)), columns(picked ? p.b_columns : count_of(p.columns, p.b_columns)),
+        : picked(picks(p)), masked(masks(p)), columns(whole() ? p.b_columns : count_of(p.columns, p.b_columns)),
           words(words_of_tile(int(Parts(p.count, TILE_ROWS).size(0)))), width(words * W),
           tiles((columns + width - 1) / width), panels(p.count, TILE_ROWS),
           passes(p.terms > 0 ? p.terms : 1, PASS_TERMS), by_rows(p.t_step == 1), a_in_place(is_near(p)),
-          b_in_place(!p.b_transposed && (picked || !p.columns.ids) && !(p.b_rows_selected && p.t_ids.ids)),
+          b_in_place(!p.b_transposed && (whole() || !p.columns.ids) && !(p.b_rows_selected && p.t_ids.ids)),
           few(p.count <= FEW_ROWS), a_pitch(a_in_place ? p.m_step : (passes.size(0) + 31) / 32 * 32 + 16),
-          apart(p.step || picked || (p.columns.ids && !p.compact)),
+          apart(p.step || picked || (p.columns.ids && !p.compact && !masked)),
           turn(panels.count > 1 ? fitting(SWEEP, passes.size(0)) : fitting(INT64_MAX, 1)),
           blocks(tiles, fitting(few ? BLOCK / 8 : BLOCK, p.terms)) {}
 
@@ -57,6 +57,13 @@ struct Cut {
         return p.columns.ids && p.compact && !p.step && !p.b_rows_selected && p.count <= FEW_ROWS &&
                (p.b_columns - p.columns.count) * p.count < 8 * p.b_columns;
     }
+
+    // Putting a row's results in their places takes about as long as seven terms of all its columns.
+    static bool masks(const ColumnProduct& p) {
+        return p.columns.ids && !p.compact && !p.step && (p.b_columns - p.columns.count) * p.terms <= 7 * p.b_columns;
+    }
+
+    bool whole() const { return picked || masked; }
 
     bool is_near(const ColumnProduct& p) const {
         if (by_rows) return !p.t_ids.ids;

@@ -51,7 +51,7 @@ static void pack_tile(const Job& job, int64_t n, int64_t t0, int64_t t1) {
     const ColumnProduct& p = job.p;
     const int64_t pitch = job.cut.width, column = n * pitch, width = least(pitch, job.cut.columns - column);
     const int64_t last = (width - 1) / W * W;  // word
-    const bool all = !p.columns.ids || job.cut.picked;
+    const bool all = !p.columns.ids || job.cut.whole();
     float* to = job.tile(n) + t0 * pitch;
     if (all && width == pitch) return copy_words(p, job.cut.words, column, t0, t1, to);
     if (all) {

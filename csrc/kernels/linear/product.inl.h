@@ -43,6 +43,7 @@ static void multiply_pass(const Job& job, int64_t i, int64_t k, int64_t first, i
         .c = c,
         .c_pitch = c_pitch,
         .add = k > 0,
+        .chosen = cut.masked ? job.columns.bits + n0 / W : nullptr,
     };
     if (whole) multiply(t, rows, cut.words, whole, W);
     if (whole == last - first) return;
@@ -50,7 +51,7 @@ static void multiply_pass(const Job& job, int64_t i, int64_t k, int64_t first, i
     if (t.start) t.start += whole * cut.width;
     t.b = job.tile(last - 1) + t0 * cut.width, t.b_pitch = cut.width;
     t.b_far = false, t.keep = nullptr;
-    t.c += whole * cut.width;
+    t.c += whole * cut.width, t.chosen += t.chosen ? whole * cut.words : 0;
     multiply(t, rows, words, 1, rest - (words - 1) * W);
 }
 
