@@ -1,7 +1,7 @@
 """Graph: a model's architecture as a frozen value, and Model: a graph with its parameters. No torch, no files.
 
 Parameters carry torch's names, shapes and layouts ("conv1.weight", "bn1.running_mean"); there is no
-num_batches_tracked. The operations are in operations.py, the JSON form in json.py, the parameters of a sub-model
+num_batches_tracked. The operations are in operations/, the JSON form in json.py, the parameters of a sub-model
 in neurons/submodel.py.
 """
 
@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from edgefl.errors import GraphError
-from edgefl.graph.operations import LARGEST_SETTING, BatchNorm2d, GroupNorm, Operation, ParamInfo, Shape
+from edgefl.graph.operations import (
+    LARGEST_SETTING,
+    BatchNorm,
+    GroupNorm,
+    LayerNorm,
+    Operation,
+    ParamInfo,
+    PReLU,
+    Shape,
+)
 from edgefl.graph.resize import IdArray, resized
 
 if TYPE_CHECKING:
@@ -60,7 +69,8 @@ class Node:
 class Graph:
     """A directed acyclic graph of operations, checked on construction.
 
-    input_shape  shape of one example without the batch: [channels, height, width] or [features]; its name is "input"
+    input_shape  shape of one example without the batch: [channels, height, width], [channels, length] or [features];
+                 its name is "input"
     nodes        in topological order; the last one is the output, and every other result is used
     Raises  GraphError naming the node and the value that does not fit.
     """
@@ -96,8 +106,8 @@ class Graph:
     def init(self, stream: Stream) -> Params:
         """Fresh float32 parameters drawn with torch's default distributions.
 
-        Weights and biases of Conv2d and Linear are uniform in +-1/sqrt(fan_in) (kaiming_uniform with a = sqrt 5);
-        norms start at weight 1, bias 0, running_mean 0, running_var 1.
+        Weights and biases of convolutions and Linear are uniform in +-1/sqrt(fan_in) (kaiming_uniform with a = sqrt 5);
+        norms start at weight 1, bias 0, running_mean 0, running_var 1; a PReLU's weight at 1/4.
         """
         params: Params = {}
         for node in self.nodes:
@@ -140,8 +150,8 @@ class Model(NamedTuple):
 def _check_structure(graph: Graph) -> None:
     """Names, order and use of results: everything about a graph that is not a shape."""
     shape = graph.input_shape
-    if not isinstance(shape, tuple) or len(shape) not in (1, 3) or not all(_is_extent(size) for size in shape):
-        raise GraphError(f"input_shape={shape!r}; expected a tuple of 1 or 3 positive integers")
+    if not isinstance(shape, tuple) or len(shape) not in (1, 2, 3) or not all(_is_extent(size) for size in shape):
+        raise GraphError(f"input_shape={shape!r}; expected a tuple of 1 to 3 positive integers")
     if not graph.nodes:
         raise GraphError("graph with 0 nodes; expected at least one")
     names = {node.name for node in graph.nodes}
@@ -159,8 +169,10 @@ def _check_node(node: Node, known: set[str], names: set[str]) -> None:
         raise GraphError(f"node {node.name[:LONGEST_NAME]!r}: bad name; expected letters, digits, _ and inner dots")
     if node.name in known:
         raise GraphError(f"node {node.name!r}: the name is taken; expected names that differ, and not {INPUT!r}")
-    if len(node.inputs) != node.op.arity:
-        raise GraphError(f"node {node.name!r}: inputs {node.inputs}; {node.op.title} expects {node.op.arity}")
+    least = node.op.arity or 2
+    if len(node.inputs) < least or (node.op.arity and len(node.inputs) > least):
+        expected = node.op.arity or "two or more"
+        raise GraphError(f"node {node.name!r}: inputs {node.inputs}; {node.op.title} expects {expected}")
     for name in node.inputs:
         if name not in known:
             why = "comes later; expected topological order" if name in names else "is unknown; expected a result"
@@ -184,7 +196,9 @@ def _is_extent(size: object) -> bool:
 
 
 def _initial(op: Operation, name: str, shape: Shape, stream: Stream) -> np.ndarray:
-    if isinstance(op, BatchNorm2d | GroupNorm):
+    if isinstance(op, BatchNorm | GroupNorm | LayerNorm):
         return np.full(shape, name in ("weight", "running_var"), dtype=np.float32)
+    if isinstance(op, PReLU):
+        return np.full(shape, 0.25, dtype=np.float32)
     bound = 1.0 / math.sqrt(math.prod(op.parameters()["weight"].shape[1:]))
     return ((2.0 * stream.uniform(math.prod(shape)) - 1.0) * bound).astype(np.float32).reshape(shape)

@@ -3,7 +3,7 @@
     {"format": "edgefl.graph.1", "input_shape": [1, 8, 8], "nodes": [
         {"name": "conv1", "op": "Conv2d", "inputs": ["input"], "settings": {"in_channels": 1, ...}}, ...]}
 
-"op" is a class name of operations.py and "settings" has every field of it, pairs as lists. Every key is required;
+"op" is a class name of operations/ and "settings" has every field of it, pairs as lists. Every key is required;
 unknown and repeated keys are refused, and so is a text, a graph or a model larger than the declared limits.
 """
 

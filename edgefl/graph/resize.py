@@ -8,27 +8,46 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefl.errors import GraphError
-from edgefl.graph.operations import BatchNorm2d, Conv2d, GroupNorm, Linear, Operation
+from edgefl.graph.operations import (
+    BatchNorm,
+    Conv1d,
+    Conv2d,
+    ConvTranspose2d,
+    GroupNorm,
+    LayerNorm,
+    Linear,
+    Operation,
+    PReLU,
+)
 
 IdArray = npt.NDArray[np.int32]
 
 
 def resized(op: Operation, rows: IdArray | None, cols: IdArray | None) -> Operation:
-    """The operation with the kept outputs (rows) and inputs (cols), sorted ids; None keeps all.
+    """The operation with what is kept along axis 0 (rows) and axis 1 (cols) of its weight, sorted ids; None keeps all.
 
     Raises  GraphError if a GroupNorm or grouped convolution would not keep equally many channels in each group.
     """
     if isinstance(op, Linear):
         return replace(op, in_features=_kept(cols, op.in_features), out_features=_kept(rows, op.out_features))
-    if isinstance(op, Conv2d) and op.is_depthwise:
+    if isinstance(op, Conv2d | Conv1d) and op.is_depthwise:
         kept = _kept(rows, op.out_channels)
         channels = kept // (op.out_channels // op.in_channels)
         return replace(op, in_channels=channels, out_channels=kept, groups=channels)
-    if isinstance(op, Conv2d):
+    if isinstance(op, ConvTranspose2d):
+        if op.groups > 1:
+            _check_groups(op, rows, op.in_channels, op.groups)
+        return replace(op, in_channels=_kept(rows, op.in_channels), out_channels=_kept(cols, op.out_channels))
+    if isinstance(op, Conv2d | Conv1d):
         _check_groups(op, rows, op.out_channels, op.groups)
         return replace(op, in_channels=_kept(cols, op.in_channels), out_channels=_kept(rows, op.out_channels))
-    if isinstance(op, BatchNorm2d):
+    if isinstance(op, BatchNorm):
         return replace(op, num_features=_kept(rows, op.num_features))
+    if isinstance(op, LayerNorm):
+        size, *rest = op.normalized_shape
+        return replace(op, normalized_shape=(_kept(rows, size), *rest))
+    if isinstance(op, PReLU):
+        return replace(op, num_parameters=_kept(rows, op.num_parameters))
     if isinstance(op, GroupNorm):
         _check_groups(op, rows, op.num_channels, op.num_groups)
         return replace(op, num_channels=_kept(rows, op.num_channels))
