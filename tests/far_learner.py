@@ -16,10 +16,11 @@ from edgefl.graph import Model
 from edgefl.learners import Evaluation, FitResult, GraphLearner
 from edgefl.learners.base import Array, Gradient, Work
 from edgefl.neurons.gather import take
+from edgefl.neurons.index import read_only
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.submodel import lifted
-from edgefl.neurons.update import Update, read_only, values
+from edgefl.neurons.update import Update, values
 
 
 class Cell:

@@ -13,7 +13,8 @@ import numpy as np
 
 from edgefl.algorithms.base import Algorithm, Local, Plan, Reply
 from edgefl.algorithms.mean import values_at
-from edgefl.neurons.update import Array, Axes, Block, Flat, Update
+from edgefl.neurons.index import Axes, Flat
+from edgefl.neurons.update import Array, Block, Update
 
 MOST = 2**53 - 1  # the largest number of samples that a message can say
 HUGE = 3e38  # nearly the largest float32

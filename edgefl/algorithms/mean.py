@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from edgefl.neurons.update import Array, Axes, Block, Flat, Update
+from edgefl.neurons.index import Axes, Flat
+from edgefl.neurons.update import Array, Block, Update
 
 if TYPE_CHECKING:
     from edgefl.graph import Params

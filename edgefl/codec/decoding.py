@@ -30,9 +30,11 @@ from edgefl.codec.ids import Coding
 from edgefl.codec.sets import Entry, Reader, read_sets, read_table
 from edgefl.codec.values import format_of, read_values, value_bytes
 from edgefl.errors import CodecError
+from edgefl.neurons.index import Axes, Flat, block_shape
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.update import Axes, Block, Flat, Update, block_shape, flat_index
+from edgefl.neurons.spec import groups_of
+from edgefl.neurons.update import Block, Update, flat_index
 
 if TYPE_CHECKING:
     from edgefl.neurons.spec import ModelSpec
@@ -147,7 +149,7 @@ def _read_flat(reader: Reader, where: str, entry: Entry, n: int, mask: Mask | No
 
 def _check_sets_are_read(set_table: list[Entry], block_table: list[Entry], spec: ModelSpec) -> None:
     params = (spec.params[entry.name] for entry in block_table if entry.coding == AXES)
-    read = {axis.group for param in params for axis in (param.rows, param.cols) if axis is not None}
+    read = {group for param in params for axis in (param.rows, param.cols) for group in groups_of(axis)}
     for entry in set_table:
         if entry.name not in read:
             raise CodecError(f"ids of group {entry.name!r}, which no block reads; expected none")

@@ -31,8 +31,9 @@ from edgefl.codec.masks import header_bytes, is_mask
 from edgefl.codec.sets import write_sets
 from edgefl.codec.values import FLAGS, FORMATS, format_of, value_bytes, write_values
 from edgefl.errors import CodecError, SelectionError
+from edgefl.neurons.index import Axes, Flat, Ids, JoinedIds, ids_by_group
 from edgefl.neurons.mask import Mask
-from edgefl.neurons.update import Axes, AxisIds, Block, Flat, Update, flat_index
+from edgefl.neurons.update import Block, Update, flat_index
 from edgefl.rng import ROUNDING, Stream, stream
 
 if TYPE_CHECKING:
@@ -127,10 +128,10 @@ def _collect_sets(blocks: Mapping[str, Block], spec: ModelSpec) -> Sets:
         if isinstance(block.index, Axes):
             param = spec.params[name]
             for ids, axis in ((block.index.rows, param.rows), (block.index.cols, param.cols)):
-                if ids is not None and axis is not None:
-                    active.setdefault(axis.group, ids.neurons)
-                    if keys.get(axis.group) is None:
-                        keys[axis.group] = ids.key
+                for group, part in ids_by_group(axis, ids):
+                    active.setdefault(group, part.neurons)
+                    if keys.get(group) is None:
+                        keys[group] = part.key
     return Sets({group: active[group] for group in spec.groups if group in active}, keys)
 
 
@@ -158,9 +159,11 @@ def _check_axes(name: str, block: Block, spec: ModelSpec, sets: Sets) -> None:
             )
 
 
-def _brief(ids: AxisIds | None) -> str:
+def _brief(ids: Ids | None) -> str:
     if ids is None:
         return "all neurons"
+    if isinstance(ids, JoinedIds):
+        return ", then ".join(f"{part} indices" if isinstance(part, int) else _brief(part) for part in ids.parts)
     return f"{ids.neurons.size} of {ids.size} neurons x {ids.repeat}, {ids.neurons[:5].tolist()}..."
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from edgefl.neurons.update import Axes, AxisIds, active_axes
+from edgefl.neurons.index import Axes, AxisIds, active_axes
 
 if TYPE_CHECKING:
     from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec

@@ -20,9 +20,10 @@ from dataclasses import replace
 from edgefl.codec.format import Sets
 from edgefl.codec.sets import Reader, read_sets, read_table, write_sets
 from edgefl.errors import CodecError
+from edgefl.neurons.index import Axes, AxisIds, ids_by_group
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Axes, AxisIds, Update
+from edgefl.neurons.update import Update
 
 MAGIC, VERSION = b"EFLN", 1
 HEADER = struct.Struct("<4sBBH16s")
@@ -73,11 +74,10 @@ def neurons_of(update: Update, spec: ModelSpec) -> NeuronSet:
         if isinstance(block.index, Axes):
             param = spec.params[name]
             for axis, ids in ((param.rows, block.index.rows), (param.cols, block.index.cols)):
-                if axis is None or ids is None:
-                    continue
-                first = found.setdefault(axis.group, ids)
-                if first.neurons is not ids.neurons and first.neurons.tolist() != ids.neurons.tolist():
-                    raise CodecError(f"block {name!r}: other neurons of group {axis.group!r} than the blocks before it")
+                for group, part in ids_by_group(axis, ids):
+                    first = found.setdefault(group, part)
+                    if first.neurons is not part.neurons and first.neurons.tolist() != part.neurons.tolist():
+                        raise CodecError(f"block {name!r}: other neurons of group {group!r} than the blocks before it")
     sets = Sets({group: ids.neurons for group, ids in found.items()}, {group: ids.key for group, ids in found.items()})
     return _whole_elsewhere(sets, spec)
 

@@ -27,8 +27,9 @@ from edgefl.graph.json import dumps, loads
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.memory import Footprint, Training
 from edgefl.memory.training import PLAIN
+from edgefl.neurons.index import Flat
 from edgefl.neurons.random_mask import random_mask
-from edgefl.neurons.update import Block, Flat, Update
+from edgefl.neurons.update import Block, Update
 
 METERS = ("learner", "resident", "peak", "torch")
 NATIVE = METERS[:3]  # read off one process, without torch

@@ -17,19 +17,9 @@ import numpy.typing as npt
 from edgefl import kernels
 from edgefl.graph import Params
 from edgefl.graph.operations import Kind, Shape
+from edgefl.neurons.index import Axes, AxisIds, Flat, Ids, active_axes, block_shape
 from edgefl.neurons.mask import Mask
-from edgefl.neurons.update import (
-    KINDS,
-    Array,
-    Axes,
-    AxisIds,
-    Block,
-    Flat,
-    Update,
-    active_axes,
-    block_shape,
-    flat_index,
-)
+from edgefl.neurons.update import KINDS, Array, Block, Update, flat_index
 
 if TYPE_CHECKING:
     from edgefl.neurons.selection import NeuronSet
@@ -144,7 +134,7 @@ def _planes(array: Array) -> Array:
     return array.reshape(rows, cols, math.prod(rest))
 
 
-def _expanded(ids: AxisIds | None) -> npt.NDArray[np.int32] | None:
+def _expanded(ids: Ids | None) -> npt.NDArray[np.int32] | None:
     return None if ids is None else ids.expanded
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from edgefl import rng
 from edgefl.graph.operations import Shape
 from edgefl.neurons.density import Distribution, counts, weights
+from edgefl.neurons.index import read_only
 from edgefl.neurons.mask import Bits, Mask
 from edgefl.neurons.ranking import smallest
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import read_only
 
 
 def random_mask(spec: ModelSpec, density: float, distribution: Distribution, seed: int, client: int = 0) -> Mask:

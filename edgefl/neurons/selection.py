@@ -17,7 +17,8 @@ from edgefl.errors import SelectionError
 from edgefl.graph import Graph
 from edgefl.graph.operations import Kind
 from edgefl.graph.resize import IdArray
-from edgefl.neurons.spec import AxisSpec, ModelSpec
+from edgefl.neurons.index import joined
+from edgefl.neurons.spec import Axis, AxisSpec, ModelSpec, parts_of
 from edgefl.rng import Stream, sample_ids
 
 HASH_BYTES = 8
@@ -90,11 +91,21 @@ class NeuronSet:
         """True if no neuron is frozen."""
         return all(len(ids) == self.sizes[group] for group, ids in self.active.items())
 
-    def ids(self, axis: AxisSpec | None, size: int) -> IdArray | None:
+    def ids(self, axis: Axis | None, size: int) -> IdArray | None:
         """Sorted indices of the active part of an axis of length `size`, or None if all of it is active.
 
-        Raises  SelectionError if the axis does not belong to a group of this set, or has another length.
+        Raises  SelectionError if the axis does not belong to groups of this set, or has another length.
         """
+        parts = parts_of(axis, size)
+        if len(parts) == 1:
+            return self._ids(parts[0][0], size)
+        found = [self._ids(part, length) for part, length in parts]
+        if all(ids is None for ids in found):
+            return None
+        lengths = [length for _, length in parts]
+        return joined(found, lengths)
+
+    def _ids(self, axis: AxisSpec | None, size: int) -> IdArray | None:
         if axis is None:
             return None
         if self.sizes.get(axis.group, 0) * axis.repeat != size:

@@ -6,7 +6,8 @@ parameters. The rules (ALGORITHMS 1.1):
 * every convolution and Linear owns a group of its output channels or features; a following norm belongs to it;
 * shape-preserving operations and pooling pass the group on; Flatten repeats a channel for its height * width features;
 * a depthwise convolution has the neurons of its input, each repeated by the channel multiplier;
-* results that are summed share one group, named after the earliest layer in it;
+* results that are summed or multiplied share one group, named after the earliest layer in it;
+* results put one after another keep their groups, each along its part of the axis;
 * the graph's input, its output (the classes), the input of a grouped convolution that is not depthwise, and whatever is
   summed with an unrestricted result belong to no group: they are always active.
 """
@@ -15,14 +16,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
 from edgefl.graph.json import dumps
-from edgefl.graph.operations import Add, Conv2d, Flatten, Kind, Linear, Shape
+from edgefl.graph.operations import (
+    Add,
+    Concat,
+    Conv2d,
+    ConvTranspose2d,
+    Flatten,
+    Kind,
+    Linear,
+    Mul,
+    Operation,
+    PReLU,
+    Shape,
+)
+from edgefl.graph.planar import planar
 
 FINGERPRINT_BYTES = 16
 
@@ -34,13 +48,34 @@ class AxisSpec(NamedTuple):
     repeat: int = 1
 
 
+class JoinedAxis(NamedTuple):
+    """Parts one after another: of each its neurons (None: none of a group), and how many indices it has."""
+
+    parts: tuple[tuple[AxisSpec | None, int], ...]
+
+
+Axis = AxisSpec | JoinedAxis
+
+
+def parts_of(axis: Axis | None, size: int) -> tuple[tuple[AxisSpec | None, int], ...]:
+    """The parts of an axis of `size` indices: one, unless it is joined."""
+    return axis.parts if isinstance(axis, JoinedAxis) else ((axis, size),)
+
+
+def groups_of(axis: Axis | None) -> Iterator[str]:
+    """The groups along an axis, those of a joined one in order."""
+    for part, _ in parts_of(axis, 0):
+        if part is not None:
+            yield part.group
+
+
 class ParamSpec(NamedTuple):
     """A parameter's shape and kind, and the groups of its axis 0 (rows) and axis 1 (cols); None is never restricted."""
 
     shape: Shape
     kind: Kind
-    rows: AxisSpec | None = None
-    cols: AxisSpec | None = None
+    rows: Axis | None = None
+    cols: Axis | None = None
 
 
 @dataclass(frozen=True)
@@ -72,9 +107,11 @@ class ModelSpec:
 @lru_cache(maxsize=64)
 def _spec(graph: Graph) -> ModelSpec:
     groups = _Groups()
-    axes = _follow_axes(graph, groups)
+    axes = _follow_axes(planar(graph), groups)
+    settled = {name: groups.settled(axis) for name, axis in axes.items()}
+    planes = {node.name: node.op for node in planar(graph).nodes}
     params = {
-        f"{node.name}.{name}": ParamSpec(info.shape, info.kind, *_param_axes(node, name, axes, groups))
+        f"{node.name}.{name}": ParamSpec(info.shape, info.kind, *_param_axes(planes[node.name], node, name, settled))
         for node in graph.nodes
         for name, info in node.op.parameters().items()
     }
@@ -86,15 +123,15 @@ def _head(graph: Graph) -> tuple[str, ...]:
     return tuple(f"{node.name}.{name}" for node in graph.nodes[at:] for name in node.op.parameters())
 
 
-def result_axes(graph: Graph) -> dict[str, AxisSpec | None]:
+def result_axes(graph: Graph) -> dict[str, Axis | None]:
     """The group of axis 0 of every result, "input" included; None is always active."""
     groups = _Groups()
-    return {name: groups.settled(axis) for name, axis in _follow_axes(graph, groups).items()}
+    return {name: groups.settled(axis) for name, axis in _follow_axes(planar(graph), groups).items()}
 
 
-def _follow_axes(graph: Graph, groups: _Groups) -> dict[str, AxisSpec | None]:
+def _follow_axes(graph: Graph, groups: _Groups) -> dict[str, Axis | None]:
     """The group of axis 0 of every result, as known where it is made; `groups` collects what later nodes add."""
-    axes: dict[str, AxisSpec | None] = {INPUT: None}
+    axes: dict[str, Axis | None] = {INPUT: None}
     for node in graph.nodes:
         axes[node.name] = _result_axis(node, axes, graph.shapes, groups)
     groups.free(axes[graph.nodes[-1].name])
@@ -102,35 +139,68 @@ def _follow_axes(graph: Graph, groups: _Groups) -> dict[str, AxisSpec | None]:
 
 
 def _result_axis(
-    node: Node, axes: Mapping[str, AxisSpec | None], shapes: Mapping[str, Shape], groups: _Groups
-) -> AxisSpec | None:
+    node: Node, axes: Mapping[str, Axis | None], shapes: Mapping[str, Shape], groups: _Groups
+) -> Axis | None:
     op, source = node.op, axes[node.inputs[0]]
     if isinstance(op, Conv2d) and op.is_depthwise:
-        return source and AxisSpec(source.group, source.repeat * (op.out_channels // op.in_channels))
-    if isinstance(op, Conv2d | Linear):
-        if isinstance(op, Conv2d) and op.groups > 1:
-            groups.free(source)
-        return groups.add(node.name, shapes[node.name][0])
-    if isinstance(op, Add):
+        return _repeated(source, op.out_channels // op.in_channels)
+    if isinstance(op, Conv2d | Linear | ConvTranspose2d):
+        return _own_axis(node, source, groups)
+    if isinstance(op, Add | Mul):
         return groups.join(source, axes[node.inputs[1]])
+    if isinstance(op, Concat):
+        return _concatenated([parts_of(axes[name], shapes[name][0]) for name in node.inputs])
     if isinstance(op, Flatten):
-        shape = shapes[node.inputs[0]]
-        return source and AxisSpec(source.group, source.repeat * (shapes[node.name][0] // shape[0]))
+        return _repeated(source, shapes[node.name][0] // shapes[node.inputs[0]][0])
     return source
 
 
+def _own_axis(node: Node, source: Axis | None, groups: _Groups) -> Axis | None:
+    """Of a layer that has neurons of its own; those of a grouped transposed convolution lie along no axis."""
+    op = node.op
+    assert isinstance(op, Conv2d | Linear | ConvTranspose2d)
+    if not isinstance(op, Linear) and op.groups > 1:
+        groups.free(source)
+    if isinstance(op, ConvTranspose2d) and op.groups > 1:
+        return None
+    return groups.add(node.name, op.out_features if isinstance(op, Linear) else op.out_channels)
+
+
+def _repeated(axis: Axis | None, times: int) -> Axis | None:
+    """The axis with each index repeated."""
+    if isinstance(axis, JoinedAxis):
+        return JoinedAxis(tuple((_repeat(part, times), size * times) for part, size in axis.parts))
+    return _repeat(axis, times)
+
+
+def _repeat(axis: AxisSpec | None, times: int) -> AxisSpec | None:
+    return axis and AxisSpec(axis.group, axis.repeat * times)
+
+
+def _concatenated(axes: list[tuple[tuple[AxisSpec | None, int], ...]]) -> JoinedAxis:
+    return JoinedAxis(tuple(part for parts in axes for part in parts))
+
+
 def _param_axes(
-    node: Node, name: str, axes: Mapping[str, AxisSpec | None], groups: _Groups
-) -> tuple[AxisSpec | None, AxisSpec | None]:
-    rows = groups.settled(axes[node.name])
-    reads_all_inputs = isinstance(node.op, Linear) or (isinstance(node.op, Conv2d) and node.op.groups == 1)
-    cols = groups.settled(axes[node.inputs[0]]) if name == "weight" and reads_all_inputs else None
-    return rows, cols
+    op: Operation, node: Node, name: str, axes: Mapping[str, Axis | None]
+) -> tuple[Axis | None, Axis | None]:
+    """op  the node's operation on planes"""
+    own, source = axes[node.name], axes[node.inputs[0]]
+    if isinstance(op, ConvTranspose2d) and name == "weight":
+        return source, own if op.groups == 1 else None
+    if isinstance(op, PReLU) and op.num_parameters == 1:
+        return None, None
+    reads_all_inputs = isinstance(op, Linear) or (isinstance(op, Conv2d) and op.groups == 1)
+    return own, source if name == "weight" and reads_all_inputs else None
 
 
 def _fingerprint(graph: Graph, params: Mapping[str, ParamSpec]) -> bytes:
     shapes = json.dumps({name: spec.shape for name, spec in params.items()}, sort_keys=True)
     return hashlib.blake2b(f"{dumps(graph)}\n{shapes}".encode(), digest_size=FINGERPRINT_BYTES).digest()
+
+
+def _sizes(axis: JoinedAxis) -> list[int]:
+    return [size for _, size in axis.parts]
 
 
 class _Groups:
@@ -145,13 +215,24 @@ class _Groups:
         self._size[name], self._parent[name] = size, name
         return AxisSpec(name)
 
-    def free(self, axis: AxisSpec | None) -> None:
-        """Let the group of `axis` be always active."""
-        if axis is not None:
-            self._free.add(self._root(axis.group))
+    def free(self, axis: Axis | None) -> None:
+        """Let the groups of `axis` be always active."""
+        self._free.update(map(self._root, groups_of(axis)))
 
-    def join(self, a: AxisSpec | None, b: AxisSpec | None) -> AxisSpec | None:
-        """One group for two summed results; always active if one of them is, or if their repeats differ."""
+    def join(self, a: Axis | None, b: Axis | None) -> Axis | None:
+        """One group for two results that are put together value by value, or for each of their parts; always active if
+        one of them is, or if they are divided or repeated otherwise.
+        """
+        if isinstance(a, JoinedAxis) and isinstance(b, JoinedAxis) and _sizes(a) == _sizes(b):
+            joined = zip(a.parts, b.parts, strict=True)
+            return JoinedAxis(tuple((self._join(one, other), size) for (one, size), (other, _) in joined))
+        if isinstance(a, JoinedAxis) or isinstance(b, JoinedAxis):
+            self.free(a)
+            self.free(b)
+            return None
+        return self._join(a, b)
+
+    def _join(self, a: AxisSpec | None, b: AxisSpec | None) -> AxisSpec | None:
         if a is None or b is None or a.repeat != b.repeat:
             self.free(a)
             self.free(b)
@@ -163,8 +244,14 @@ class _Groups:
             self._free.add(first)
         return AxisSpec(first, a.repeat)
 
-    def settled(self, axis: AxisSpec | None) -> AxisSpec | None:
-        """`axis` with the final name of its group, or None if that group is always active."""
+    def settled(self, axis: Axis | None) -> Axis | None:
+        """`axis` with the final names of its groups, or None if all of it is always active."""
+        if not isinstance(axis, JoinedAxis):
+            return self._settled(axis)
+        parts = tuple((self._settled(part), size) for part, size in axis.parts)
+        return JoinedAxis(parts) if any(part for part, _ in parts) else None
+
+    def _settled(self, axis: AxisSpec | None) -> AxisSpec | None:
         if axis is None or self._root(axis.group) in self._free:
             return None
         return AxisSpec(self._root(axis.group), axis.repeat)

@@ -8,9 +8,10 @@ import numpy as np
 
 from edgefl.graph import Graph, Params, resize
 from edgefl.neurons.gather import parameter
+from edgefl.neurons.index import AxisIds, active_axes
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import AxisSpec, ModelSpec
-from edgefl.neurons.update import AxisIds, Block, Update, active_axes
+from edgefl.neurons.update import Block, Update
 
 
 def sub_params(graph: Graph, params: Mapping[str, np.ndarray], neurons: NeuronSet) -> Params:

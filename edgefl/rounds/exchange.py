@@ -19,10 +19,11 @@ from edgefl.codec.masks import decode_mask, encode_mask, is_mask, known_hash
 from edgefl.codec.neurons import decode_neurons, encode_neurons, neurons_of
 from edgefl.errors import CodecError, PlanError
 from edgefl.neurons.gather import take
+from edgefl.neurons.index import Axes, Flat, active_axes
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Axes, Flat, Update, active_axes, flat_index, mask_of
+from edgefl.neurons.update import Update, flat_index, mask_of
 from edgefl.rng import ROUNDING, stream
 from edgefl.wire.messages import Asked, Evaluate, Plain, Train, Trained
 

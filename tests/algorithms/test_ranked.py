@@ -12,8 +12,9 @@ from edgefl.algorithms.base import MODEL, Tally
 from edgefl.algorithms.fold import Fold
 from edgefl.algorithms.mean import Mean
 from edgefl.algorithms.ranked import center
+from edgefl.neurons.index import Axes, AxisIds, Flat
 from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
-from edgefl.neurons.update import Axes, AxisIds, Block, Flat, Update
+from edgefl.neurons.update import Block, Update
 
 SPEC = ModelSpec({"w": ParamSpec((3, 2), "learn", AxisSpec("a"))}, {"a": 3}, b"")
 OLD = {"w": np.array([[10, 20], [30, 40], [50, 60]], np.float32)}

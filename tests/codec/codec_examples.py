@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from edgefl.neurons.index import Axes, Flat, active_axes, block_shape
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
-from edgefl.neurons.update import Axes, Block, Flat, Update, active_axes, block_shape
+from edgefl.neurons.update import Block, Update
 from edgefl.rng import sample_ids
 
 GOLDEN = Path(__file__).parent / "golden"

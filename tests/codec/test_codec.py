@@ -13,9 +13,10 @@ from edgefl.codec.ids import Coding, decode_ids, encode_ids, size_of
 from edgefl.errors import CodecError
 from edgefl.graph import models
 from edgefl.neurons.gather import take
+from edgefl.neurons.index import Axes, AxisIds, Flat, active_axes, block_shape
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec, ParamSpec
-from edgefl.neurons.update import Axes, AxisIds, Block, Flat, Update, active_axes, block_shape
+from edgefl.neurons.update import Block, Update
 from edgefl.rng import INIT, NEURONS, sample_ids, stream
 
 

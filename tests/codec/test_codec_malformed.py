@@ -15,10 +15,11 @@ from edgefl.codec import decode, encode
 from edgefl.codec.format import ENTRY, HEADER
 from edgefl.codec.values import format_of
 from edgefl.errors import CodecError
+from edgefl.neurons.index import Axes, AxisIds
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
-from edgefl.neurons.update import Axes, AxisIds, Block, Update
+from edgefl.neurons.update import Block, Update
 
 A_BIAS, B_WEIGHT, WIDE, HUGE = 1, 2, 3, 4  # parameters of SPEC by number; its groups are a = 0, wide = 1, huge = 2
 DENSE, AXES, FLAT_BITMAP, FLAT_LIST16, FLAT_LIST32, FLAT_SEED = range(6)

@@ -15,9 +15,10 @@ from edgefl.codec.format import ENTRY
 from edgefl.codec.masks import HEADER, decode_mask, encode_mask, is_mask
 from edgefl.errors import CodecError, SelectionError
 from edgefl.neurons.gather import put, take
+from edgefl.neurons.index import Flat
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
-from edgefl.neurons.update import Flat, Update, mask_of
+from edgefl.neurons.update import Update, mask_of
 from edgefl.rng import sample_ids
 
 GOLDEN = bytes.fromhex(

@@ -15,9 +15,10 @@ from edgefl.errors import CodecError
 from edgefl.graph import Params
 from edgefl.graph.models import build
 from edgefl.neurons.gather import take
+from edgefl.neurons.index import Axes, AxisIds
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Axes, AxisIds, Update
+from edgefl.neurons.update import Update
 from edgefl.rng import NEURONS, sample_ids, stream
 
 BITMAP, LIST16, LIST32, SEED = range(4)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from edgefl import kernels
 from edgefl.codec import FORMATS, decode, encode, sizes
 from edgefl.errors import CodecError
-from edgefl.neurons.update import Block, Flat, Update
+from edgefl.neurons.index import Flat
+from edgefl.neurons.update import Block, Update
 from edgefl.rng import ROUNDING, stream
 
 NAME, COUNT = "huge.bias", 70000

@@ -8,9 +8,9 @@ import pytest
 from edgefl import rng
 from edgefl.errors import SelectionError
 from edgefl.graph import Graph, Node, models
-from edgefl.graph.operations import Conv2d, Flatten, Linear
+from edgefl.graph.operations import BatchNorm2d, Concat, Conv2d, Flatten, Linear
 from edgefl.neurons.selection import NeuronSet, n_act
-from edgefl.neurons.spec import AxisSpec, ModelSpec
+from edgefl.neurons.spec import AxisSpec, JoinedAxis, ModelSpec
 
 TINY = ModelSpec.of(
     Graph(
@@ -60,6 +60,40 @@ def test_fedspu_flatten_columns() -> None:
     for channel in range(4):
         _, cols = tiny([0], [channel]).blocks(TINY)["fc.weight"]
         assert cols.tolist() == list(range(channel * 4, (channel + 1) * 4))
+
+
+JOINED = ModelSpec.of(
+    Graph(
+        (1, 1, 2),
+        (
+            Node("a", Conv2d(1, 3, (1, 1)), ("input",)),
+            Node("b", Conv2d(1, 2, (1, 1)), ("input",)),
+            Node("all", Concat(), ("a", "input", "b")),
+            Node("bn", BatchNorm2d(6), ("all",)),
+            Node("flat", Flatten(), ("bn",)),
+            Node("fc", Linear(12, 2), ("flat",)),
+        ),
+    )
+)
+
+
+def test_ids_along_a_joined_axis_are_those_of_its_parts() -> None:
+    for active, rows, cols in (
+        ({"a": [0, 2], "b": [1]}, [0, 2, 3, 5], [0, 1, 4, 5, 6, 7, 10, 11]),
+        ({"a": [0, 1, 2], "b": [0]}, [0, 1, 2, 3, 4], [*range(10)]),
+        ({"a": [1], "b": [0, 1]}, [1, 3, 4, 5], [2, 3, *range(6, 12)]),
+    ):
+        neurons = NeuronSet.of(JOINED, active)
+        blocks = neurons.blocks(JOINED)
+        found = blocks["bn.weight"][0], blocks["fc.weight"][1]
+        assert [ids.tolist() for ids in found] == [rows, cols], active
+        assert all(ids.dtype == np.int32 for ids in found), active
+        own = 2 * len(active["a"]) + 2 * len(active["b"])
+        assert neurons.count(JOINED) == own + 2 * len(rows) + 2 * len(cols) + 2, active
+    assert NeuronSet.full(JOINED).blocks(JOINED)["fc.weight"] == (None, None)
+    axis = JoinedAxis(((AxisSpec("a"), 4), (None, 2)))
+    with pytest.raises(SelectionError, match="axis of 4 indices in group 'a' with repeat 1; 3 neurons"):
+        NeuronSet.full(JOINED).ids(axis, 6)
 
 
 def test_active_scalars_are_counted_by_hand() -> None:

@@ -12,16 +12,20 @@ from edgefl.graph.operations import (
     Add,
     AvgPool2d,
     BatchNorm2d,
+    Concat,
     Conv2d,
+    ConvTranspose2d,
     Flatten,
     GlobalAvgPool,
     GroupNorm,
     Linear,
     MaxPool2d,
+    Mul,
     Operation,
+    PReLU,
     ReLU,
 )
-from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
+from edgefl.neurons.spec import Axis, AxisSpec, JoinedAxis, ModelSpec, ParamSpec
 
 
 def conv(channels: int, out: int, groups: int = 1) -> Conv2d:
@@ -37,7 +41,7 @@ def spec_of(shape: tuple[int, ...], *nodes: Node) -> ModelSpec:
     return ModelSpec.of(Graph(shape, nodes))
 
 
-def axes(spec: ModelSpec, name: str) -> tuple[AxisSpec | None, AxisSpec | None]:
+def axes(spec: ModelSpec, name: str) -> tuple[Axis | None, Axis | None]:
     return spec.params[name].rows, spec.params[name].cols
 
 
@@ -204,6 +208,72 @@ def test_sum_of_axes_with_different_repeats_is_never_restricted() -> None:
     spec = spec_of((1, 4, 4), *nodes)
     assert spec.groups == {}
     assert all(param.rows is None and param.cols is None for param in spec.params.values())
+
+
+def beside(*parts: tuple[AxisSpec | None, int]) -> JoinedAxis:
+    return JoinedAxis(parts)
+
+
+def side_by_side(*extra: Node) -> list[Node]:
+    """a | input | b, of 3, 1 and 2 channels, then whatever follows."""
+    return [
+        Node("a", conv(1, 3), ("input",)),
+        Node("b", conv(1, 2), ("input",)),
+        Node("all", Concat(), ("a", "input", "b")),
+        *extra,
+    ]
+
+
+def test_results_side_by_side_keep_their_groups() -> None:
+    nodes = side_by_side(
+        Node("bn", BatchNorm2d(6), ("all",)),
+        Node("one", PReLU(), ("bn",)),
+        Node("each", PReLU(6), ("one",)),
+        Node("dw", conv(6, 12, groups=6), ("each",)),
+        Node("more", Concat(), ("dw", "a")),
+        Node("up", ConvTranspose2d(15, 4, (1, 1)), ("more",)),
+        Node("again", Concat(), ("up", "all", "up2")),
+        Node("flat", Flatten(), ("again",)),
+        Node("fc", Linear(56, 2), ("flat",)),
+    )
+    nodes.insert(-3, Node("up2", PReLU(4), ("up",)))
+    spec = spec_of((1, 2, 2), *nodes)
+    a, b, up = AxisSpec("a"), AxisSpec("b"), AxisSpec("up")
+    three = beside((a, 3), (None, 1), (b, 2))
+    assert spec.groups == {"a": 3, "b": 2, "up": 4}
+    assert axes(spec, "bn.running_var") == axes(spec, "each.weight") == (three, None)
+    assert axes(spec, "one.weight") == (None, None)
+    twice = ((AxisSpec("a", 2), 6), (None, 2), (AxisSpec("b", 2), 4))
+    assert axes(spec, "dw.weight") == (beside(*twice), None)
+    assert axes(spec, "up.weight") == (beside(*twice, (a, 3)), up)
+    assert axes(spec, "up.bias") == (up, None)
+    features = ((AxisSpec("a", 4), 12), (None, 4), (AxisSpec("b", 4), 8))
+    assert axes(spec, "fc.weight") == (None, beside((AxisSpec("up", 4), 16), *features, (AxisSpec("up", 4), 16)))
+
+
+def test_joined_axes_that_are_put_together_share_groups_part_by_part() -> None:
+    """c joins a and d joins b; with other parts nothing is restricted; of results of no group nothing is joined."""
+    twins = [Node("c", conv(1, 3), ("input",)), Node("d", conv(1, 2), ("input",))]
+    alike = [Node("two", Concat(), ("c", "input", "d")), Node("sum", Mul(), ("two", "all"))]
+    spec = spec_of((1, 4, 4), *side_by_side(*twins, *alike, Node("head", conv(6, 2), ("sum",))))
+    assert spec.groups == {"a": 3, "b": 2}
+    assert axes(spec, "c.weight") == (AxisSpec("a"), None)
+    assert axes(spec, "head.weight") == (None, beside((AxisSpec("a"), 3), (None, 1), (AxisSpec("b"), 2)))
+    otherwise = [Node("two", Concat(), ("d", "input", "c")), Node("sum", Add(), ("two", "all"))]
+    single = [Node("e", conv(1, 6), ("input",)), Node("sum", Add(), ("all", "e"))]
+    grouped = [Node("sum", conv(6, 6, groups=2), ("all",)), Node("out", conv(6, 6), ("sum",))]
+    for name, more, groups in (
+        ("other parts", [*twins, *otherwise], {}),
+        ("a single layer", single, {}),
+        ("a grouped convolution", grouped, {"sum": 6}),
+        ("the output", [], {}),
+    ):
+        last = [] if name == "the output" else [Node("head", conv(6, 2), (more[-1].name,))]
+        found = spec_of((1, 4, 4), *side_by_side(*more, *last))
+        expected = groups | ({"out": 6} if name == "a grouped convolution" else {})
+        assert found.groups == expected, name
+        assert axes(found, "a.weight") == axes(found, "b.weight") == (None, None), name
+        assert not last or not isinstance(axes(found, "head.weight")[1], JoinedAxis), name
 
 
 def test_resnet_stages_share_one_group_each() -> None:

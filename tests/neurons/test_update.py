@@ -8,12 +8,13 @@ import pytest
 from edgefl import kernels
 from edgefl.errors import SelectionError
 from edgefl.graph import Graph, Node, Params, models
-from edgefl.graph.operations import Add, BatchNorm2d, Conv2d, Flatten, GlobalAvgPool, Linear, ReLU
+from edgefl.graph.operations import Add, BatchNorm2d, Concat, Conv2d, Flatten, GlobalAvgPool, Linear, ReLU
 from edgefl.kernels import reference
 from edgefl.neurons.gather import put, take, take_flat
+from edgefl.neurons.index import Axes, AxisIds, Flat, JoinedIds, active_axes, block_shape
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Axes, AxisIds, Block, Flat, Update, active_axes, block_shape
+from edgefl.neurons.update import Block, Update
 from edgefl.rng import INIT, NEURONS, stream
 
 TINY = Graph(
@@ -31,6 +32,18 @@ BRANCHES = Graph(
         Node("depth", Conv2d(6, 12, (3, 3), groups=6), ("relu",)),
         Node("flat", Flatten(), ("depth",)),
         Node("fc", Linear(48, 5), ("flat",)),
+    ),
+)
+
+
+JOINED = Graph(
+    (2,),
+    (
+        Node("a", Linear(2, 3, bias=False), ("input",)),
+        Node("all", Concat(), ("a", "input")),
+        Node("b", Linear(5, 2), ("all",)),
+        Node("more", Concat(), ("b", "all", "a")),
+        Node("c", Linear(10, 1, bias=False), ("more",)),
     ),
 )
 
@@ -80,6 +93,42 @@ def test_put_writes_the_block_and_nothing_else() -> None:
     assert params["a.weight"].tolist() == [[0, 1], [-1, -2], [4, 5]]
     assert params["a.bias"].tolist() == [6, 7, 8]
     assert params["b.weight"].tolist() == [[9, 10, 11], [12, 13, 14]]
+
+
+def test_blocks_along_joined_axes_are_taken_and_put() -> None:
+    spec = ModelSpec.of(JOINED)
+    params = numbered(spec)  # a.weight 0..5, b.weight 6..15, b.bias 16, 17, c.weight 18..27: b, a, input, a
+    neurons = NeuronSet.of(spec, {"a": [0, 2], "b": [1]})
+    for ops in (reference, kernels.backend("native")):
+        update = take(params, spec, neurons, ops=ops)
+        assert {name: block.values.tolist() for name, block in update.blocks.items()} == {
+            "a.weight": [[0, 1], [4, 5]],
+            "b.weight": [[11, 13, 14, 15]],
+            "b.bias": [17],
+            "c.weight": [[19, 20, 22, 23, 24, 25, 27]],
+        }
+        assert update.count == neurons.count(spec) == 16
+        written = {name: np.full_like(value, -1) for name, value in params.items()}
+        put(written, update, ops=ops)
+        assert written["c.weight"].tolist() == [[-1, 19, 20, -1, 22, 23, 24, 25, -1, 27]]
+        assert take(written, spec, neurons, ops=ops) == update
+    other = take(params, spec, NeuronSet.of(spec, {"a": [0, 1], "b": [1]}))
+    assert other.blocks["c.weight"].index != update.blocks["c.weight"].index
+    assert other.blocks["b.bias"] == update.blocks["b.bias"]
+
+
+def test_joined_ids_that_do_not_fit_are_refused() -> None:
+    part = JoinedIds((ids(0, 2, size=3), 2))
+    assert (part.length, part.count, part.expanded.tolist()) == (5, 4, [0, 2, 3, 4])
+    assert part == JoinedIds((ids(0, 2, size=3), 2))
+    assert part not in (JoinedIds((ids(0, 2, size=3), 1)), JoinedIds((ids(0, 1, size=3), 2)))
+    assert JoinedIds((4, ids(1, size=2, repeat=3))).expanded.tolist() == [0, 1, 2, 3, 7, 8, 9]
+    with pytest.raises(SelectionError, match=r"joined parts \(3, 2\); expected neurons of one, or None for all"):
+        JoinedIds((3, 2))
+    for shape, index in (((6,), Axes(part)), ((5, 4), Axes(None, part)), ((5,), Axes(None, part))):
+        with pytest.raises(SelectionError, match=r"ids of an axis of 5 on axis . of shape .* expected an axis of 5"):
+            block_shape(shape, index)
+    assert block_shape((5, 5), Axes(part, part)) == (4, 4)
 
 
 def test_flat_coordinates_are_taken_and_put() -> None:
@@ -255,7 +304,7 @@ def test_block_shape_of_every_index() -> None:
             (4, 4),
             Axes(ids(0, size=3)),
             SelectionError,
-            "3 neurons x 1 on axis 0 of shape .4, 4.; expected an axis",
+            "ids of an axis of 3 on axis 0 of shape .4, 4.; expected an axis",
         ),
         ((3,), Axes(None, ids(0, size=3)), SelectionError, "on axis 1 of shape .3,."),
         ((3, 4), Flat(np.array([5], np.uint32), 11), SelectionError, "coordinates of 11 scalars in shape .3, 4."),

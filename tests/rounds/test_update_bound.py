@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from edgefl.algorithms.base import MODEL, Reply
+from edgefl.neurons.index import Axes, AxisIds
 from edgefl.neurons.spec import AxisSpec, ModelSpec, ParamSpec
-from edgefl.neurons.update import Axes, AxisIds, Block, Update
+from edgefl.neurons.update import Block, Update
 from edgefl.rounds import bound
 from edgefl.rounds.bound import ALL, FACTOR, FLOOR, FLOOR_OF_STATISTICS, FOR_CHANGES, LARGEST, Bound
 

@@ -13,8 +13,9 @@ from edgefl.graph.json import Limits
 from edgefl.graph.models import build
 from edgefl.graph.operations import Linear
 from edgefl.neurons.gather import take
+from edgefl.neurons.index import Flat
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Block, Flat, Update
+from edgefl.neurons.update import Block, Update
 from edgefl.rng import INIT, stream
 from edgefl.wire.messages import CHUNK_BYTES
 from edgefl.wire.model import LARGEST_MODEL, chunks, dense_bytes, digest, frame_cap, pack, unpack

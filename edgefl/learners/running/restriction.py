@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from edgefl.errors import SelectionError
 from edgefl.graph.operations import Shape
+from edgefl.neurons.index import Flat
 from edgefl.neurons.mask import Bits, Mask
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Block, Flat, Update
+from edgefl.neurons.update import Block, Update
 
 Array = NDArray[Any]
 

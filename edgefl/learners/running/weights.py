@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from edgefl.graph.operations import Conv2d
 from edgefl.learners.lowering.schedule import Structure, StructureKind
 from edgefl.learners.lowering.sparse_weight import SparseWeight
+from edgefl.neurons.index import read_only
 from edgefl.neurons.mask import Bits
-from edgefl.neurons.update import read_only
 
 Array = NDArray[Any]
 
