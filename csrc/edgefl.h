@@ -63,6 +63,17 @@ typedef struct {
     efl_int32 relu;
 } efl_norm_lanes;
 
+/* Planes [planes, height, width] inside larger ones [planes, out_height, out_width], with their corner at (top, left).
+ */
+typedef struct {
+    efl_int64 planes, height, width, top, left, out_height, out_width;
+} efl_room;
+
+/* Planes [planes, height, width] of which each cell is repeated scale_h times downwards and scale_w to the right. */
+typedef struct {
+    efl_int64 planes, height, width, scale_h, scale_w;
+} efl_scaling;
+
 /* Settings of one step of SGD. */
 typedef struct {
     float lr, momentum, weight_decay;
@@ -298,8 +309,52 @@ efl_status efl_leaky_relu_forward_f32(const float* x, efl_int64 planes, efl_int6
 /* dx = dy where the bit is set, else negative_slope * dy; planes and what may alias as efl_relu_backward_f32. */
 efl_status efl_leaky_relu_backward_f32(const float* dy, const efl_uint8* bits, efl_int64 batch, efl_int64 channels,
                                        efl_int64 inner, float negative_slope, efl_index channels_needed, float* dx);
+/* y = min(max(x, 0), 6) (NaN stays NaN); bits set where 0 < x < 6, as efl_relu_backward_f32 reads them. y may alias x.
+ */
+efl_status efl_relu6_forward_f32(const float* x, efl_int64 planes, efl_int64 inner, float* y, efl_uint8* bits);
 /* y = a + b. y may alias a or b. */
 efl_status efl_add_f32(const float* a, const float* b, efl_int64 count, float* y);
+/* y = a b. y may alias a or b. */
+efl_status efl_mul_f32(const float* a, const float* b, efl_int64 count, float* y);
+/* y[b, c, :] += offset[c]. */
+efl_status efl_add_channels_f32(const float* offset, efl_int64 batch, efl_int64 channels, efl_int64 inner, float* y);
+/* y = scale[plane] x[plane, :]. y may alias x. */
+efl_status efl_scale_channels_f32(const float* x, const float* scale, efl_int64 planes, efl_int64 inner, float* y);
+/* out[plane] = sum of a[plane, :] b[plane, :]. */
+efl_status efl_channel_dot_f32(const float* a, const float* b, efl_int64 planes, efl_int64 inner, float* out);
+
+/* ---- activation ---------------------------------------------------------------------------------------------- */
+
+/* y = f(x). kind: 0 sigmoid, 1 tanh, 2 silu, 3 gelu, 4 gelu by tanh, 5 hardsigmoid, 6 hardswish, 7 softplus, which
+ * alone has beta (above 0) and threshold, else EFL_BAD_ARGUMENT. y may alias x. */
+efl_status efl_activation_forward_f32(const float* x, efl_int64 count, efl_int32 kind, float beta, float threshold,
+                                      float* y);
+/* dx = dy f'(x) on the planes [b, c] with c in channels_needed; saved is y of kinds 0 and 1, x of the others. dx may
+ * alias dy. */
+efl_status efl_activation_backward_f32(const float* dy, const float* saved, efl_int64 batch, efl_int64 channels,
+                                       efl_int64 inner, efl_int32 kind, float beta, float threshold,
+                                       efl_index channels_needed, float* dx);
+/* y = x > 0 ? x : weight x, with one weight, or one for each channel. y may alias x. */
+efl_status efl_prelu_forward_f32(const float* x, const float* weight, efl_int64 weights, efl_int64 batch,
+                                 efl_int64 channels, efl_int64 inner, float* y);
+/* dx for channels_needed (dx may alias dy); dweight compact for `outs`: sums of dy x where x is not positive. */
+efl_status efl_prelu_backward_f32(const float* dy, const float* x, const float* weight, efl_int64 weights,
+                                  efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index channels_needed,
+                                  efl_index outs, float* dx, float* dweight);
+
+/* ---- arrange ------------------------------------------------------------------------------------------------- */
+
+/* y[b, first + c, :] = x[b, c, :] of y [batch, all_channels, inner]; the rest of y is left alone. And back. */
+efl_status efl_put_channels_f32(const float* x, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_int64 first,
+                                efl_int64 all_channels, float* y);
+efl_status efl_get_channels_f32(const float* y, efl_int64 batch, efl_int64 all_channels, efl_int64 inner,
+                                efl_int64 first, efl_int64 channels, float* x);
+/* y = x, and zeros around it; and x of y. */
+efl_status efl_pad_planes_f32(const efl_room* room, const float* x, float* y);
+efl_status efl_crop_planes_f32(const efl_room* room, const float* y, float* x);
+/* y = x with each cell repeated; and dx, the sums of dy over the cells that repeat one. */
+efl_status efl_upsample_forward_f32(const efl_scaling* scaling, const float* x, float* y);
+efl_status efl_upsample_backward_f32(const efl_scaling* scaling, const float* dy, float* dx);
 
 /* ---- pool: channels_needed selects planes [b, c] of [batch, channels] where planes = batch * channels -------- */
 

@@ -52,7 +52,26 @@ EFL_KERNEL(relu_forward_f32)
 EFL_KERNEL(relu_backward_f32)
 EFL_KERNEL(leaky_relu_forward_f32)
 EFL_KERNEL(leaky_relu_backward_f32)
+EFL_KERNEL(relu6_forward_f32)
 EFL_KERNEL(add_f32)
+EFL_KERNEL(mul_f32)
+EFL_KERNEL(add_channels_f32)
+EFL_KERNEL(scale_channels_f32)
+EFL_KERNEL(channel_dot_f32)
+
+// activation
+EFL_KERNEL(activation_forward_f32)
+EFL_KERNEL(activation_backward_f32)
+EFL_KERNEL(prelu_forward_f32)
+EFL_KERNEL(prelu_backward_f32)
+
+// arrange
+EFL_KERNEL(put_channels_f32)
+EFL_KERNEL(get_channels_f32)
+EFL_KERNEL(pad_planes_f32)
+EFL_KERNEL(crop_planes_f32)
+EFL_KERNEL(upsample_forward_f32)
+EFL_KERNEL(upsample_backward_f32)
 
 // pool
 EFL_KERNEL(maxpool_forward_f32)

@@ -2,6 +2,7 @@
 // after the tier's simd words. Everything here is static: nothing of a tier may be shared with another.
 
 #include "../math/exp.inl.h"
+#include "../math/sigmoid.inl.h"
 #include "../micro/index.inl.h"
 #include "../micro/loops.inl.h"
 #include "../micro/sums.inl.h"
@@ -17,6 +18,8 @@
 #include "../kernels/batch.inl.h"
 #include "../kernels/lanes.inl.h"
 #include "../kernels/elementwise.inl.h"
+#include "../kernels/activation.inl.h"
+#include "../kernels/arrange.inl.h"
 #include "../kernels/loss.inl.h"
 #include "../kernels/mask.inl.h"
 #include "../kernels/narrow.inl.h"

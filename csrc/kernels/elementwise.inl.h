@@ -1,4 +1,4 @@
-// Rectifiers, which keep one bit per element for the backward pass, and addition.
+// Rectifiers, which keep one bit per element for the backward pass, addition and multiplication.
 
 constexpr int bit_block = 16;  // elements per step: two bytes of bits, a whole number of words on every tier
 
@@ -18,12 +18,20 @@ struct Runs {
 // What a rectifier computes of a word: y of x, and dx of dy where the bits say x > 0.
 struct ReLU {
     inline vf value(vf x) const { return max(x, zero()); }
+    inline unsigned bits(vf x) const { return positive_bits(x); }
     inline vf signal(vf dy, unsigned on) const { return keep_bits(dy, on); }
+};
+
+// Its backward pass is ReLU's: the bits say where the slope is 1.
+struct ReLU6 {
+    inline vf value(vf x) const { return at_most(max(x, zero()), 6.0f); }
+    inline unsigned bits(vf x) const { return positive_bits(x) & positive_bits(sub(set1(6.0f), x)); }
 };
 
 struct LeakyReLU {
     vf slope;
 
+    inline unsigned bits(vf x) const { return positive_bits(x); }
     inline vf value(vf x) const { return if_above(x, zero(), x, mul(slope, x)); }
     inline vf signal(vf dy, unsigned on) const {
         return if_above(keep_bits(set1(1.0f), on), zero(), dy, mul(slope, dy));
@@ -35,7 +43,7 @@ static inline unsigned rectify_block(Rectifier f, const float* x, float* y) {
     unsigned bits = 0;
     for (int k = 0; k < bit_block; k += W) {
         const vf v = load(x + k);
-        bits |= positive_bits(v) << k;
+        bits |= f.bits(v) << k;
         store(y + k, f.value(v));
     }
     return bits;
@@ -48,7 +56,7 @@ static inline unsigned rectify_rest(Rectifier f, const float* x, int n, float* y
     for (int k = 0; k < n; k += W) {
         const int rest = n - k < W ? n - k : W;
         const vf v = load_n(x + k, rest);
-        bits |= positive_bits(v) << k;
+        bits |= f.bits(v) << k;
         store_n(y + k, f.value(v), rest);
     }
     return bits;
@@ -123,6 +131,10 @@ static efl_status relu_backward_f32(const float* dy, const efl_uint8* bits, efl_
     return rectify_backward(ReLU{}, dy, bits, batch, channels, inner, channels_needed, dx);
 }
 
+static efl_status relu6_forward_f32(const float* x, efl_int64 planes, efl_int64 inner, float* y, efl_uint8* bits) {
+    return rectify(ReLU6{}, x, planes, inner, y, bits);
+}
+
 static efl_status leaky_relu_forward_f32(const float* x, efl_int64 planes, efl_int64 inner, float negative_slope,
                                          float* y, efl_uint8* bits) {
     return rectify(LeakyReLU{set1(negative_slope)}, x, planes, inner, y, bits);
@@ -136,6 +148,41 @@ static efl_status leaky_relu_backward_f32(const float* dy, const efl_uint8* bits
 static efl_status add_f32(const float* a, const float* b, efl_int64 count, float* y) {
     split(count, 1, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) y[i] = a[i] + b[i];
+    });
+    return EFL_OK;
+}
+
+static efl_status mul_f32(const float* a, const float* b, efl_int64 count, float* y) {
+    split(count, 1, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) y[i] = a[i] * b[i];
+    });
+    return EFL_OK;
+}
+
+static efl_status add_channels_f32(const float* offset, efl_int64 batch, efl_int64 channels, efl_int64 inner,
+                                   float* y) {
+    split(batch * channels, inner, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i)
+            for (int64_t k = 0; k < inner; ++k) y[i * inner + k] += offset[i % channels];
+    });
+    return EFL_OK;
+}
+
+static efl_status scale_channels_f32(const float* x, const float* scale, efl_int64 planes, efl_int64 inner, float* y) {
+    split(planes, inner, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i)
+            for (int64_t k = 0; k < inner; ++k) y[i * inner + k] = scale[i] * x[i * inner + k];
+    });
+    return EFL_OK;
+}
+
+static efl_status channel_dot_f32(const float* a, const float* b, efl_int64 planes, efl_int64 inner, float* out) {
+    split(planes, inner, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+            double ignored = 0, total = 0;
+            plane_sums(a + i * inner, b + i * inner, inner, &ignored, &total);
+            out[i] = float(total);
+        }
     });
     return EFL_OK;
 }

@@ -1,4 +1,4 @@
-// Arguments of ReLU, its leaky kind, addition and zeroing.
+// Arguments of rectifiers, addition, multiplication and zeroing.
 #include <cstring>
 
 #include "call.h"
@@ -61,6 +61,46 @@ Call add(Args& a) {
     return [=] { return efl_add_f32(x.in(), z.in(), x.size(), y.out()); };
 }
 
+Call relu6_forward(Args& a) {
+    const View x = a.f32("x"), y = a.f32("y", Access::out),
+               bits = a.typed_or_none<efl_uint8>("bits", Access::out, "uint8");
+    expect_bits(a, x, y, bits);
+    const efl_int64 planes = x.shape[0] * x.shape[1], inner = x.inner();
+    return [=] { return efl_relu6_forward_f32(x.in(), planes, inner, y.out(), bits.as<efl_uint8>()); };
+}
+
+Call mul(Args& a) {
+    const View x = a.f32("a"), z = a.f32("b"), y = a.f32("y", Access::out);
+    a.expect_shape(z, x.shape);
+    a.expect_shape(y, x.shape);
+    return [=] { return efl_mul_f32(x.in(), z.in(), x.size(), y.out()); };
+}
+
+Call add_channels(Args& a) {
+    const View y = a.f32("y", Access::out), offset = a.f32("offset");
+    a.expect_dims(y, 2, 8);
+    a.expect_shape(offset, {y.shape[1]});
+    return [=] { return efl_add_channels_f32(offset.in(), y.shape[0], y.shape[1], y.inner(), y.out()); };
+}
+
+Call scale_channels(Args& a) {
+    const View x = a.f32("x"), scale = a.f32("scale"), y = a.f32("y", Access::out);
+    a.expect_dims(x, 2, 8);
+    a.expect_shape(scale, {x.shape[0], x.shape[1]});
+    a.expect_shape(y, x.shape);
+    const efl_int64 planes = x.shape[0] * x.shape[1];
+    return [=] { return efl_scale_channels_f32(x.in(), scale.in(), planes, x.inner(), y.out()); };
+}
+
+Call channel_dot(Args& a) {
+    const View x = a.f32("a"), z = a.f32("b"), out = a.f32("out", Access::out);
+    a.expect_dims(x, 2, 8);
+    a.expect_shape(z, x.shape);
+    a.expect_shape(out, {x.shape[0], x.shape[1]});
+    const efl_int64 planes = x.shape[0] * x.shape[1];
+    return [=] { return efl_channel_dot_f32(x.in(), z.in(), planes, x.inner(), out.out()); };
+}
+
 Call fill_zero(Args& a) {
     const View x = a.memory("x", Access::out);
     return [=] {
@@ -76,7 +116,12 @@ const std::vector<Op> elementwise_ops = {
     {.name = "relu_backward", .make = relu_backward},
     {.name = "leaky_relu_forward", .make = leaky_relu_forward},
     {.name = "leaky_relu_backward", .make = leaky_relu_backward},
+    {.name = "relu6_forward", .make = relu6_forward},
     {.name = "add", .make = add},
+    {.name = "mul", .make = mul},
+    {.name = "add_channels", .make = add_channels},
+    {.name = "scale_channels", .make = scale_channels},
+    {.name = "channel_dot", .make = channel_dot},
     {.name = "fill_zero", .make = fill_zero},
 };
 

@@ -19,6 +19,7 @@ from .window import Window
 Values = dict[str, Any]
 Extents = dict[str, Any]
 
+ACTIVATION_KINDS = 8
 CODE_CELLS = 255  # a max-pooling code is one byte
 GROWTH_RUN = 16  # values between two looks at the room in a list of the largest
 LEAST = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1}
@@ -213,11 +214,44 @@ def enough(values: Values, extents: Extents) -> None:
         raise wrong("filled", filled, f"{extents['K']} to {extents['M']}, at least as many as found")
 
 
+def activation(values: Values, extents: Extents) -> None:
+    kind, beta = values["kind"], values["beta"]
+    if not 0 <= kind < ACTIVATION_KINDS:
+        raise wrong("kind", kind, f"0 to {ACTIVATION_KINDS - 1}")
+    if not beta > 0:
+        raise wrong("beta", beta, "a number above 0")
+
+
+def one_or_each(values: Values, extents: Extents) -> None:
+    """M: one weight, or one for each channel."""
+    if extents["M"] not in (1, extents["C"]):
+        raise wrong("weight", values["weight"].shape, f"1 value, or {extents['C']}")
+
+
+def inside(values: Values, extents: Extents) -> None:
+    first, room = values["first"], extents["D"] - extents["C"]
+    if not 0 <= first <= room:
+        raise wrong("first", first, f"0 to {room}")
+
+
+def room_around(values: Values, extents: Extents) -> None:
+    for name, large, small in (("top", "M", "H"), ("left", "N", "W")):
+        room = extents[large] - extents[small]
+        if not 0 <= values[name] <= room:
+            raise wrong(name, values[name], f"0 to {room}")
+
+
+def scaled(values: Values, extents: Extents) -> None:
+    found = (extents["M"], extents["N"])
+    if min(values["scale"]) < 1 or found != (extents["H"] * values["scale"][0], extents["W"] * values["scale"][1]):
+        raise wrong("scale", values["scale"], f"how often {(extents['H'], extents['W'])} goes into {found}")
+
+
 RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
         not_negative, within, roomy, enough, some_of_the_bits, room, blocks, structures, places, kept_weights,
-        weight_structure, both_gradients,
+        weight_structure, both_gradients, activation, one_or_each, inside, room_around, scaled,
     )
 }  # fmt: skip

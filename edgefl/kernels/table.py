@@ -13,6 +13,9 @@ from .signature import Signature
 HYPER = ("lr", "momentum", "weight_decay", "pull")
 """What the four float32 of `hyper` are."""
 
+ACTIVATIONS = ("sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "hardsigmoid", "hardswish", "softplus")
+"""The smooth activations; their numbers are places here."""
+
 _CONV = "stride:pair padding:pair dilation:pair"
 _LANES = "x_lanes|B y_lanes|B"  # of x or dx, and of y or dy: 1, or the floats of a word; see to_lanes
 _POOL = "kernel:pair stride:pair padding:pair"
@@ -279,8 +282,66 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "dx = dy where the bit is set, else negative_slope * dy",
             rules=("bits",),
         ),
+        Signature(
+            "relu6_forward",
+            "x[B,C,*] y[B,C,*]!x bits:uint8{B,C,bytes}?!",
+            "y = min(max(x, 0), 6), NaN kept; one bit per element where 0 < x < 6, for relu_backward",
+            rules=("bits",),
+        ),
         Signature("add", "a[*] b[*] y[*]!a,b", "y = a + b"),
+        Signature("mul", "a[*] b[*] y[*]!a,b", "y = a b"),
+        Signature("add_channels", "y[B,C,*]+ offset[C]", "y[:, c] += offset[c]"),
+        Signature("scale_channels", "x[B,C,*] scale[B,C] y[B,C,*]!x", "y[b, c] = scale[b, c] x[b, c]"),
+        Signature("channel_dot", "a[B,C,*] b[B,C,*] out[B,C]!", "out[b, c] = sum of a[b, c] b[b, c]"),
         Signature("fill_zero", "x:any[*]!", "x = 0"),
+    ),
+    "activation": (
+        Signature(
+            "activation_forward",
+            "x[*] kind:int beta:real threshold:real y[*]!x",
+            "y = f(x), with f of this number in ACTIVATIONS; a softplus has beta and threshold",
+            rules=("activation",),
+        ),
+        Signature(
+            "activation_backward",
+            "dy[B,C,*] saved[B,C,*] kind:int beta:real threshold:real dx[B,C,*]!dy channels<C",
+            "dx = dy f'(x); saved is y of a sigmoid or tanh, and x of the others",
+            rules=("activation",),
+        ),
+        Signature(
+            "prelu_forward", "x[B,C,*] weight[M] y[B,C,*]!x", "y = x where x > 0, else weight x", rules=("one_or_each",)
+        ),
+        Signature(
+            "prelu_backward",
+            "dy[B,C,*] x[B,C,*] weight[M] dx[B,C,*]!dy dweight[outs]! channels<C outs<M",
+            "dx for channels, dweight compact for outs",
+            rules=("one_or_each",),
+        ),
+    ),
+    "arrange": (
+        Signature("put_channels", "x[B,C,*] first:int y[B,D,*]+", "y[:, first : first + C] = x", rules=("inside",)),
+        Signature("get_channels", "y[B,D,*] first:int x[B,C,*]!", "x = y[:, first : first + C]", rules=("inside",)),
+        Signature(
+            "pad_planes",
+            "x[B,C,H,W] top:int left:int y[B,C,M,N]!",
+            "y = x with its corner at (top, left), and zeros around it",
+            rules=("room_around",),
+        ),
+        Signature(
+            "crop_planes",
+            "y[B,C,M,N] top:int left:int x[B,C,H,W]!",
+            "x = the part of y with its corner at (top, left)",
+            rules=("room_around",),
+        ),
+        Signature(
+            "upsample_forward", "x[B,C,H,W] scale:pair y[B,C,M,N]!", "y = x, each cell repeated", rules=("scaled",)
+        ),
+        Signature(
+            "upsample_backward",
+            "dy[B,C,M,N] scale:pair dx[B,C,H,W]!",
+            "dx = the sum of dy over the cells that repeat one",
+            rules=("scaled",),
+        ),
     ),
     "loss": (
         Signature(

@@ -75,6 +75,11 @@ LINEAR: dict[str, tuple[str, Callable[[Args], int]]] = {
     "sparse_linear_grad_weight": ("gradients", lambda a: len(a["x"])),
     "channel_sum": ("out", lambda a: _inner(a["dy"])),
     "add": ("y", lambda a: 1),
+    "mul": ("y", lambda a: 1),
+    "add_channels": ("y", lambda a: 1),
+    "scale_channels": ("y", lambda a: 1),
+    "channel_dot": ("out", lambda a: math.prod(a["a"].shape[2:])),
+    "upsample_backward": ("dx", lambda a: math.prod(a["scale"])),
     "avgpool_forward": ("y", _window),
     "avgpool_backward": ("dx", _window),
     "maxpool_backward": ("dx", _window),
@@ -226,6 +231,29 @@ def groupnorm_lanes_backward(before: Args, after: Args) -> Bounds:
     return _together(groupnorm_relu_backward(_apart(before), _apart(after)), before)
 
 
+def activation_forward(before: Args, after: Args) -> Bounds:
+    """A few roundings of f; an argument of the exponential errs by its own size, times what is left of the result."""
+    return {"y": 16 * EPS * (np.abs(after["y"]) + np.minimum(np.abs(before["x"]), 1)) + 1e-38}
+
+
+def activation_backward(before: Args, after: Args) -> Bounds:
+    """No slope exceeds 1.2; in those of the GELUs terms of that size cancel."""
+    return {"dx": 48 * EPS * np.abs(before["dy"]) + 1e-38}
+
+
+def prelu_forward(before: Args, after: Args) -> Bounds:
+    return {"y": growth(1) * np.abs(after["y"])}
+
+
+def prelu_backward(before: Args, after: Args) -> Bounds:
+    x, dy, weight = (np.abs(before[name]) for name in ("x", "dy", "weight"))
+    products = _rows(dy * x).sum(axis=(0, 2))
+    sums = products if len(weight) > 1 or x.shape[1] == 1 else products.sum(keepdims=True)
+    rows = slice(None) if before["outs"] is None else before["outs"]
+    channels = weight.reshape(1, len(weight), *(1 for _ in x.shape[2:]))
+    return {"dx": growth(1) * dy * (1 + channels), "dweight": growth(max(x.size, 1)) * sums[rows]}
+
+
 def softmax_xent(before: Args, after: Args) -> Bounds:
     """exp turns an absolute error of the shifted logit into a relative one of the probability."""
     logits = before["logits"]
@@ -281,6 +309,10 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "groupnorm_relu_backward": groupnorm_relu_backward,
     "groupnorm_lanes_forward": groupnorm_lanes_forward,
     "groupnorm_lanes_backward": groupnorm_lanes_backward,
+    "activation_forward": activation_forward,
+    "activation_backward": activation_backward,
+    "prelu_forward": prelu_forward,
+    "prelu_backward": prelu_backward,
     "softmax_xent": softmax_xent,
     "linear_update": linear_update,
     "sgd": sgd,

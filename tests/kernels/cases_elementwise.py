@@ -1,4 +1,4 @@
-"""Adversarial calls of ReLU, its leaky kind, addition and zeroing; see cases.py for what a case is."""
+"""Adversarial calls of rectifiers, addition, multiplication and zeroing; see cases.py for what a case is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,12 @@ def cases() -> Iterator[Case]:
             label,
             lambda rng, s=shape, k=number % 3 > 0, a=slope: leaky_forward(rng, s, k, a),
         )
+        yield Case("relu6_forward", label, lambda rng, s=shape, k=number % 3 > 0: relu6_forward(rng, s, k))
         yield Case("add", label, lambda rng, s=shape: add(rng, s))
+        yield Case("mul", label, lambda rng, s=shape: add(rng, s))
+        yield Case("add_channels", label, lambda rng, s=shape: add_channels(rng, s))
+        yield Case("scale_channels", label, lambda rng, s=shape: scale_channels(rng, s))
+        yield Case("channel_dot", label, lambda rng, s=shape: channel_dot(rng, s))
         yield Case("fill_zero", label, lambda rng, s=shape: {"x": normal(rng, *s)})
         for kind in ("all", SELECTIONS[1 + number % 5]):
             yield Case("relu_backward", f"{label}-{kind}", lambda rng, s=shape, k=kind: relu_backward(rng, s, k))
@@ -42,14 +47,39 @@ def cases() -> Iterator[Case]:
     yield Case("leaky_relu_forward", "large", lambda rng: leaky_forward(rng, LARGE, True, 0.5))
     yield Case("leaky_relu_backward", "ordinary", lambda rng: leaky_backward(rng, IMAGE, "odd", 0.5))
     yield Case("leaky_relu_backward", "large", lambda rng: leaky_backward(rng, LARGE, "odd", 0.5))
-    yield Case("add", "ordinary", lambda rng: add(rng, (3, 4)))
-    yield Case("add", "large", lambda rng: add(rng, LARGE))
+    for label, shape in (("ordinary", IMAGE), ("large", LARGE)):
+        yield Case("relu6_forward", label, lambda rng, s=shape: relu6_forward(rng, s, True))
+        yield Case("add", label, lambda rng, s=shape: add(rng, s))
+        yield Case("mul", label, lambda rng, s=shape: add(rng, s))
+        yield Case("add_channels", label, lambda rng, s=shape: add_channels(rng, s))
+        yield Case("scale_channels", label, lambda rng, s=shape: scale_channels(rng, s))
+        yield Case("channel_dot", label, lambda rng, s=shape: channel_dot(rng, s))
     yield Case("fill_zero", "ordinary", lambda rng: {"x": normal(rng, 7)})
     yield Case("fill_zero", "large", lambda rng: {"x": normal(rng, *LARGE)})
 
 
 def add(rng: Rng, shape: tuple[int, ...]) -> Args:
     return {"a": normal(rng, *shape), "b": normal(rng, *shape), "y": blank(*shape)}
+
+
+def add_channels(rng: Rng, shape: tuple[int, ...]) -> Args:
+    return {"y": normal(rng, *shape), "offset": normal(rng, shape[1])}
+
+
+def scale_channels(rng: Rng, shape: tuple[int, ...]) -> Args:
+    return {"x": normal(rng, *shape), "scale": normal(rng, *shape[:2]), "y": blank(*shape)}
+
+
+def channel_dot(rng: Rng, shape: tuple[int, ...]) -> Args:
+    return {"a": normal(rng, *shape), "b": normal(rng, *shape), "out": blank(*shape[:2])}
+
+
+def relu6_forward(rng: Rng, shape: tuple[int, ...], keeps_bits: bool) -> Args:
+    """Values below, inside and above, and those on the borders."""
+    args = relu_forward(rng, shape, keeps_bits)
+    args["x"] *= 4
+    args["x"][..., 1::7] = 6
+    return args
 
 
 def relu_forward(rng: Rng, shape: tuple[int, ...], keeps_bits: bool) -> Args:

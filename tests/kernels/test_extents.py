@@ -22,7 +22,8 @@ MOST = 2**54
 BYTES = 4096
 WITHOUT = {
     "conv2d_forward", "conv2d_grad_input", "maxpool_forward", "avgpool_forward", "groupnorm_lanes_forward",
-    "groupnorm_lanes_backward", "clip_scale", "fill_zero",
+    "groupnorm_lanes_backward", "clip_scale", "fill_zero", "pad_planes", "crop_planes", "upsample_forward",
+    "upsample_backward",
 }  # fmt: skip
 # Operations that take a geometry and no extent beside it, or one number, or are not in the C ABI.
 
@@ -129,6 +130,34 @@ def test_extents_that_multiply_to_too_much_are_a_bad_shape(calls, extent):
     for name, count in calls.kernels().items():
         if count > 1 and name not in APART:
             assert calls.status(name, *[extent] * count) == calls.lib.EFL_BAD_SHAPE, name
+    assert calls.untouched()
+
+
+ROOMS = [
+    *({field: 2**62} for field in ("planes", "height", "width", "top", "left", "out_height", "out_width")),
+    {"top": -1},
+    {"left": 2**63 - 1},
+    {"height": 2},
+    {"width": 3, "out_width": 2},
+    {"planes": 2**32, "out_height": 2**32},
+]
+SCALINGS = [
+    *({field: 2**62} for field in ("planes", "height", "width", "scale_h", "scale_w")),
+    {"scale_w": 0},
+    {"scale_h": -1},
+    {"height": 2**30, "scale_h": 2**30},
+]
+
+
+def test_planes_elsewhere_beyond_memory_are_refused(calls):
+    for names, kind, cases in (
+        (("pad_planes", "crop_planes"), "efl_room", ROOMS),
+        (("upsample_forward", "upsample_backward"), "efl_scaling", SCALINGS),
+    ):
+        for name in names:
+            for fields in cases:
+                geometry = calls.geometry(kind, **({"top": 0, "left": 0} if kind == "efl_room" else {}) | fields)
+                assert refused(calls, f"efl_{name}_f32", geometry=geometry), (name, fields)
     assert calls.untouched()
 
 

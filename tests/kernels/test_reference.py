@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from edgefl.kernels import reference
+from edgefl.kernels.table import ACTIVATIONS
 
 from .calls import as_float64, each, run
 from .cases import SENTINEL, Args, Array, Case, adversarial, rectifiers, settings
@@ -238,6 +239,84 @@ def test_rectifier_forward_and_backward(name: str) -> None:
         close_where(args["dx"], leaf.grad, args["channels"])
 
     of(f"{name}_backward")(check)()
+
+
+@of("relu6_forward")
+def test_relu6_forward_and_bits(case: Case) -> None:
+    before, after = solved(case)
+    leaf = tensor(before["x"], grad=True)
+    expected = F.relu6(leaf)
+    expected.sum().backward()
+    close(after["y"], expected)
+    if before["bits"] is not None:
+        dx = np.empty_like(before["x"])
+        reference.relu_backward(np.ones_like(dx), after["bits"], dx, None)
+        close(dx, leaf.grad)
+
+
+SMOOTH = {
+    "gelu_tanh": lambda x, args: F.gelu(x, approximate="tanh"),
+    "softplus": lambda x, args: F.softplus(x, args["beta"], args["threshold"]),
+    "hardsigmoid": lambda x, args: (x / 6 + 0.5).clamp(0, 1),  # torch's own has 1/6 in float32, going back
+}
+
+
+def smooth(x: Any, args: Args) -> Any:
+    name = ACTIVATIONS[args["kind"]]
+    return SMOOTH[name](x, args) if name in SMOOTH else getattr(F, name)(x)
+
+
+@of("activation_forward")
+def test_activation_forward(case: Case) -> None:
+    before, after = solved(case)
+    close(after["y"], smooth(tensor(before["x"]), before))
+
+
+@of("activation_backward")
+def test_activation_backward(case: Case) -> None:
+    args = as_float64(case.args())
+    x = 2 * np.random.default_rng(3).standard_normal(args["dy"].shape)
+    leaf = tensor(x, grad=True)
+    y = smooth(leaf, args)
+    y.backward(tensor(args["dy"]))
+    args["saved"] = y.detach().numpy() if ACTIVATIONS[args["kind"]] in ("sigmoid", "tanh") else x
+    run(reference, case.op, args)
+    close_where(args["dx"], leaf.grad, args["channels"])
+
+
+@of("prelu_backward")
+def test_prelu_forward_and_backward(case: Case) -> None:
+    before, after = solved(case)
+    leaves = tensor(before["x"], grad=True), tensor(before["weight"], grad=True)
+    expected, y = F.prelu(*leaves), np.empty_like(before["x"])
+    expected.backward(tensor(before["dy"]))
+    reference.prelu_forward(before["x"], before["weight"], y)
+    close(y, expected)
+    close_where(after["dx"], leaves[0].grad, before["channels"])
+    close(after["dweight"], block(leaves[1].grad.numpy(), before["outs"], None))
+
+
+@of("pad_planes")
+def test_padding_and_cropping(case: Case) -> None:
+    before, after = solved(case)
+    (height, width), (tall, wide) = before["x"].shape[2:], before["y"].shape[2:]
+    top, left = before["top"], before["left"]
+    room = (left, wide - width - left, top, tall - height - top)
+    close(after["y"], F.pad(tensor(before["x"]), room))
+    again = np.empty_like(before["x"])
+    reference.crop_planes(after["y"], top, left, again)
+    close(again, before["x"])
+
+
+@of("upsample_backward")
+def test_upsampling(case: Case) -> None:
+    before, after = solved(case)
+    leaf = torch.randn(before["dx"].shape, dtype=torch.float64, requires_grad=True)
+    expected, y = F.interpolate(leaf, scale_factor=before["scale"], mode="nearest"), np.empty_like(before["dy"])
+    expected.backward(tensor(before["dy"]))
+    reference.upsample_forward(leaf.detach().numpy(), before["scale"], y)
+    close(y, expected)
+    close(after["dx"], leaf.grad)
 
 
 def test_relu_bits_are_counted_from_the_lowest() -> None:

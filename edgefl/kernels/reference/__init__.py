@@ -8,6 +8,8 @@ tested against.
 from ..functions import functions
 from ..program import Program as RecordedCalls
 from . import (
+    activation,
+    arrange,
     batch,
     convolution,
     elementwise,
@@ -33,6 +35,8 @@ FUNCTIONS = functions(
     norm,
     pool,
     elementwise,
+    activation,
+    arrange,
     loss,
     update,
     growth,

@@ -1,4 +1,4 @@
-"""ReLU, its leaky kind, addition and zeroing in plain numpy."""
+"""Rectifiers, addition, multiplication and zeroing in plain numpy."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ def relu_forward(x: Array, y: Array, bits: Array | None = None) -> None:
 
     Bit j % 8 of byte j // 8 of a plane is set where x > 0.
     """
-    _keep_signs(x, bits)
+    _keep_bits(x > 0, bits)
     y[:] = np.where(x <= 0, 0, x)
+
+
+def relu6_forward(x: Array, y: Array, bits: Array | None = None) -> None:
+    """y = min(max(x, 0), 6); NaN stays NaN. y may alias x. A bit is set where 0 < x < 6."""
+    _keep_bits((x > 0) & (x < 6), bits)
+    y[:] = np.where(x <= 0, 0, np.where(x >= 6, 6, x))
 
 
 def relu_backward(dy: Array, bits: Array, dx: Array, channels: Index) -> None:
@@ -24,7 +30,7 @@ def relu_backward(dy: Array, bits: Array, dx: Array, channels: Index) -> None:
 
 def leaky_relu_forward(x: Array, negative_slope: float, y: Array, bits: Array | None = None) -> None:
     """y = x where x > 0, else negative_slope * x; NaN stays NaN. y may alias x. bits as relu_forward."""
-    _keep_signs(x, bits)
+    _keep_bits(x > 0, bits)
     y[:] = np.where(x > 0, x, x * x.dtype.type(negative_slope))
 
 
@@ -34,9 +40,9 @@ def leaky_relu_backward(dy: Array, bits: Array, negative_slope: float, dx: Array
     dx[:, chosen] = np.where(_signs(bits, dy), dy, dy * dy.dtype.type(negative_slope))[:, chosen]
 
 
-def _keep_signs(x: Array, bits: Array | None) -> None:
+def _keep_bits(are_set: Array, bits: Array | None) -> None:
     if bits is not None:
-        planes = (x > 0).reshape(*x.shape[:2], int(np.prod(x.shape[2:])))
+        planes = are_set.reshape(*are_set.shape[:2], int(np.prod(are_set.shape[2:])))
         bits[...] = np.packbits(planes, axis=2, bitorder="little").reshape(bits.shape)
 
 
@@ -50,6 +56,26 @@ def _signs(bits: Array, dy: Array) -> Array:
 def add(a: Array, b: Array, y: Array) -> None:
     """y = a + b. y may alias a or b."""
     np.add(a, b, out=y)
+
+
+def mul(a: Array, b: Array, y: Array) -> None:
+    """y = a b. y may alias a or b."""
+    np.multiply(a, b, out=y)
+
+
+def add_channels(y: Array, offset: Array) -> None:
+    """y[:, c] += offset[c]."""
+    y += offset.reshape(1, len(offset), *(1 for _ in y.shape[2:]))
+
+
+def scale_channels(x: Array, scale: Array, y: Array) -> None:
+    """y[b, c] = scale[b, c] x[b, c]. y may alias x."""
+    y[...] = x * scale.reshape(*scale.shape, *(1 for _ in x.shape[2:]))
+
+
+def channel_dot(a: Array, b: Array, out: Array) -> None:
+    """out[b, c] = the sum of a[b, c] b[b, c]."""
+    out[...] = (a * b).reshape(*out.shape, -1).sum(axis=2) if a.size else 0
 
 
 def fill_zero(x: Array) -> None:

@@ -1,0 +1,37 @@
+"""Channels side by side, planes with room around them, and repeated cells in plain numpy."""
+
+from __future__ import annotations
+
+from ..arrays import Array, Pair
+
+
+def put_channels(x: Array, first: int, y: Array) -> None:
+    """y[:, first : first + C] = x; other channels are left alone."""
+    y[:, first : first + x.shape[1]] = x
+
+
+def get_channels(y: Array, first: int, x: Array) -> None:
+    """x = y[:, first : first + C]."""
+    x[...] = y[:, first : first + x.shape[1]]
+
+
+def pad_planes(x: Array, top: int, left: int, y: Array) -> None:
+    """y = x with its corner at (top, left), and zeros around it."""
+    y[...] = 0
+    y[:, :, top : top + x.shape[2], left : left + x.shape[3]] = x
+
+
+def crop_planes(y: Array, top: int, left: int, x: Array) -> None:
+    """x = the part of y with its corner at (top, left)."""
+    x[...] = y[:, :, top : top + x.shape[2], left : left + x.shape[3]]
+
+
+def upsample_forward(x: Array, scale: Pair, y: Array) -> None:
+    """y = x, each cell repeated scale[0] times downwards and scale[1] times to the right."""
+    y[...] = x.repeat(scale[0], axis=2).repeat(scale[1], axis=3)
+
+
+def upsample_backward(dy: Array, scale: Pair, dx: Array) -> None:
+    """dx = the sum of dy over the cells that repeat one."""
+    batch, channels, height, width = dx.shape
+    dx[...] = dy.reshape(batch, channels, height, scale[0], width, scale[1]).sum(axis=(3, 5))

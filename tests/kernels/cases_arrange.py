@@ -1,0 +1,74 @@
+"""Adversarial calls of what puts channels, planes and cells elsewhere; see cases.py for what a case is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .cases import WIDTHS, Args, Case, Rng, blank, normal
+
+PARTS = [(2, 3, 5, 0), (3, 1, 4, 3), (1, 4, 4, 0), (2, 2, 9, 4), (0, 2, 3, 1), (2, 0, 3, 3)]
+"""Batch, channels of the part and of all, and where the part begins."""
+
+ROOMS = [(0, 0, 0, 0), (1, 2, 0, 3), (0, 1, 2, 0), (2, 0, 1, 1)]
+"""Rows above and below, columns before and after."""
+
+
+def cases() -> Iterator[Case]:
+    for number, (batch, part, whole, first) in enumerate(PARTS):
+        for inner in ((), (1,), (WIDTHS[number % len(WIDTHS)], 3)):
+            label = f"{batch}x{part}of{whole}from{first}x{len(inner)}"
+            shapes = (batch, part, *inner), (batch, whole, *inner)
+            yield Case("put_channels", label, lambda rng, s=shapes, f=first: put(rng, *s, f))
+            yield Case("get_channels", label, lambda rng, s=shapes, f=first: get(rng, *s, f))
+    for number, room in enumerate(ROOMS):
+        for width in WIDTHS:
+            shape, label = (2, 1 + number, 1 + number, width), f"{room}x{width}"
+            yield Case("pad_planes", label, lambda rng, s=shape, r=room: padded(rng, s, r))
+            yield Case("crop_planes", label, lambda rng, s=shape, r=room: cropped(rng, s, r))
+    for scale in ((1, 1), (2, 2), (3, 1), (1, 4)):
+        for width in WIDTHS[:4]:
+            shape, label = (2, 3, 2, width), f"{scale}x{width}"
+            yield Case("upsample_forward", label, lambda rng, s=shape, k=scale: up(rng, s, k))
+            yield Case("upsample_backward", label, lambda rng, s=shape, k=scale: down(rng, s, k))
+    for label, shape in (("ordinary", (2, 3, 4, 5)), ("large", (16, 12, 20, 22))):
+        batch, channels, *plane = shape
+        whole = (batch, channels + 4, *plane)
+        yield Case("put_channels", label, lambda rng, s=shape, w=whole: put(rng, s, w, 2))
+        yield Case("get_channels", label, lambda rng, s=shape, w=whole: get(rng, s, w, 2))
+        yield Case("pad_planes", label, lambda rng, s=shape: padded(rng, s, (1, 0, 2, 1)))
+        yield Case("crop_planes", label, lambda rng, s=shape: cropped(rng, s, (1, 0, 2, 1)))
+        yield Case("upsample_forward", label, lambda rng, s=shape: up(rng, s, (2, 3)))
+        yield Case("upsample_backward", label, lambda rng, s=shape: down(rng, s, (2, 3)))
+
+
+def put(rng: Rng, part: tuple[int, ...], whole: tuple[int, ...], first: int) -> Args:
+    return {"x": normal(rng, *part), "first": first, "y": normal(rng, *whole)}
+
+
+def get(rng: Rng, part: tuple[int, ...], whole: tuple[int, ...], first: int) -> Args:
+    return {"y": normal(rng, *whole), "first": first, "x": blank(*part)}
+
+
+def _larger(shape: tuple[int, ...], room: tuple[int, int, int, int]) -> tuple[int, ...]:
+    above, below, before, after = room
+    return (*shape[:2], shape[2] + above + below, shape[3] + before + after)
+
+
+def padded(rng: Rng, shape: tuple[int, ...], room: tuple[int, int, int, int]) -> Args:
+    return {"x": normal(rng, *shape), "top": room[0], "left": room[2], "y": blank(*_larger(shape, room))}
+
+
+def cropped(rng: Rng, shape: tuple[int, ...], room: tuple[int, int, int, int]) -> Args:
+    return {"y": normal(rng, *_larger(shape, room)), "top": room[0], "left": room[2], "x": blank(*shape)}
+
+
+def _scaled(shape: tuple[int, ...], scale: tuple[int, int]) -> tuple[int, ...]:
+    return (*shape[:2], shape[2] * scale[0], shape[3] * scale[1])
+
+
+def up(rng: Rng, shape: tuple[int, ...], scale: tuple[int, int]) -> Args:
+    return {"x": normal(rng, *shape), "scale": scale, "y": blank(*_scaled(shape, scale))}
+
+
+def down(rng: Rng, shape: tuple[int, ...], scale: tuple[int, int]) -> Args:
+    return {"dy": normal(rng, *_scaled(shape, scale)), "scale": scale, "dx": blank(*shape)}
