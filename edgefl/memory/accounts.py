@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from edgefl.graph.operations import BatchNorm2d
+from edgefl.graph.operations import BatchNorm
 from edgefl.memory.counts import kept_scalars, output_scalars, saved_bits, scalars, trained_scalars
 from edgefl.memory.exact import exact
 from edgefl.memory.footprint import Footprint
@@ -50,7 +50,7 @@ def _of_passes(account: str, parts_of: Callable[[Pass], Parts]) -> Callable[[Tra
 
 def _pfeiffer2023(one: Pass) -> Parts:
     held = [*one.graph.parameters().values(), *one.idle]
-    counters = sum(isinstance(node.op, BatchNorm2d) for node in one.graph.nodes)  # num_batches_tracked
+    counters = sum(isinstance(node.op, BatchNorm) for node in one.graph.nodes)  # num_batches_tracked
     return {
         "weights": FLOAT * (scalars(held, stats=True) + counters),
         "gradients": FLOAT * (1 + one.summed) * scalars(one.graph.parameters().values()),

@@ -9,9 +9,22 @@ import math
 from collections.abc import Iterable
 
 from edgefl.graph import Graph, Node
-from edgefl.graph.operations import BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, ParamInfo, Rectifier
+from edgefl.graph.operations import (
+    BatchNorm,
+    Flatten,
+    GroupNorm,
+    LayerNorm,
+    MaxPool2d,
+    Mul,
+    ParamInfo,
+    PReLU,
+    Rectifier,
+    Smooth,
+)
+from edgefl.graph.planar import planar
 from edgefl.learners.lowering.active import saved_channels, trained_blocks
 from edgefl.learners.lowering.channels import count
+from edgefl.learners.lowering.needs import PRODUCTS
 from edgefl.neurons import density as density_of
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec, result_axes
@@ -44,7 +57,7 @@ def output_scalars(graph: Graph, neurons: NeuronSet | None) -> int:
             continue
         axis, (channels, *inner) = axes[node.name], graph.shapes[node.name]
         if neurons is not None and axis is not None:
-            channels = len(neurons.active[axis.group]) * axis.repeat
+            channels = count(neurons.ids(axis, channels), channels)
         total += channels * math.prod(inner)
     return total
 
@@ -57,16 +70,21 @@ def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
              are left out, as in ALGORITHMS 9.3
     signs    one bit per ReLU or other rectifier
     winners  the winning cell of each max-pool window
+    curves   what smooth activations, PReLUs and products of results read again
     """
-    blocks, inputs = trained_blocks(ModelSpec.of(graph), neurons), {}
-    bits = {"inputs": 0, "xhat": 0, "signs": 0, "winners": 0}
+    blocks, inputs, graph = trained_blocks(ModelSpec.of(graph), neurons), {}, planar(graph)
+    bits = {"inputs": 0, "xhat": 0, "signs": 0, "winners": 0, "curves": 0}
     for node in graph.nodes:
         results = math.prod(graph.shapes[node.name])
-        if isinstance(node.op, Conv2d | Linear):
+        if isinstance(node.op, PRODUCTS):
             channels, *inner = graph.shapes[node.inputs[0]]
             inputs[_source(graph, node)] = count(saved_channels(node, blocks), channels) * math.prod(inner)
-        elif isinstance(node.op, BatchNorm2d | GroupNorm):
+        elif isinstance(node.op, BatchNorm | GroupNorm | LayerNorm):
             bits["xhat"] += 32 * results
+        elif isinstance(node.op, Smooth | PReLU):
+            bits["curves"] += 32 * results
+        elif isinstance(node.op, Mul):
+            bits["curves"] += 32 * sum(math.prod(graph.shapes[name]) for name in node.inputs)
         elif isinstance(node.op, Rectifier):
             bits["signs"] += results
         elif isinstance(node.op, MaxPool2d):

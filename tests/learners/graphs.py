@@ -7,18 +7,37 @@ import numpy as np
 from edgefl import rng
 from edgefl.graph import INPUT, Graph, Model, Node
 from edgefl.graph.operations import (
+    GELU,
     Add,
+    AvgPool1d,
     AvgPool2d,
+    BatchNorm1d,
     BatchNorm2d,
+    Concat,
+    Conv1d,
     Conv2d,
+    ConvTranspose2d,
     Flatten,
     GlobalAvgPool,
     GroupNorm,
+    Hardsigmoid,
+    Hardswish,
+    LayerNorm,
     LeakyReLU,
     Linear,
+    MaxPool1d,
     MaxPool2d,
+    Mul,
     Operation,
+    PReLU,
     ReLU,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Softplus,
+    Tanh,
+    Upsample,
+    ZeroPad2d,
 )
 from edgefl.learners import Samples
 
@@ -185,7 +204,83 @@ def _leaky() -> Graph:
     return Graph((2, 5, 5), nodes)
 
 
+def _gates() -> Graph:
+    """Squeeze and excitation, a product of two results, smooth activations after a norm and over features."""
+    nodes = (
+        Node("stem", Conv2d(2, 6, (3, 3), padding=(1, 1), bias=False), (INPUT,)),
+        Node("bn", BatchNorm2d(6), ("stem",)),
+        Node("swish", Hardswish(), ("bn",)),
+        Node("mean", GlobalAvgPool(), ("swish",)),
+        Node("squeeze", Conv2d(6, 3, (1, 1)), ("mean",)),
+        Node("silu", SiLU(), ("squeeze",)),
+        Node("excite", Conv2d(3, 6, (1, 1)), ("silu",)),
+        Node("gate", Hardsigmoid(), ("excite",)),
+        Node("gated", Mul(), ("swish", "gate")),
+        Node("one", Conv2d(6, 5, (1, 1)), ("gated",)),
+        Node("other", Conv2d(6, 5, (1, 1)), ("gated",)),
+        Node("tanh", Tanh(), ("other",)),
+        Node("product", Mul(), ("one", "tanh")),
+        Node("relu6", ReLU6(), ("product",)),
+        Node("flatten", Flatten(), ("relu6",)),
+        Node("fc1", Linear(125, 8), ("flatten",)),
+        Node("gelu", GELU("tanh"), ("fc1",)),
+        Node("fc2", Linear(8, CLASSES), ("gelu",)),
+    )
+    return Graph((2, 5, 5), nodes)
+
+
+def _skips() -> Graph:
+    """Down and up again, with results side by side: of the input, of two layers, and of such results again."""
+    nodes = (
+        Node("pad", ZeroPad2d((1, 0, 0, 1)), (INPUT,)),
+        Node("down1", Conv2d(2, 4, (2, 2)), ("pad",)),
+        Node("softplus", Softplus(2.0, 3.0), ("down1",)),
+        Node("pool", MaxPool2d((2, 2), (2, 2)), ("softplus",)),
+        Node("down2", Conv2d(4, 6, (3, 3), padding=(1, 1)), ("pool",)),
+        Node("prelu", PReLU(6), ("down2",)),
+        Node("both", Concat(), ("prelu", "pool")),
+        Node("mix", Conv2d(10, 4, (1, 1)), ("both",)),
+        Node("up", ConvTranspose2d(4, 5, (3, 3), (2, 2), (1, 1), (1, 1)), ("mix",)),
+        Node("sigmoid", Sigmoid(), ("up",)),
+        Node("near", Upsample((2, 2)), ("pool",)),
+        Node("all", Concat(), ("sigmoid", INPUT, "near")),
+        Node("prelu1", PReLU(), ("all",)),
+        Node("bn", BatchNorm2d(11), ("prelu1",)),
+        Node("last", Conv2d(11, 3, (1, 1), bias=False), ("bn",)),
+        Node("flatten", Flatten(), ("last",)),
+        Node("fc", Linear(108, CLASSES), ("flatten",)),
+    )
+    return Graph((2, 6, 6), nodes)
+
+
+def _line() -> Graph:
+    """Along [channels, length]; a norm over all that a layer puts out."""
+    return chain(
+        (3, 20),
+        ("conv1", Conv1d(3, 6, 5, 2, 2)),
+        ("bn1", BatchNorm1d(6)),
+        ("relu1", ReLU()),
+        ("conv2", Conv1d(6, 8, 3, padding=2, dilation=2, bias=False)),
+        ("norm2", LayerNorm((8, 10))),
+        ("gelu", GELU()),
+        ("pool", MaxPool1d(2, 2)),
+        ("depth", Conv1d(8, 8, 3, padding=1, groups=8)),
+        ("mean", AvgPool1d(3, 1, 1)),
+        ("flatten", Flatten()),
+        ("fc1", Linear(40, 9)),
+        ("bn2", BatchNorm1d(9)),
+        ("relu2", ReLU()),
+        ("fc2", Linear(9, 7)),
+        ("norm3", LayerNorm((7,))),
+        ("elu", SiLU()),
+        ("fc3", Linear(7, CLASSES)),
+    )
+
+
 GRAPHS: dict[str, Graph] = {
+    "gates": _gates(),
+    "skips": _skips(),
+    "line": _line(),
     "plain": _plain(),
     "groupnorm": _groupnorm(),
     "depthwise": _depthwise(),
@@ -203,9 +298,9 @@ def model(graph: Graph, seed: int = 0) -> Model:
     """The graph with fresh parameters; norms are moved off their trivial start so that mistakes there show."""
     stream = rng.stream(seed, rng.INIT)
     params = graph.init(stream)
-    for value in params.values():
-        if value.ndim == 1:
-            value += (stream.uniform(value.size) * 0.5).astype(np.float32)
+    for name, value in params.items():
+        if value.ndim == 1 or name.endswith("bias"):
+            value += (stream.uniform(value.size) * 0.5).astype(np.float32).reshape(value.shape)
     return Model(graph, params)
 
 

@@ -10,7 +10,22 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from edgefl.graph import INPUT, Graph, Node, Params
-from edgefl.graph.operations import Add, BatchNorm2d, Conv2d, GlobalAvgPool, GroupNorm, Linear
+from edgefl.graph.operations import (
+    Add,
+    BatchNorm,
+    Concat,
+    Conv1d,
+    Conv2d,
+    ConvTranspose2d,
+    GlobalAvgPool,
+    GroupNorm,
+    Hardsigmoid,
+    LayerNorm,
+    Linear,
+    Mul,
+    PReLU,
+    Upsample,
+)
 from edgefl.learners import SGD, Samples
 from edgefl.learners.base import Pull
 
@@ -31,12 +46,12 @@ def to_torch(params: Mapping[str, np.ndarray], dtype: torch.dtype = torch.float6
 def logits(
     graph: Graph, params: Tensors, x: torch.Tensor, training: bool, at_neurons: Callable | None = None
 ) -> torch.Tensor:
-    """The graph's output; `at_neurons(name, y)` may replace the result of every convolution and Linear."""
+    """The graph's output; `at_neurons(node, y)` may replace the result of every convolution and Linear."""
     values = {INPUT: x}
     for node in graph.nodes:
         y = _run(node, params, [values[name] for name in node.inputs], training)
-        if at_neurons and isinstance(node.op, Conv2d | Linear):
-            y = at_neurons(node.name, y)
+        if at_neurons and isinstance(node.op, Conv1d | Conv2d | ConvTranspose2d | Linear):
+            y = at_neurons(node, y)
         values[node.name] = y
     return values[graph.nodes[-1].name].flatten(1)
 
@@ -48,13 +63,30 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
         return F.conv2d(x, weight, bias, op.stride, op.padding, op.dilation, op.groups)
     if isinstance(op, Linear):
         return F.linear(x, weight, bias)
-    if isinstance(op, BatchNorm2d):
+    if isinstance(op, Conv1d):
+        return F.conv1d(x, weight, bias, op.stride, op.padding, op.dilation, op.groups)
+    if isinstance(op, ConvTranspose2d):
+        settings = (op.stride, op.padding, op.output_padding, op.groups, op.dilation)
+        return F.conv_transpose2d(x, weight, bias, *settings)
+    if isinstance(op, LayerNorm):
+        return F.layer_norm(x, op.normalized_shape, weight, bias, op.eps)
+    if isinstance(op, PReLU):
+        return F.prelu(x, weight)
+    if isinstance(op, Mul):
+        return x * inputs[1]
+    if isinstance(op, Concat):
+        return torch.cat(inputs, 1)
+    if isinstance(op, Hardsigmoid):
+        return (x / 6 + 0.5).clamp(0, 1)  # torch's own multiplies by 1/6 in float32, going back
+    if isinstance(op, Upsample):
+        return F.interpolate(x, scale_factor=op.scale_factor, mode="nearest")
+    if isinstance(op, BatchNorm):
         stats = params[f"{node.name}.running_mean"], params[f"{node.name}.running_var"]
         return F.batch_norm(x, *stats, weight, bias, training, op.momentum, op.eps)
     if isinstance(op, GroupNorm):
         return F.group_norm(x, op.num_groups, weight, bias, op.eps)
     if isinstance(op, GlobalAvgPool):
-        return F.adaptive_avg_pool2d(x, 1)
+        return x.mean(tuple(range(2, x.ndim)), keepdim=True)
     if isinstance(op, Add):
         return x + inputs[1]
     return getattr(torch.nn, op.title)(**asdict(op))(
@@ -131,9 +163,11 @@ def _add_terms(learned: Tensors, pull: Pull | None, linear: Mapping[str, np.ndar
 def cut(blocks: Blocks) -> Callable:
     """For `at_neurons`: the signal stops at the outputs of layers that are not in their weight's block."""
 
-    def at_neurons(layer: str, y: torch.Tensor) -> torch.Tensor:
+    def at_neurons(node: Node, y: torch.Tensor) -> torch.Tensor:
         active = torch.zeros(y.shape[1], dtype=y.dtype)
-        rows = blocks[f"{layer}.weight"][0]
+        rows, cols = blocks[f"{node.name}.weight"]
+        if isinstance(node.op, ConvTranspose2d):
+            rows = cols if rows is None or rows.size else rows  # its outputs lie along axis 1
         active[slice(None) if rows is None else torch.tensor(rows, dtype=torch.int64)] = 1
         active = active.view(1, -1, *[1] * (y.ndim - 2))
         return y * active + (y * (1 - active)).detach()

@@ -17,20 +17,35 @@ from edgefl import rng as streams
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Node
 from edgefl.graph.operations import (
+    GELU,
     OPERATIONS,
+    AdaptiveAvgPool2d,
     Add,
+    AvgPool1d,
     AvgPool2d,
+    BatchNorm1d,
     BatchNorm2d,
+    Concat,
+    Conv1d,
     Conv2d,
+    ConvTranspose2d,
     Flatten,
     GlobalAvgPool,
     GroupNorm,
+    LayerNorm,
     Linear,
+    MaxPool1d,
     MaxPool2d,
+    Mul,
     Operation,
+    PReLU,
     Rectifier,
     ReLU,
     Shape,
+    Smooth,
+    Softplus,
+    Upsample,
+    ZeroPad2d,
 )
 from edgefl.learners import SGD
 from edgefl.learners.base import Delta, FrozenStats, Trainable
@@ -43,12 +58,18 @@ CLASSES = 5
 LEAST_OF_A_NORM = 12  # values that a norm takes the variance of: of fewer it is often near 0, where float32 says little
 MOST_MACS = 40_000_000  # of a forward pass
 MOST_FEATURES = 3000
+MOST_CHANNELS = 300  # of results side by side
+LARGEST_MAP = 1600  # cells of a plane that is made larger
 RECTIFIERS = [kind for kind in OPERATIONS.values() if issubclass(kind, Rectifier)]
+OTHERS = [kind for kind in OPERATIONS.values() if issubclass(kind, Smooth | PReLU)]
 
 
 @dataclass(frozen=True)
 class Family:
-    """Ranges, both ends included, of what a graph is drawn from."""
+    """Ranges, both ends included, of what a graph is drawn from.
+
+    size  of an input's planes, or of its line; (0, 0) for features
+    """
 
     weight: int
     channels: tuple[int, ...]
@@ -56,6 +77,7 @@ class Family:
     layers: tuple[int, int]
     batch: tuple[int, int]
     first: int = 4  # most channels of the input
+    extents: int = 2
 
 
 FAMILIES = {
@@ -63,7 +85,8 @@ FAMILIES = {
     "wide": Family(5, (15, 16, 17, 31, 33, 50, 64, 66, 72), (2, 7), (1, 4), (2, 9), 66),
     "map": Family(4, (3, 6, 8, 12, 20), (20, 37), (1, 3), (2, 5)),
     "crowd": Family(1, (2, 5, 17, 18), (33, 37), (1, 2), (31, 36), 18),
-    "flat": Family(4, (5, 16, 33, 63, 64, 65, 130, 200), (0, 0), (0, 3), (3, 70), 300),
+    "flat": Family(4, (5, 16, 33, 63, 64, 65, 130, 200), (0, 0), (0, 3), (3, 70), 300, 0),
+    "line": Family(4, (1, 3, 4, 8, 9, 16, 33), (9, 70), (1, 6), (2, 9), 9, 1),
 }
 
 
@@ -153,14 +176,14 @@ class _Builder:
     def __init__(self, draw: Rng, family: Family, batch: int) -> None:
         self._draw, self._family, self._batch = draw, family, batch
         self._apart = draw.spawn(1)[0]
-        sizes = [self._between(family.size) for _ in range(2)] if family.size[1] else []
+        sizes = [self._between(family.size) for _ in range(family.extents)]
         least = 1 if sizes else 2
         self._shapes: dict[str, Shape] = {INPUT: (self._between((least, family.first)), *sizes)}
         self._nodes: list[Node] = []
 
     def graph(self) -> Graph:
         layers = self._between(self._family.layers)
-        if len(self._shape) == 3:
+        if self._family.extents:
             for _ in range(layers):
                 self._append_block()
             if self._flag(0.3):
@@ -168,31 +191,93 @@ class _Builder:
             self._append(Flatten())
             layers = self._flag(0.4)
         for _ in range(layers):
-            self._append(Linear(self._features(), int(self._choose((5, 16, 33, 64, 65))), bias=self._flag(0.7)))
-            if self._flag(0.6):
-                self._append(self._rectifier())
+            self._append_features()
         self._append(Linear(self._features(), CLASSES, bias=self._flag(0.8)))
         return Graph(self._shapes[INPUT], tuple(self._nodes))
 
+    def _append_features(self) -> None:
+        """A Linear layer, and what may follow it."""
+        self._append(Linear(self._features(), int(self._choose((5, 16, 33, 64, 65))), bias=self._flag(0.7)))
+        if self._flag(0.4):
+            self._append_norm()
+        if self._flag(0.7):
+            self._append(self._activation())
+        if self._flag(0.2):
+            self._append_joint()
+
     def _append_block(self) -> None:
-        """A convolution, pool or sum, and what may follow it."""
-        self._append(self._choose([self._convolution, self._convolution, self._convolution, self._pool, self._sum])())
+        """A convolution, pool, several results put together or a gate, and what may follow it."""
+        kinds = [self._append_convolution] * 9 + [self._append_pool] * 2 + [self._append_joint] * 3
+        if len(self._shape) == 3:
+            kinds += [self._append_moved, self._append_transposed]
+        self._choose([*kinds, self._append_gate])()
         if self._flag(0.5):
             self._append_norm()
-        if self._flag(0.5):
-            self._append(self._rectifier())
+        if self._flag(0.6):
+            self._append(self._activation())
         if self._flag(0.2) and min(self._shape[1:]) > 1:
-            self._append(MaxPool2d((2, 2), (2, 2)))
+            self._append(self._of_lines(MaxPool2d((2, 2), (2, 2))))
+
+    def _append_convolution(self) -> None:
+        self._append(self._of_lines(self._convolution()))
+
+    def _append_pool(self) -> None:
+        self._append(self._of_lines(self._pool()))
+
+    def _append_joint(self) -> None:
+        """A sum, a product, or results side by side; an activation where there is nothing to put together."""
+        kind = self._choose((Add, Mul, Concat, Concat))
+        partners = list(self._beside() if kind is Concat else self._partners())
+        if not partners:
+            self._append(self._activation())
+        elif kind is Concat:
+            chosen = [self._choose(partners) for _ in range(self._between((1, 2)))]
+            inputs = self._shuffled([self._last, *dict.fromkeys(chosen)])
+            if sum(self._shapes[name][0] for name in inputs) <= MOST_CHANNELS:
+                self._append(Concat(), *inputs)
+        else:
+            self._append(kind(), *self._shuffled([self._last, self._choose(partners)]))
+
+    def _append_gate(self) -> None:
+        """Squeeze and excitation, or without the squeeze."""
+        gated, channels = self._last, self._shape[0]
+        self._append(GlobalAvgPool())
+        for out in (*([max(1, channels // 2)] if self._flag(0.6) else []), channels):
+            self._append(self._of_lines(Conv2d(self._shape[0], out, (1, 1), bias=self._flag(0.7))))
+            self._append(self._activation())
+        self._append(Mul(), gated, self._last)
+
+    def _append_moved(self) -> None:
+        """What only moves values, or means of equal windows."""
+        _, height, width = self._shape
+        if self._flag(0.3):
+            self._append(ZeroPad2d(tuple(self._between((0, 2)) for _ in range(4))))
+        elif self._flag(0.5) and height * width <= LARGEST_MAP // 4:
+            self._append(Upsample(self._pair((1, 2, 2, 3))))
+        else:
+            parts = [[n for n in range(1, size + 1) if size % n == 0] for size in (height, width)]
+            self._append(AdaptiveAvgPool2d((int(self._choose(parts[0])), int(self._choose(parts[1])))))
+
+    def _append_transposed(self) -> None:
+        channels, out = self._shape[0], int(self._choose(self._family.channels))
+        kernel, stride, padding = self._pair((1, 2, 3, 4)), self._pair((1, 2)), self._pair((0, 0, 1))
+        more = tuple(self._between((0, step - 1)) for step in stride)
+        groups = 2 if channels % 2 == 0 and out % 2 == 0 and self._flag(0.2) else 1
+        if math.prod(self._shape[1:]) * math.prod(stride) <= LARGEST_MAP:
+            bias, dilation = self._flag(0.7), self._pair((1, 1, 1, 2))
+            self._append(ConvTranspose2d(channels, out, kernel, stride, padding, more, groups, bias, dilation))
 
     def _append_norm(self) -> None:
         channels, pixels = self._shape[0], math.prod(self._shape[1:])
         groups = [g for g in (1, 2, 3, 4) if channels % g == 0 and channels // g * pixels >= LEAST_OF_A_NORM]
         if self._flag(0.6) and (self._batch - 1) * pixels >= LEAST_OF_A_NORM:
-            self._append(BatchNorm2d(channels))
-        elif groups:
+            self._append((BatchNorm2d if len(self._shape) == 3 else BatchNorm1d)(channels))
+        elif groups and len(self._shape) == 3 and self._flag(0.7):
             self._append(GroupNorm(int(self._choose(groups)), channels))
+        elif channels * pixels >= LEAST_OF_A_NORM:
+            self._append(LayerNorm(self._shape))
 
-    def _convolution(self) -> Operation:
+    def _convolution(self) -> Conv2d:
         channels, out = self._shape[0], int(self._choose(self._family.channels))
         choices = ((1, 2, 3, 3, 5), (1, 1, 1, 2, 3), (0, 1, 1, 2), (1, 1, 1, 2))
         kernel, stride, padding, dilation = map(self._pair, choices)
@@ -205,29 +290,47 @@ class _Builder:
             groups = 2
         return Conv2d(channels, out, kernel, stride, padding, dilation, groups, bias=self._flag(0.7))
 
-    def _pool(self) -> Operation:
+    def _pool(self) -> MaxPool2d | AvgPool2d:
         window = self._pair((1, 2, 3)), self._pair((1, 2)), (0, 0)
         if self._flag(0.5):
             window = *window[:2], tuple(self._between((0, k // 2)) for k in window[0])
         return MaxPool2d(*window) if self._flag(0.5) else AvgPool2d(*window, count_include_pad=self._flag(0.5))
 
-    def _sum(self) -> Operation:
-        return Add() if any(self._partners()) else self._rectifier()
+    def _of_lines(self, op: Conv2d | MaxPool2d | AvgPool2d) -> Operation:
+        """The operation, or where results are lines what it does to the width of a plane."""
+        if len(self._shape) == 3:
+            return op
+        window = op.kernel_size[1], op.stride[1], op.padding[1]
+        if isinstance(op, Conv2d):
+            return Conv1d(op.in_channels, op.out_channels, *window, op.dilation[1], op.groups, op.bias)
+        return MaxPool1d(*window) if isinstance(op, MaxPool2d) else AvgPool1d(*window, op.count_include_pad)
 
-    def _rectifier(self) -> Operation:
-        """Mostly ReLU; drawn apart, so that another kind changes nothing else of a seed's graph."""
+    def _activation(self) -> Operation:
+        """Half of them rectifiers, of those half ReLU; drawn apart, so that one more kind changes no shapes."""
         kinds = [*(ReLU for _ in RECTIFIERS), *RECTIFIERS]
-        return kinds[self._apart.integers(len(kinds))]()
+        draw = self._apart
+        kind = kinds[draw.integers(len(kinds))] if draw.random() < 0.5 else OTHERS[draw.integers(len(OTHERS))]
+        if kind is PReLU:
+            return PReLU(self._shape[0] if draw.random() < 0.6 else 1)
+        if kind is Softplus:  # a threshold that no byte is at
+            return Softplus(float(draw.choice([0.5, 1.0, 3.0])), float(draw.choice([1.7, 20.0])))
+        return GELU("tanh") if kind is GELU and draw.random() < 0.5 else kind()
 
     def _partners(self) -> Iterator[str]:
         """Results that the last one can be added to."""
         return (name for name, shape in self._shapes.items() if shape == self._shape and name != self._last)
 
-    def _append(self, op: Operation) -> None:
-        inputs = (self._last, self._choose(list(self._partners()))) if isinstance(op, Add) else (self._last,)
-        node = Node(f"n{len(self._nodes)}", op, inputs)
+    def _beside(self) -> Iterator[str]:
+        """Results that the last one can stand beside."""
+        return (name for name, shape in self._shapes.items() if shape[1:] == self._shape[1:] and name != self._last)
+
+    def _append(self, op: Operation, *inputs: str) -> None:
+        node = Node(f"n{len(self._nodes)}", op, inputs or (self._last,))
         self._shapes[node.name] = node.output(self._shapes)
         self._nodes.append(node)
+
+    def _shuffled(self, names: list[str]) -> list[str]:
+        return [names[i] for i in self._draw.permutation(len(names))]
 
     @property
     def _last(self) -> str:

@@ -15,10 +15,11 @@ from edgefl.errors import SelectionError
 from edgefl.graph import Graph
 from edgefl.graph.operations import Conv2d, Flatten, GlobalAvgPool, Linear, ReLU
 from edgefl.learners import SGD, GraphLearner
+from edgefl.neurons.index import Flat
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import Block, Flat, Update
+from edgefl.neurons.update import Block, Update
 
 from . import oracle
 from .graphs import CLASSES, GRAPHS, chain, model, samples

@@ -13,8 +13,9 @@ from edgefl.learners import SGD, GraphLearner
 from edgefl.learners.lowering import sparse_weight
 from edgefl.learners.lowering.lower import lower_active
 from edgefl.learners.running import workspace
+from edgefl.neurons.index import Flat
 from edgefl.neurons.mask import Mask
-from edgefl.neurons.update import Block, Flat, Update
+from edgefl.neurons.update import Block, Update
 
 from .graphs import GRAPHS, model, samples
 from .test_fit import TERMS, batches_of

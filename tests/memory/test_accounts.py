@@ -78,6 +78,7 @@ def test_emnist_by_hand() -> None:
         "xhat": 32 * (15680 + 3920),
         "signs": 15680 + 3920,
         "winners": 2 * (3920 + 980),
+        "curves": 0,
     }
 
 

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from edgefl.errors import SelectionError
 from edgefl.graph import Graph, Node
-from edgefl.graph.operations import Conv2d, GroupNorm, Linear
+from edgefl.graph.operations import Conv2d, ConvTranspose2d, GroupNorm
+from edgefl.graph.planar import planar
 from edgefl.learners.base import Delta, Trainable
 from edgefl.learners.lowering.channels import NONE, is_empty, owners
-from edgefl.learners.lowering.needs import RowsCols, gradient_needs, own_rows
+from edgefl.learners.lowering.needs import PRODUCTS, RowsCols, gradient_needs, own_rows
 from edgefl.learners.lowering.schedule import Existing, Index
 from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import AxisSpec, ModelSpec
+from edgefl.neurons.spec import Axis, ModelSpec
 
 Signature = tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
@@ -40,7 +41,7 @@ class Active:
     blocks   trained parameter -> rows, columns
     needs    result -> channels whose gradient is needed; results that need none are absent
     groups   GroupNorm -> groups whose gradient is needed
-    saved    convolution or Linear -> input channels (features) that its weight gradient reads
+    saved    product with a weight -> input channels (features) that its weight gradient reads
     neurons  group -> active neurons; empty if all are active
     masked   trained parameter that is not whole -> its coordinates. Not arrays of its own: who gave them changes them
     grown    parameter of whose gradient the largest are sought
@@ -69,12 +70,10 @@ class Active:
         if masks and isinstance(trainable, NeuronSet):
             names = ", ".join(masks)
             raise SelectionError(f"neurons of a model with masks of {names}; expected names of layers, or None")
-        blocks = trained_blocks(spec, trainable)
+        graph, blocks = planar(graph), trained_blocks(spec, trainable)
         needs = gradient_needs(graph, blocks, delta)
         groups = {node.name: _groups(node, needs) for node in graph.nodes if isinstance(node.op, GroupNorm)}
-        saved = {
-            node.name: saved_channels(node, blocks) for node in graph.nodes if isinstance(node.op, Conv2d | Linear)
-        }
+        saved = {node.name: saved_channels(node, blocks) for node in graph.nodes if isinstance(node.op, PRODUCTS)}
         neurons = trainable.active if isinstance(trainable, NeuronSet) else {}
         chosen = {group: ids.copy() for group, ids in neurons.items()}
         masked = {name: bits for name, bits in (masks or {}).items() if name in blocks}
@@ -112,7 +111,7 @@ def trained_blocks(spec: ModelSpec, trainable: Trainable) -> Mapping[str, RowsCo
     learned = {name: param for name, param in spec.params.items() if param.kind == "learn"}
     if not isinstance(trainable, NeuronSet):
         return {name: (None, None) for name in learned if trainable is None or layer_of(name) in trainable}
-    expanded: dict[AxisSpec | None, Index] = {None: None}
+    expanded: dict[Axis | None, Index] = {None: None}
     for param in spec.params.values():
         for axis, size in zip((param.rows, param.cols), param.shape, strict=False):
             if axis not in expanded:
@@ -128,6 +127,8 @@ def layer_of(parameter: str) -> str:
 def saved_channels(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     """Input channels (features) that the layer's weight gradient reads; empty if it has none."""
     rows, cols = own_rows(node, blocks), blocks.get(f"{node.name}.weight", (NONE, NONE))[1]
+    if isinstance(node.op, ConvTranspose2d):
+        rows, cols = blocks.get(f"{node.name}.weight", (NONE, NONE))[::-1]
     if is_empty(rows) or is_empty(cols):
         return NONE
     if isinstance(node.op, Conv2d) and node.op.groups == node.op.in_channels > 1:

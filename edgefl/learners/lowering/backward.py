@@ -6,93 +6,31 @@ buffer is undefined and never read into a result. A signal is overwritten in pla
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from edgefl.graph import Node
 from edgefl.graph.operations import (
-    Add,
+    AdaptiveAvgPool2d,
     AvgPool2d,
+    BatchNorm,
+    BatchNorm1d,
     BatchNorm2d,
     Conv2d,
-    Flatten,
     GlobalAvgPool,
     GroupNorm,
-    LeakyReLU,
     Linear,
     MaxPool2d,
     Operation,
-    ReLU,
 )
-from edgefl.learners.lowering import group_norm, sparse
-from edgefl.learners.lowering.channels import NONE, count, is_empty
-from edgefl.learners.lowering.forward import average_window, planes_view, rectifier
+from edgefl.learners.lowering import activation, arrange, group_norm, layer_norm, sparse, transposed
+from edgefl.learners.lowering.channels import count, is_empty
+from edgefl.learners.lowering.forward import average_window
 from edgefl.learners.lowering.fusion import HALVING, NormReLU
 from edgefl.learners.lowering.growth import CONVOLUTION_ROWS, LINEAR_ROWS, rank, rank_tiles
 from edgefl.learners.lowering.masking import mask
-from edgefl.learners.lowering.needs import own_rows
 from edgefl.learners.lowering.recorder import Recorder
 from edgefl.learners.lowering.schedule import Index, Tensor, TrainedBlock
-
-
-class Product(NamedTuple):
-    """A Linear layer's weight gradient that is not stored: the update multiplies dy by x[:, ids]."""
-
-    rows: Index
-    cols: Index
-    x: Tensor
-    ids: Index
-    dy: Tensor
-
-
-Gradients = dict[str, TrainedBlock | Product]  # parameter -> its trained block
-
-
-@dataclass
-class Signals:
-    """Gradients of results that are complete so far, or still being summed; two results may share one buffer."""
-
-    recorder: Recorder
-    _held: dict[str, Tensor] = field(default_factory=dict)
-    _holders: Counter[int] = field(default_factory=Counter)
-
-    def give(self, name: str, signal: Tensor) -> None:
-        """Add `signal` to the gradient of a result, if that is needed; it is laid out as the result."""
-        if not self.recorder.needed(name):
-            return
-        signal = self.recorder.laid(signal, self.recorder.values[name].lanes)
-        held = self._held.get(name)
-        if held is not None:
-            signal = self._sum(held, signal)
-            self._holders[held.buffer] -= 1
-        self._held[name] = signal
-        self._holders[signal.buffer] += 1
-
-    def share(self, names: tuple[str, ...], signal: Tensor) -> None:
-        """Add `signal` to the gradient of each of these results; sums may be written over it with the last one only."""
-        self._holders[signal.buffer] += 1
-        for name in names[:-1]:
-            self.give(name, signal)
-        self._holders[signal.buffer] -= 1
-        self.give(names[-1], signal)
-
-    def take(self, name: str) -> Tensor | None:
-        """The gradient of a result, given up by it; None if nothing that is computed depends on the result."""
-        signal = self._held.pop(name, None)
-        if signal is not None:
-            self._holders[signal.buffer] -= 1
-        return signal
-
-    def target(self, signal: Tensor) -> Tensor:
-        """Where to write a new signal of the same shape: over `signal`, or a new buffer if other results hold it."""
-        return self.recorder.like(signal) if self._holders[signal.buffer] else signal
-
-    def _sum(self, held: Tensor, signal: Tensor) -> Tensor:
-        target = held if self._holders[held.buffer] == 1 else self.target(signal)
-        self.recorder.call("add", held, signal, target)
-        return target
+from edgefl.learners.lowering.signals import Gradients, Product, Signals, bias, trained_block
 
 
 def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> Iterator[Gradients]:
@@ -137,7 +75,7 @@ def _conv(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradi
             recorder.call("conv2d_grad_weight", x, dy, dw, *settings, outs, ids, op.in_channels)
 
         gradients |= _weight(recorder, node, dy, grad_weight, CONVOLUTION_ROWS)
-    gradients |= _bias(recorder, node, dy, op.bias)
+    gradients |= bias(recorder, node, dy, op.bias)
     if recorder.needed(below):
         dx = recorder.like(recorder.read(below, node))
         outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
@@ -153,7 +91,7 @@ def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gra
     gradients: Gradients = {}
     if node.name in recorder.inputs:
         gradients |= _linear_weight(recorder, node, dy)
-    gradients |= _bias(recorder, node, dy, op.bias)
+    gradients |= bias(recorder, node, dy, op.bias)
     if recorder.needed(below):
         dx = recorder.new(recorder.values[below].shape)
         outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
@@ -187,7 +125,7 @@ def _weight(
     if masked:
         values = sparse.grad_weight(recorder, masked, recorder.inputs[node.name].values, dy)
         return {name: TrainedBlock(None, None, values, is_sparse=True)}
-    dw = _block(recorder, node, "weight")
+    dw = trained_block(recorder, node, "weight")
     grad_weight(dw.values, dw.rows)
     return {name: dw}
 
@@ -200,43 +138,16 @@ def _sparse_input(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor) -> boo
     return masked is not None
 
 
-def _bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradients:
-    if not has_bias or is_empty(own_rows(node, recorder.scope.active.blocks)):
-        return {}
-    db = _block(recorder, node, "bias")
-    if _is_centred(recorder, node):
-        recorder.call("fill_zero", db.values)
-    else:
-        recorder.call("channel_sum", dy.channels, db.values, db.rows)
-    return {f"{node.name}.bias": db}
-
-
-def _is_centred(recorder: Recorder, node: Node) -> bool:
-    """Whether batch norm alone reads the result: it takes the mean away, so the gradient sums to 0 per channel."""
-    readers = [other for other in recorder.scope.graph.nodes if node.name in other.inputs]
-    return bool(readers) and all(isinstance(reader.op, BatchNorm2d) for reader in readers)
-
-
-def _block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
-    """The trained block of a parameter, with a new buffer for its gradient."""
-    param = recorder.param(node, name)
-    rows, cols = recorder.scope.active.blocks.get(param.name, (NONE, NONE))  # a norm above what is trained
-    shape = (count(rows, param.shape[0]), *param.shape[1:])
-    if len(shape) > 1:
-        shape = (shape[0], count(cols, shape[1]), *shape[2:])
-    return TrainedBlock(rows, cols, recorder.new(shape))
-
-
 def _norm_kernel(recorder: Recorder, norm: Node) -> tuple[str, tuple[object, ...]]:
     """The name of its kernels, and how they are told which channels need a signal."""
-    if isinstance(norm.op, BatchNorm2d):
+    if isinstance(norm.op, BatchNorm):
         return "batchnorm", (recorder.channels_needed(norm.name),)
     assert isinstance(norm.op, GroupNorm)
     return "groupnorm", (norm.op.num_groups, recorder.scope.active.groups[norm.name])
 
 
 def _norm(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
-    weight, bias = _block(recorder, node, "weight"), _block(recorder, node, "bias")
+    weight, bias = trained_block(recorder, node, "weight"), trained_block(recorder, node, "bias")
     dx = signals.target(dy)
     if isinstance(node.op, GroupNorm) and dy.lanes > 1:
         group_norm.backward(recorder, node, dy, _statistics(recorder, node), dx, (weight, bias), relu=False)
@@ -260,7 +171,7 @@ def _statistics(recorder: Recorder, node: Node) -> tuple[Tensor, Tensor, Tensor]
 def _norm_relu(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
     assert isinstance(node.op, NormReLU)
     norm = node.op.norm
-    weight, bias = _block(recorder, norm, "weight"), _block(recorder, norm, "bias")
+    weight, bias = trained_block(recorder, norm, "weight"), trained_block(recorder, norm, "bias")
     saved = x, mean, inv_std = _statistics(recorder, node)
     dx = recorder.extras.get((node.name, "dx"))
     dx = recorder.like(x) if dx is None else dx
@@ -276,15 +187,6 @@ def _norm_relu(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> 
     recorder.call(f"{kernel}_relu_backward", *read, mean, inv_std, *outputs, *needed, weight.rows)
     signals.give(node.inputs[0], dx)
     return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
-
-
-def _rectifier(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
-    dx, below = signals.target(dy), node.inputs[0]
-    channels = recorder.channels_needed(below) if len(dy.shape) > 2 else None
-    bits, (kernel, settings) = recorder.extras[node.name, "bits"], rectifier(node.op)
-    recorder.call(f"{kernel}_backward", planes_view(dy), bits, *settings, planes_view(dx), channels)
-    signals.give(below, dx)
-    return {}
 
 
 def _maxpool(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
@@ -317,28 +219,16 @@ def _avgpool(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gr
     return {}
 
 
-def _flatten(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
-    below = node.inputs[0]
-    signals.give(below, dy.view(*recorder.values[below].shape))
-    return {}
-
-
-def _add(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
-    signals.share(node.inputs, dy)
-    return {}
-
-
 _TABLE: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {
     Conv2d: _conv,
     Linear: _linear,
     BatchNorm2d: _norm,
+    BatchNorm1d: _norm,
     GroupNorm: _norm,
     NormReLU: _norm_relu,
-    ReLU: _rectifier,
-    LeakyReLU: _rectifier,
     MaxPool2d: _maxpool,
     AvgPool2d: _avgpool,
     GlobalAvgPool: _avgpool,
-    Flatten: _flatten,
-    Add: _add,
-}
+    AdaptiveAvgPool2d: _avgpool,
+}  # and those of the files of families
+_TABLE |= activation.BACKWARD | arrange.BACKWARD | layer_norm.BACKWARD | transposed.BACKWARD

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from edgefl.learners.lowering.schedule import Index
+from edgefl.neurons.index import joined
 
 NONE = np.zeros(0, np.int32)
 NONE.flags.writeable = False
@@ -38,6 +41,21 @@ def members(ids: Index, repeat: int) -> Index:
     if ids is None or repeat == 1:
         return ids
     return (ids[:, None] * np.int32(repeat) + np.arange(repeat, dtype=np.int32)).ravel()
+
+
+def beside(parts: Sequence[Index], sizes: Sequence[int]) -> Index:
+    """Channels of results one after another, from those of each, which has so many."""
+    if all(ids is None for ids in parts):
+        return None
+    return joined(parts, sizes)
+
+
+def part_of(ids: Index, first: int, size: int) -> Index:
+    """The channels among `size` from `first` on, counted from there."""
+    if ids is None:
+        return None
+    inside = ids[(ids >= first) & (ids < first + size)] - np.int32(first)
+    return _simplest(inside, size)
 
 
 def _simplest(ids: np.ndarray, size: int) -> Index:

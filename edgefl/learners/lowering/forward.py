@@ -11,24 +11,23 @@ from collections.abc import Callable
 
 from edgefl.graph import INPUT, Node
 from edgefl.graph.operations import (
-    Add,
+    AdaptiveAvgPool2d,
     AvgPool2d,
+    BatchNorm,
+    BatchNorm1d,
     BatchNorm2d,
     Conv2d,
-    Flatten,
     GlobalAvgPool,
     GroupNorm,
-    LeakyReLU,
     Linear,
     MaxPool2d,
     Operation,
-    ReLU,
 )
-from edgefl.learners.lowering import group_norm, sparse
-from edgefl.learners.lowering.channels import is_empty
+from edgefl.learners.lowering import activation, arrange, group_norm, layer_norm, sparse, transposed
 from edgefl.learners.lowering.fusion import HALVING, NormReLU
-from edgefl.learners.lowering.recorder import Readers, Recorder, SavedInput
-from edgefl.learners.lowering.schedule import Param, Slot, Tensor
+from edgefl.learners.lowering.recorder import Readers, Recorder
+from edgefl.learners.lowering.saving import save_input, weight_and_bias
+from edgefl.learners.lowering.schedule import Slot, Tensor
 
 
 def forward(recorder: Recorder, nodes: tuple[Node, ...]) -> Tensor:
@@ -47,69 +46,32 @@ def forward(recorder: Recorder, nodes: tuple[Node, ...]) -> Tensor:
 def _conv(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     op, x, y = node.op, recorder.source(node), recorder.result(node)
     assert isinstance(op, Conv2d)
-    weight, bias = _weight_and_bias(recorder, node, op.bias)
+    weight, bias = weight_and_bias(recorder, node, op.bias)
     masked = recorder.scope.sparse.get(weight.name)
     if masked:
         sparse.forward(recorder, masked, x, bias, y)
     else:
         recorder.call("conv2d_forward", x, weight, bias, y, op.stride, op.padding, op.dilation, op.groups)
-    _save_input(recorder, readers, node, x)
+    save_input(recorder, readers, node, x)
     return y
 
 
 def _linear(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     op, x, y = node.op, recorder.source(node), recorder.result(node)
     assert isinstance(op, Linear)
-    weight, bias = _weight_and_bias(recorder, node, op.bias)
+    weight, bias = weight_and_bias(recorder, node, op.bias)
     masked = recorder.scope.sparse.get(weight.name)
     if masked:
         sparse.forward(recorder, masked, x, bias, y)
     else:
         recorder.call("linear_forward", x, weight, bias, y)
-    _save_input(recorder, readers, node, x)
+    save_input(recorder, readers, node, x)
     return y
-
-
-def _weight_and_bias(recorder: Recorder, node: Node, has_bias: bool) -> tuple[Param, Param | None]:
-    return recorder.param(node, "weight"), recorder.param(node, "bias") if has_bias else None
-
-
-def _save_input(recorder: Recorder, readers: Readers, node: Node, x: Tensor) -> None:
-    """Keep what the weight gradient reads: the whole input if it stays anyway, else a copy of its active channels."""
-    scope = recorder.scope
-    if not scope.trains:
-        return
-    ids = scope.active.saved[node.name]
-    if is_empty(ids):
-        return
-    if ids is None or readers.is_saved(node.inputs[0]):
-        recorder.inputs[node.name] = SavedInput(x, ids)
-        return
-    copied = recorder.extras.get((node.inputs[0], "active"))
-    if copied is None:
-        copied = _take(recorder, node, x)
-        recorder.extras[node.inputs[0], "active"] = copied
-    recorder.inputs[node.name] = SavedInput(copied, None)
-
-
-def _take(recorder: Recorder, node: Node, x: Tensor) -> Tensor:
-    """A compact copy of the active channels of x; features that come from channels are copied a channel at a time."""
-    scope = recorder.scope
-    ids, repeat = scope.active.saved[node.name], 1
-    assert ids is not None
-    active = recorder.new((scope.batch, ids.size, *x.shape[2:]))
-    axis = scope.spec.params[f"{node.name}.weight"].cols
-    if isinstance(node.op, Linear) and axis is not None:
-        ids, repeat = scope.active.neurons[axis.group], axis.repeat
-    source = x if repeat == 1 else x.view(scope.batch, x.shape[1] // repeat, repeat)
-    target = active if repeat == 1 else active.view(scope.batch, active.shape[1] // repeat, repeat)
-    recorder.call("take_channels", source, ids, target)
-    return active
 
 
 def _batchnorm(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     op, x = node.op, recorder.source(node)
-    assert isinstance(op, BatchNorm2d)
+    assert isinstance(op, BatchNorm)
     free = readers.is_free(node.inputs[0], node)
     params = [recorder.param(node, name) for name in ("weight", "bias", "running_mean", "running_var")]
     if not recorder.scope.trains:
@@ -175,36 +137,13 @@ def _normalise(recorder: Recorder, node: Node, norm: Node, x: Tensor, y: Tensor)
         mean, inv_std = (recorder.new((recorder.scope.batch, norm.op.num_groups)) for _ in range(2))
         recorder.call("groupnorm_relu_forward", x, weight, bias, y, mean, inv_std, norm.op.num_groups, norm.op.eps)
     else:
-        assert isinstance(norm.op, BatchNorm2d)
+        assert isinstance(norm.op, BatchNorm)
         mean, inv_std = (recorder.new((norm.op.num_features,)) for _ in range(2))
         running = recorder.param(norm, "running_mean"), recorder.param(norm, "running_var")
         settings = norm.op.eps, norm.op.momentum
         outputs = (y.channels, mean, inv_std)
         recorder.call("batchnorm_relu_forward", x.channels, weight, bias, *running, *outputs, *settings)
     recorder.extras |= {(node.name, "x"): x, (node.name, "mean"): mean, (node.name, "inv_std"): inv_std}
-
-
-def planes_view(x: Tensor) -> Tensor:
-    """x with a plane axis: features [B, F] become one plane [B, 1, F], so that ReLU bits are packed densely."""
-    return x.channels if len(x.shape) > 2 else x.view(x.shape[0], 1, x.shape[1])
-
-
-def rectifier(op: Operation) -> tuple[str, tuple[float, ...]]:
-    """The name of a rectifier's kernels, and its settings."""
-    return ("leaky_relu", (op.negative_slope,)) if isinstance(op, LeakyReLU) else ("relu", ())
-
-
-def _rectifier(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
-    x, bits = recorder.source(node), None
-    y = x if readers.is_free(node.inputs[0], node) else recorder.result(node)
-    planes = planes_view(x)
-    if recorder.needed(node.inputs[0]):
-        inner = planes.shape[2] if len(planes.shape) == 3 else planes.shape[2] * planes.shape[3]
-        bits = recorder.new((planes.shape[0] * planes.shape[1] * ((inner + 7) // 8),), "byte")
-        recorder.extras[node.name, "bits"] = bits
-    kernel, settings = rectifier(node.op)
-    recorder.call(f"{kernel}_forward", planes, *settings, planes_view(y), bits)
-    return y
 
 
 def _maxpool(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
@@ -235,7 +174,10 @@ def average_window(recorder: Recorder, node: Node) -> AvgPool2d:
     """The node's averaging window; a global average is one window over the whole plane."""
     if isinstance(node.op, AvgPool2d):
         return node.op
-    _, height, width = recorder.scope.graph.shapes[node.inputs[0]]
+    shape = recorder.scope.graph.shapes[node.inputs[0]]
+    if isinstance(node.op, AdaptiveAvgPool2d):
+        return node.op.window(shape)
+    _, height, width = shape
     return AvgPool2d((height, width), (height, width))
 
 
@@ -246,30 +188,16 @@ def _avgpool(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _flatten(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
-    x = recorder.source(node)
-    return x.view(x.shape[0], recorder.scope.graph.shapes[node.name][0])
-
-
-def _add(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
-    a, b = (recorder.read(name, node) for name in node.inputs)
-    free = [value for name, value in zip(node.inputs, (a, b), strict=True) if readers.is_free(name, node)]
-    y = free[0] if free else recorder.result(node)
-    recorder.call("add", a, b, y)
-    return y
-
-
 _TABLE: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     Conv2d: _conv,
     Linear: _linear,
     BatchNorm2d: _batchnorm,
+    BatchNorm1d: _batchnorm,
     GroupNorm: _groupnorm,
     NormReLU: _norm_relu,
-    ReLU: _rectifier,
-    LeakyReLU: _rectifier,
     MaxPool2d: _maxpool,
     AvgPool2d: _avgpool,
     GlobalAvgPool: _avgpool,
-    Flatten: _flatten,
-    Add: _add,
+    AdaptiveAvgPool2d: _avgpool,
 }
+_TABLE |= activation.FORWARD | arrange.FORWARD | layer_norm.FORWARD | transposed.FORWARD

@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from edgefl.graph import Node
-from edgefl.graph.operations import BatchNorm2d, GroupNorm, MaxPool2d, Operation, ReLU
+from edgefl.graph.operations import BatchNorm, GroupNorm, MaxPool2d, Operation, ReLU
 
 HALVING = MaxPool2d((2, 2), (2, 2))
 
@@ -32,7 +32,7 @@ class NormReLU(Operation):
 def fuse(nodes: tuple[Node, ...], trains: bool) -> tuple[Node, ...]:
     """The nodes with every fusable run replaced by one node, which has the name of the run's last and its place.
 
-    trains  whether batch statistics are used; BatchNorm2d by running statistics is not fused
+    trains  whether batch statistics are used; batch norm by running statistics is not fused
     """
     readers: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
@@ -42,7 +42,7 @@ def fuse(nodes: tuple[Node, ...], trains: bool) -> tuple[Node, ...]:
     fused: dict[str, Node] = {}
     for node in nodes:
         relu = _sole_reader(readers, node, ReLU)
-        if relu is None or not isinstance(node.op, (BatchNorm2d, GroupNorm) if trains else GroupNorm):
+        if relu is None or not isinstance(node.op, (BatchNorm, GroupNorm) if trains else GroupNorm):
             continue
         pool = _sole_reader(readers, relu, MaxPool2d)
         is_pooled = pool is not None and pool.op == HALVING

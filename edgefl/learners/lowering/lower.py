@@ -24,6 +24,7 @@ from typing import Literal
 from edgefl.errors import GraphError
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import Linear
+from edgefl.graph.planar import planar
 from edgefl.learners.base import Delta, Trainable
 from edgefl.learners.lowering.active import Active
 from edgefl.learners.lowering.arena import place
@@ -83,7 +84,7 @@ def lower_active(
     Of a layer's input the active channels are copied, or all stay: whichever takes the smaller arena, to the same bits.
     Copies pay in a network with many layers; at the last of few the whole is there anyway when memory peaks.
     """
-    terms = terms or Terms()
+    graph, terms = planar(graph), terms or Terms()
     in_place = mode == "train" and terms == Terms()
     scope = Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {})
     copied = _lowered(scope, mode, terms, float_bytes)

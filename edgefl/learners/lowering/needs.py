@@ -5,7 +5,8 @@ parameters, and what the producer's inputs need in turn. So the sets grow from t
 
 * a convolution or Linear with anything trained below it needs all its output channels (a grouped one: all channels of
   the groups that lead to a needed input); with nothing trained below, its active ones only;
-* a GroupNorm needs whole groups; a BatchNorm, ReLU, pooling and Add the same channels as below; Flatten their features.
+* a GroupNorm needs whole groups, a LayerNorm everything; a BatchNorm, ReLU, pooling, Add and Mul the same channels as
+  below; Flatten their features; Concat those of each result where they are.
 
 This is the exact gradient (FedSPU Eq. 4): the signal passes through frozen neurons. With delta="cut" the gradient at
 the output of every convolution and Linear is taken as zero on frozen neurons, so those need active channels only.
@@ -13,71 +14,82 @@ the output of every convolution and Linear is taken as zero on frozen neurons, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from edgefl.graph import Graph, Node
-from edgefl.graph.operations import Conv2d, Flatten, GroupNorm, Linear, Operation
+from edgefl.graph.operations import Concat, Conv2d, ConvTranspose2d, Flatten, GroupNorm, LayerNorm, Linear, Operation
 from edgefl.learners.base import Delta
-from edgefl.learners.lowering.channels import NONE, is_empty, members, owners, union
+from edgefl.learners.lowering.channels import NONE, beside, is_empty, members, owners, union
 from edgefl.learners.lowering.schedule import Index
 
 RowsCols = tuple[Index, Index]
+PRODUCTS = (Conv2d, ConvTranspose2d, Linear)
+"""Layers with neurons of their own, whose weight gradient reads their input."""
 
 
 def own_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     """Output channels of a node whose parameters are trained; empty for a node without parameters."""
-    axes = blocks.get(f"{node.name}.weight")
-    return NONE if axes is None else axes[0]
+    axes = blocks.get(f"{node.name}.weight", (NONE, NONE))
+    return axes[1] if isinstance(node.op, ConvTranspose2d) else axes[0]
 
 
 def gradient_needs(graph: Graph, blocks: Mapping[str, RowsCols], delta: Delta) -> dict[str, Index]:
     """Result -> channels whose gradient is needed; results that need none are absent."""
     needs: dict[str, Index] = {}
     for node in graph.nodes:
-        size = graph.shapes[node.name][0]
-        below: Index = NONE
-        for name in node.inputs:
-            below = union(below, needs.get(name, NONE), graph.shapes[name][0])
+        below = [needs.get(name, NONE) for name in node.inputs]
         rows = own_rows(node, blocks)
-        if delta == "cut" and isinstance(node.op, Conv2d | Linear):
+        if delta == "cut" and isinstance(node.op, PRODUCTS):
             above = rows
         else:
-            above = _spread(graph, node, union(rows, _REACH.get(type(node.op), _same)(graph, node, below), size))
+            reach = _REACH.get(type(node.op), _same)(graph, node, below)
+            above = _spread(node, union(rows, reach, graph.shapes[node.name][0]))
         if not is_empty(above):
             needs[node.name] = above
     return needs
 
 
-def _same(graph: Graph, node: Node, below: Index) -> Index:
-    return below
+def _same(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    found = below[0]
+    for more in below[1:]:
+        found = union(found, more, graph.shapes[node.name][0])
+    return found
 
 
-def _linear(graph: Graph, node: Node, below: Index) -> Index:
-    return below if is_empty(below) else None
+def _product(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    return below[0] if is_empty(below[0]) else None
 
 
-def _conv(graph: Graph, node: Node, below: Index) -> Index:
+def _conv(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
     op = node.op
     assert isinstance(op, Conv2d)
     if op.groups == 1:
-        return _linear(graph, node, below)
-    return members(owners(below, op.in_channels // op.groups, op.groups), op.out_channels // op.groups)
+        return _product(graph, node, below)
+    return members(owners(below[0], op.in_channels // op.groups, op.groups), op.out_channels // op.groups)
 
 
-def _flatten(graph: Graph, node: Node, below: Index) -> Index:
-    return members(below, graph.shapes[node.name][0] // graph.shapes[node.inputs[0]][0])
+def _flatten(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    return members(below[0], graph.shapes[node.name][0] // graph.shapes[node.inputs[0]][0])
 
 
-def _spread(graph: Graph, node: Node, channels: Index) -> Index:
-    """Whole groups for a GroupNorm; `channels` for everything else."""
+def _concat(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    return beside(below, [graph.shapes[name][0] for name in node.inputs])
+
+
+def _spread(node: Node, channels: Index) -> Index:
+    """Whole groups for a GroupNorm, all for a LayerNorm; `channels` for everything else."""
+    if isinstance(node.op, LayerNorm):
+        return channels if is_empty(channels) else None
     if not isinstance(node.op, GroupNorm):
         return channels
     per_group = node.op.num_channels // node.op.num_groups
     return members(owners(channels, per_group, node.op.num_groups), per_group)
 
 
-_REACH: dict[type[Operation], Callable[[Graph, Node, Index], Index]] = {
+_REACH: dict[type[Operation], Callable[[Graph, Node, Sequence[Index]], Index]] = {
     Conv2d: _conv,
-    Linear: _linear,
+    ConvTranspose2d: _product,
+    Linear: _product,
     Flatten: _flatten,
+    Concat: _concat,
 }

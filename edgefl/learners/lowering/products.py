@@ -121,7 +121,20 @@ PRODUCTS: dict[str, Callable[..., int]] = {
 }
 """Operation -> its multiply-accumulates, from the arguments of a call in the order of the table."""
 
-ELEMENTWISE = ("batch", "norm", "pool", "elementwise", "loss", "update", "growth", "parameters", "mask", "narrow")
+ELEMENTWISE = (
+    "batch",
+    "norm",
+    "pool",
+    "elementwise",
+    "activation",
+    "arrange",
+    "loss",
+    "update",
+    "growth",
+    "parameters",
+    "mask",
+    "narrow",
+)
 WITHOUT = {row.name for family in ELEMENTWISE for row in FAMILIES[family]} | {
     "channel_sum",
     "sparse_conv2d_build",

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
-from edgefl.graph.operations import Conv2d, Flatten, GroupNorm, Shape
+from edgefl.graph.operations import Conv2d, Flatten, GroupNorm, Mul, PReLU, Shape, Sigmoid, Smooth, Tanh
 from edgefl.learners.lowering.active import Active
 from edgefl.learners.lowering.channels import NONE, is_empty
 from edgefl.learners.lowering.fusion import NormReLU
@@ -132,8 +132,7 @@ class Recorder:
         return self.extras[name, "turned"]
 
     def param(self, node: Node, name: str) -> Param:
-        full = f"{node.name}.{name}"
-        return Param(full, self.scope.spec.params[full].shape)
+        return Param(f"{node.name}.{name}", node.op.parameters()[name].shape)
 
     def needed(self, name: str) -> bool:
         """Whether the gradient of a result is needed."""
@@ -141,6 +140,20 @@ class Recorder:
 
     def channels_needed(self, name: str) -> Index:
         return self.scope.active.needs.get(name, NONE)
+
+
+def _kept_by(node: Node, active: Active) -> tuple[str, ...]:
+    """The results that the node's backward pass reads, of those whose kind reads any beside what layers save."""
+    if isinstance(node.op, Sigmoid | Tanh):
+        return (node.name,) if node.inputs[0] in active.needs else ()
+    if isinstance(node.op, Smooth):
+        return node.inputs if node.inputs[0] in active.needs else ()
+    if isinstance(node.op, PReLU):
+        return node.inputs if node.name in active.needs else ()
+    if isinstance(node.op, Mul):
+        first, second = node.inputs
+        return tuple(name for name, other in ((second, first), (first, second)) if other in active.needs)
+    return ()
 
 
 class Readers:
@@ -165,6 +178,7 @@ class Readers:
             is_lanes = isinstance(node.op, GroupNorm) and node.name in scope.side_by_side
             if (isinstance(node.op, NormReLU) or is_lanes) and active.blocks:
                 self._saved.add(self.root(node.inputs[0]))
+            self._saved.update(self.root(name) for name in _kept_by(node, active))
         if nodes:
             self._last[self.root(nodes[-1].name)] = "output"
 

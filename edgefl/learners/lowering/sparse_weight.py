@@ -13,6 +13,7 @@ from types import ModuleType
 
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import Conv2d, Linear, Shape
+from edgefl.graph.planar import planar
 from edgefl.kernels import sparse_layout, sparsity, weight_structure
 from edgefl.neurons.spec import ModelSpec
 
@@ -65,6 +66,7 @@ def sparse_weights(
     graph: Graph, spec: ModelSpec, counts: Mapping[str, int], batch: int, ops: ModuleType
 ) -> dict[str, SparseWeight]:
     """The masked weights that a learner holds as values alone: those that run at least as fast without their zeros."""
+    graph = planar(graph)
     found = {name: candidate(graph, spec, name, count, batch) for name, count in counts.items()}
     lanes = sparsity.LANES.get(isa_of(ops), 1)
     return {
@@ -93,7 +95,7 @@ def candidate(graph: Graph, spec: ModelSpec, name: str, count: int, batch: int) 
         node.op.groups > 1 or not all(layout.fits for layout in _layouts(node.op, size, count))
     ):
         return None
-    return SparseWeight(node, spec.params[name].shape, size, count, batch)
+    return SparseWeight(node, node.op.parameters()["weight"].shape, size, count, batch)
 
 
 def _layouts(op: Conv2d, size: Shape, count: int) -> tuple[sparse_layout.Layout, sparse_layout.Layout]:

@@ -287,7 +287,7 @@ class GraphLearner:
     def _in_order(self, name: str, values: Array) -> Array:
         """What a schedule has of a parameter; of a masked one at its coordinates, in order."""
         if name not in self._restriction:
-            return values
+            return values.reshape(*values.shape[:2], *self.spec.params[name].shape[2:])
         compact = self._workspace.sparse.get(name)
         whole: Array = values if compact is None else compact.whole(values)
         return whole[self._restriction.bits(name)]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph
+from edgefl.graph.planar import planar
 from edgefl.learners.base import Array, Delta, Samples, Trainable
 from edgefl.learners.lowering.active import Active, Growth
 from edgefl.learners.lowering.arena import aligned
@@ -80,7 +81,7 @@ class Workspace:
         self.arena = aligned_bytes(0)
         self._total, self._clip = np.zeros(1), np.zeros(1, dtype)
         self._scratch = 0  # of the passes so far; kept by the kernels, so it is counted only where there is a limit
-        self._graph, self._spec, self._backend, self._dtype = graph, spec, backend, dtype
+        self._graph, self._spec, self._backend, self._dtype = planar(graph), spec, backend, dtype
         self._sessions: Sessions = OrderedDict()
         self._layouts, self._layout = Layouts(), Layout()
         self._restriction = Restriction(spec)
@@ -350,7 +351,8 @@ class Workspace:
 
     def _memory(self, session: Session, index: NDArray[np.int32]) -> Memory:
         samples = session.samples
-        slots = {"x": samples.x, "y": samples.y, "scale": samples.scale, "shift": samples.shift, "index": index}
+        x = samples.x.reshape(len(samples.x), *self._graph.input_shape)
+        slots = {"x": x, "y": samples.y, "scale": samples.scale, "shift": samples.shift, "index": index}
         slots |= {"loss": self.loss, "correct": self.correct, "hyper": self.hyper}
         slots |= {"total": self._total, "total_bits": self._total.view(np.float32), "clip": self._clip}
         return Memory(self.arena, self._dtype, self.params, session.states, slots, structures(self.sparse))
