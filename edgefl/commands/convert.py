@@ -6,6 +6,7 @@ import argparse
 import importlib
 import importlib.util
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -32,7 +33,11 @@ def run(options: argparse.Namespace) -> int:
         raise RequestError(f"{options.factory!r}; expected MODULE:FACTORY")
     if options.output.suffix != ".safetensors":
         raise RequestError(f"{options.output}; expected a file that ends in .safetensors")
-    model = _model(module, name, options.input)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", UserWarning)
+        model = _model(module, name, options.input)
+    for warning in said:
+        print(f"edgefl convert: {warning.message}", file=sys.stderr)
     files.save(options.output, model)
     scalars = sum(value.size for value in model.params.values())
     print(f"{options.output}: {len(model.graph.nodes)} operations, {scalars} parameters", file=sys.stderr)

@@ -20,7 +20,7 @@ from edgefl.errors import RequestError
 from edgefl.experiment import model_file
 from edgefl.graph import Graph, Model, Node
 from edgefl.memory import Training, estimate
-from edgefl.neurons.spec import ModelSpec, result_axes
+from edgefl.neurons.spec import ModelSpec, groups_of, result_axes
 
 KEEPS = (1.0, 0.5)
 
@@ -69,7 +69,7 @@ def _operation(graph: Graph, node: Node) -> dict[str, Any]:
         "settings": {field.name: getattr(node.op, field.name) for field in fields(node.op)},
         "inputs": node.inputs,
         "output": graph.shapes[node.name],
-        "group": axis and axis.group,
+        "groups": list(dict.fromkeys(groups_of(axis))),
         "parameters": sum(math.prod(info.shape) for info in node.op.parameters().values()),
     }
 
@@ -101,7 +101,7 @@ def _print(path: Path, graph: Graph, steps: list[dict[str, Any]]) -> None:
 
 def _cells(row: dict[str, Any], groups: dict[str, int]) -> list[str]:
     settings = " ".join(f"{name}={_short(value)}" for name, value in row["settings"].items())
-    neurons = "all" if row["group"] is None else f"{row['group']} ({groups[row['group']]})"
+    neurons = ", ".join(f"{group} ({groups[group]})" for group in row["groups"]) or "all"
     count = str(row["parameters"]) if row["parameters"] else ""
     return [row["name"], row["operation"], settings, _extents(row["output"]), neurons, count]
 

@@ -23,6 +23,6 @@ def size(text: str) -> int:
 def extents(text: str) -> tuple[int, ...]:
     """The shape of an example. Raises ArgumentTypeError for what is none."""
     parts = text.split(",")
-    if len(parts) not in (1, 3) or not all(part.isdecimal() and int(part) for part in parts):
-        raise argparse.ArgumentTypeError(f"{text!r}; expected C,H,W or the number of features")
+    if len(parts) > 3 or not all(part.isdecimal() and int(part) for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r}; expected C,H,W, or C,L, or the number of features")
     return tuple(map(int, parts))

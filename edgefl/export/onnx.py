@@ -9,6 +9,7 @@ Source of the operators: onnx/docs/Operators.md.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,19 +27,42 @@ from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Model, Node
 from edgefl.graph.files import CLASSES_KEY
 from edgefl.graph.operations import (
+    GELU,
+    AdaptiveAvgPool2d,
     Add,
+    AvgPool1d,
     AvgPool2d,
+    BatchNorm,
+    BatchNorm1d,
     BatchNorm2d,
+    Concat,
+    Conv1d,
     Conv2d,
+    ConvTranspose2d,
     Flatten,
     GlobalAvgPool,
     GroupNorm,
+    Hardsigmoid,
+    Hardswish,
+    LayerNorm,
     LeakyReLU,
     Linear,
+    LinePool,
+    MaxPool1d,
     MaxPool2d,
+    Mul,
     Operation,
     Pair,
+    PReLU,
     ReLU,
+    ReLU6,
+    Shape,
+    Sigmoid,
+    SiLU,
+    Softplus,
+    Tanh,
+    Upsample,
+    ZeroPad2d,
 )
 
 OPSET, IR_VERSION = 17, 8  # the version of the file's form that came with the opset: older readers take it
@@ -107,6 +131,11 @@ class Writer:
         self.nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
         return name
 
+    @property
+    def input_shape(self) -> Shape:
+        """Of what the present node reads first, without the batch."""
+        return self._model.graph.shapes[self._at.inputs[0]]
+
     def parameters(self) -> list[str]:
         """All parameters of the present node, in torch's order."""
         return [self.parameter(name) for name in self._at.op.parameters()]
@@ -147,7 +176,31 @@ def _linear(op: Linear, inputs: list[str], to: Writer) -> str:
     return to.node("Gemm", *inputs, *to.parameters(), transB=1)
 
 
-def _batch_norm(op: BatchNorm2d, inputs: list[str], to: Writer) -> str:
+def _conv1d(op: Conv1d, inputs: list[str], to: Writer) -> str:
+    window = {"kernel_shape": [op.kernel_size], "strides": [op.stride], "pads": [op.padding] * 2}
+    return to.node("Conv", *inputs, *to.parameters(), **window, dilations=[op.dilation], group=op.groups)
+
+
+def _conv_transpose(op: ConvTranspose2d, inputs: list[str], to: Writer) -> str:
+    return to.node(
+        "ConvTranspose",
+        *inputs,
+        *to.parameters(),
+        kernel_shape=op.kernel_size,
+        strides=op.stride,
+        pads=_both(op.padding),
+        output_padding=op.output_padding,
+        dilations=op.dilation,
+        group=op.groups,
+    )
+
+
+def _layer_norm(op: LayerNorm, inputs: list[str], to: Writer) -> str:
+    axis = -len(op.normalized_shape)
+    return to.node("LayerNormalization", *inputs, *to.parameters(), axis=axis, epsilon=op.eps)
+
+
+def _batch_norm(op: BatchNorm, inputs: list[str], to: Writer) -> str:
     return to.node("BatchNormalization", *inputs, *to.parameters(), epsilon=op.eps)
 
 
@@ -165,6 +218,55 @@ def _leaky_relu(op: LeakyReLU, inputs: list[str], to: Writer) -> str:
     return to.node("LeakyRelu", *inputs, alpha=op.negative_slope)
 
 
+def _prelu(op: PReLU, inputs: list[str], to: Writer) -> str:
+    shape = (op.num_parameters, *(1 for _ in to.input_shape[1:]))
+    return to.node("PRelu", *inputs, to.parameter("weight", shape))
+
+
+def _silu(op: SiLU, inputs: list[str], to: Writer) -> str:
+    return to.node("Mul", *inputs, to.node("Sigmoid", *inputs))
+
+
+def _gelu(op: GELU, inputs: list[str], to: Writer) -> str:
+    """x / 2 (1 + erf(x / sqrt 2)), or the tanh of sqrt(2 / pi) (x + .044715 x^3) for the error function."""
+    if op.approximate == "tanh":
+        cube = to.node("Pow", *inputs, to.constant("three", 3.0))
+        inner = to.node("Add", *inputs, to.node("Mul", cube, to.constant("cubic", 0.044715)))
+        curve = to.node("Tanh", to.node("Mul", inner, to.constant("scale", math.sqrt(2 / math.pi))))
+    else:
+        curve = to.node("Erf", to.node("Mul", *inputs, to.constant("scale", math.sqrt(0.5))))
+    share = to.node("Mul", to.node("Add", curve, to.constant("one", 1.0)), to.constant("half", 0.5))
+    return to.node("Mul", *inputs, share)
+
+
+def _softplus(op: Softplus, inputs: list[str], to: Writer) -> str:
+    scaled = to.node("Mul", *inputs, to.constant("beta", op.beta))
+    smooth = to.node("Div", to.node("Softplus", scaled), to.constant("beta", op.beta))
+    return to.node("Where", to.node("Greater", scaled, to.constant("threshold", op.threshold)), *inputs, smooth)
+
+
+def _line_pool(op: LinePool, inputs: list[str], to: Writer) -> str:
+    window = {"kernel_shape": [op.kernel_size], "strides": [op.stride], "pads": [op.padding] * 2}
+    if isinstance(op, AvgPool1d):
+        return to.node("AveragePool", *inputs, **window, count_include_pad=int(op.count_include_pad))
+    return to.node("MaxPool", *inputs, **window)
+
+
+def _adaptive_pool(op: AdaptiveAvgPool2d, inputs: list[str], to: Writer) -> str:
+    return _avg_pool(op.window(to.input_shape), inputs, to)
+
+
+def _upsample(op: Upsample, inputs: list[str], to: Writer) -> str:
+    scales = to.constant("scales", [1.0, 1.0, *map(float, op.scale_factor)])
+    how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return to.node("Resize", *inputs, "", scales, **how)
+
+
+def _pad(op: ZeroPad2d, inputs: list[str], to: Writer) -> str:
+    left, right, top, bottom = op.padding
+    return to.node("Pad", *inputs, to.constant("pads", [0, 0, top, left, 0, 0, bottom, right]))
+
+
 def _max_pool(op: MaxPool2d, inputs: list[str], to: Writer) -> str:
     return to.node("MaxPool", *inputs, kernel_shape=op.kernel_size, strides=op.stride, pads=_both(op.padding))
 
@@ -176,14 +278,34 @@ def _avg_pool(op: AvgPool2d, inputs: list[str], to: Writer) -> str:
 
 NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     Conv2d: _conv2d,
+    Conv1d: _conv1d,
+    ConvTranspose2d: _conv_transpose,
     Linear: _linear,
     BatchNorm2d: _batch_norm,
+    BatchNorm1d: _batch_norm,
+    LayerNorm: _layer_norm,
     GroupNorm: _group_norm,
     ReLU: lambda op, inputs, to: to.node("Relu", *inputs),
+    ReLU6: lambda op, inputs, to: to.node("Clip", *inputs, to.constant("low", 0.0), to.constant("high", 6.0)),
     LeakyReLU: _leaky_relu,
+    PReLU: _prelu,
+    Sigmoid: lambda op, inputs, to: to.node("Sigmoid", *inputs),
+    Tanh: lambda op, inputs, to: to.node("Tanh", *inputs),
+    SiLU: _silu,
+    GELU: _gelu,
+    Hardsigmoid: lambda op, inputs, to: to.node("HardSigmoid", *inputs, alpha=1 / 6, beta=0.5),
+    Hardswish: lambda op, inputs, to: to.node("HardSwish", *inputs),
+    Softplus: _softplus,
+    MaxPool1d: _line_pool,
+    AvgPool1d: _line_pool,
+    AdaptiveAvgPool2d: _adaptive_pool,
     MaxPool2d: _max_pool,
     AvgPool2d: _avg_pool,
     GlobalAvgPool: lambda op, inputs, to: to.node("GlobalAveragePool", *inputs),
     Flatten: lambda op, inputs, to: to.node("Flatten", *inputs),
     Add: lambda op, inputs, to: to.node("Add", *inputs),
+    Mul: lambda op, inputs, to: to.node("Mul", *inputs),
+    Concat: lambda op, inputs, to: to.node("Concat", *inputs, axis=1),
+    Upsample: _upsample,
+    ZeroPad2d: _pad,
 }

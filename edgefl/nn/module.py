@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -11,18 +12,38 @@ from torch import Tensor, nn
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model
 from edgefl.graph.operations import (
+    GELU,
+    AdaptiveAvgPool2d,
     Add,
+    AvgPool1d,
     AvgPool2d,
+    BatchNorm1d,
     BatchNorm2d,
+    Concat,
+    Conv1d,
     Conv2d,
+    ConvTranspose2d,
     Flatten,
     GlobalAvgPool,
     GroupNorm,
+    Hardsigmoid,
+    Hardswish,
+    LayerNorm,
     LeakyReLU,
     Linear,
+    MaxPool1d,
     MaxPool2d,
+    Mul,
     Operation,
+    PReLU,
     ReLU,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Softplus,
+    Tanh,
+    Upsample,
+    ZeroPad2d,
 )
 
 
@@ -44,6 +65,27 @@ class Sum(nn.Module):
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         return a + b
+
+
+class Product(nn.Module):
+    """a b as a module; b may have one value for each plane."""
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return a * b
+
+
+class SideBySide(nn.Module):
+    """The channels of all inputs one after another, as a module."""
+
+    def forward(self, *parts: Tensor) -> Tensor:
+        return torch.cat(parts, 1)
+
+
+class MeanOfPlanes(nn.Module):
+    """The mean over all axes but those of examples and channels, which stay as 1."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(tuple(range(2, x.dim())), keepdim=True)
 
 
 class GraphModule(nn.Module):
@@ -71,13 +113,27 @@ def _conv(op: Conv2d) -> nn.Module:
 _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     Conv2d: _conv,
     Linear: lambda op: nn.Linear(op.in_features, op.out_features, op.bias),
+    Conv1d: lambda op: nn.Conv1d(**asdict(op)),
+    ConvTranspose2d: lambda op: nn.ConvTranspose2d(**asdict(op)),
     BatchNorm2d: lambda op: nn.BatchNorm2d(op.num_features, op.eps, op.momentum),
+    BatchNorm1d: lambda op: nn.BatchNorm1d(op.num_features, op.eps, op.momentum),
+    LayerNorm: lambda op: nn.LayerNorm(op.normalized_shape, op.eps),
+    PReLU: lambda op: nn.PReLU(op.num_parameters),
+    GELU: lambda op: nn.GELU(op.approximate),
+    Softplus: lambda op: nn.Softplus(op.beta, op.threshold),
+    MaxPool1d: lambda op: nn.MaxPool1d(**asdict(op)),
+    AvgPool1d: lambda op: nn.AvgPool1d(**asdict(op)),
+    AdaptiveAvgPool2d: lambda op: nn.AdaptiveAvgPool2d(op.output_size),
+    Upsample: lambda op: nn.Upsample(scale_factor=op.scale_factor),
+    ZeroPad2d: lambda op: nn.ZeroPad2d(op.padding),
+    Mul: lambda op: Product(),
+    Concat: lambda op: SideBySide(),
     GroupNorm: lambda op: nn.GroupNorm(op.num_groups, op.num_channels, op.eps),
-    ReLU: lambda op: nn.ReLU(),
+    **{op: lambda op: getattr(nn, op.title)() for op in (ReLU, ReLU6, Sigmoid, Tanh, SiLU, Hardsigmoid, Hardswish)},
     LeakyReLU: lambda op: nn.LeakyReLU(op.negative_slope),
     MaxPool2d: lambda op: nn.MaxPool2d(op.kernel_size, op.stride, op.padding),
     AvgPool2d: lambda op: nn.AvgPool2d(op.kernel_size, op.stride, op.padding, count_include_pad=op.count_include_pad),
-    GlobalAvgPool: lambda op: nn.AdaptiveAvgPool2d(1),
+    GlobalAvgPool: lambda op: MeanOfPlanes(),
     Flatten: lambda op: nn.Flatten(),
     Add: lambda op: Sum(),
 }

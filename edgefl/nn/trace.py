@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,15 +16,26 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, fx, nn
+from torch.nn import functional
 
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model, Node, Params
-from edgefl.graph.operations import Flatten, Operation, Shape
+from edgefl.graph.operations import Flatten, Mul, Operation, Shape
+from edgefl.nn.functions import FUNCTIONS, METHODS
+from edgefl.nn.layers import MODULES
 from edgefl.nn.module import to_torch
-from edgefl.nn.operations import FUNCTIONS, METHODS, MODULES, Step
+from edgefl.nn.step import Step, expect
 
 BATCH = "the batch size"  # stands for x.size(0) while shapes are folded
 RESHAPES = ("view", "reshape", torch.reshape)
+SOFTMAXES: dict[Any, type[nn.Module]] = {
+    functional.softmax: nn.Softmax,
+    torch.softmax: nn.Softmax,
+    "softmax": nn.Softmax,
+    functional.log_softmax: nn.LogSoftmax,
+    torch.log_softmax: nn.LogSoftmax,
+    "log_softmax": nn.LogSoftmax,
+}
 TOLERANCE = 1e-4  # of the largest output; both sides run torch's own kernels, so real differences are far larger
 
 
@@ -33,16 +45,17 @@ def from_torch(module: nn.Module, example_input: Tensor) -> Model:
     module         any nn.Module that torch.fx can trace; it is not changed
     example_input  float32 [batch, channels, height, width] or [batch, features]: gives the input shape, and checks
                    the result in evaluation mode
+    A softmax or log_softmax at the end is left to the loss, with a warning: the graph's outputs are logits.
     Raises  GraphError naming the first operation or argument that edgefl cannot take.
     """
     if example_input.dtype != torch.float32 or example_input.dim() < 2:
         raise GraphError(
             f"example_input: {example_input.dtype} of {example_input.dim()} axes; expected float32 batches"
         )
-    traced = _trace(module)
-    graph = _Converter(module, tuple(example_input.shape[1:])).convert(traced)
+    converter = _Converter(module, tuple(example_input.shape[1:]))
+    graph = converter.convert(_trace(module))
     model = Model(graph, _parameters(graph, module))
-    _check_output(model, module, example_input)
+    _check_output(model, module, example_input, converter.left_out)
     return model
 
 
@@ -71,6 +84,7 @@ class _Converter:
         self._known: dict[fx.Node, Any] = {}
         self._called: set[str] = set()
         self._taken: set[str] = set()
+        self.left_out: nn.Module = nn.Identity()  # of the module's end, over the graph's outputs
 
     def convert(self, traced: fx.Graph) -> Graph:
         self._taken = {str(node.target) for node in traced.nodes if node.op == "call_module"}
@@ -90,12 +104,29 @@ class _Converter:
                 raise GraphError("a second input; expected one")
             self._names[node] = INPUT
         elif node.op == "call_module":
-            self._call_module(node)
+            module = self._modules[str(node.target)]
+            if isinstance(module, nn.Softmax | nn.LogSoftmax):
+                self._leave_out(node, module, module.dim)
+            else:
+                self._call_module(node)
         elif node.op in ("call_function", "call_method"):
-            if not self._fold(node):
+            if node.target in SOFTMAXES:
+                dim = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
+                self._leave_out(node, SOFTMAXES[node.target](1), dim)
+            elif not self._fold(node):
                 self._append(node, self._step(node), node.name)
         elif node.op == "get_attr":
             raise GraphError("a parameter or buffer used outside its module; edgefl has no operation for it")
+
+    def _leave_out(self, node: fx.Node, last: nn.Module, dim: Any) -> None:
+        """A softmax of the logits at the end."""
+        source = node.args[0] if node.args else next(iter(node.kwargs.values()))
+        if len(self._shapes[self._name_of(source)]) != 1 or any(user.op != "output" for user in node.users):
+            raise GraphError("expected at the end only, over the classes")
+        expect("dim", dim, 1, -1)
+        warnings.warn(f"{last} at the end is left to the loss: outputs are logits", stacklevel=2)
+        self.left_out = last
+        self._names[node] = self._name_of(source)
 
     def _call_module(self, node: fx.Node) -> None:
         name = str(node.target)
@@ -129,6 +160,8 @@ class _Converter:
         if step.overwrites:
             _refuse_later_use(step.inputs[0], node)
         inputs = tuple(self._name_of(source) for source in step.inputs)
+        if step.ops and isinstance(step.ops[0], Mul):  # a gate comes second
+            inputs = tuple(sorted(inputs, key=lambda name: -math.prod(self._shapes[name])))
         for count, op in enumerate(step.ops, start=1):
             is_last = count == len(step.ops)
             inputs = (self._append_op(op, inputs, name if is_last else f"{name}_{op.title}", is_free and is_last),)
@@ -213,12 +246,12 @@ def _parameters(graph: Graph, module: nn.Module) -> Params:
     return {name: np.array(state[name].detach().cpu().numpy(), order="C") for name in graph.parameters()}
 
 
-def _check_output(model: Model, module: nn.Module, example_input: Tensor) -> None:
-    """Raise GraphError unless graph and module agree on the example in evaluation mode."""
+def _check_output(model: Model, module: nn.Module, example_input: Tensor, left_out: nn.Module) -> None:
+    """Raise GraphError unless graph, and what was left out after it, agree with the module on the example."""
     twin = to_torch(model).eval()
     with torch.no_grad(), _evaluating(module):
         expected = module(example_input.clone()).cpu()
-        found = twin(example_input.detach().cpu().clone())
+        found = left_out(twin(example_input.detach().cpu().clone()))
     difference = (found - expected).abs().max().item() if found.shape == expected.shape else math.inf
     limit = TOLERANCE * max(1.0, expected.abs().max().item())
     if not difference <= limit:

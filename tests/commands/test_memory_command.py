@@ -123,7 +123,7 @@ def test_the_table_is_printed_though_the_disk_refuses_the_picture(
         (["vgg99"], "model 'vgg99'; expected one of fedspu_emnist"),
         (["gone.safetensors"], "gone.safetensors"),
         (["x.safetensors", "--classes", "3"], "--input and --classes with x.safetensors; expected neither"),
-        (["fedspu_emnist", "--input", "1,2"], "'1,2'; expected C,H,W"),
+        (["fedspu_emnist", "--input", "1,2,3,4"], "'1,2,3,4'; expected C,H,W"),
         (["fedspu_emnist", "--input", "1,3,3"], "expected at least one output cell"),
         (["fedspu_emnist", "--keep", "0,1"], "keep=0.0 with method=fedspu; expected 0 < keep <= 1"),
         (["fedspu_emnist", "--keep", ".5", "--method", "pflego"], "keep=0.5 with method=pflego"),

@@ -104,11 +104,11 @@ def test_inspect_shows_what_edgefl_sees(desk: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
     assert main(["inspect", "mine.safetensors", "--batch", "8", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [(each["name"], each["operation"], each["group"]) for each in found["operations"]] == [
-        ("0", "Conv2d", "0"),
-        ("1", "ReLU", "0"),
-        ("2", "Flatten", "0"),
-        ("3", "Linear", None),
+    assert [(each["name"], each["operation"], each["groups"]) for each in found["operations"]] == [
+        ("0", "Conv2d", ["0"]),
+        ("1", "ReLU", ["0"]),
+        ("2", "Flatten", ["0"]),
+        ("3", "Linear", []),
     ]
     assert (found["groups"], found["parameters"], found["bytes"]) == ({"0": 4}, 690, 2760)
     graph = files.load("mine.safetensors").graph

@@ -17,27 +17,48 @@ from edgefl.errors import GraphError
 from edgefl.export.onnx import NODES, OPSET, to_onnx
 from edgefl.graph import INPUT, Graph, Model, Node, models
 from edgefl.graph.operations import (
+    GELU,
     OPERATIONS,
+    AdaptiveAvgPool2d,
     Add,
+    AvgPool1d,
     AvgPool2d,
+    BatchNorm1d,
     BatchNorm2d,
+    Conv1d,
     Conv2d,
+    ConvTranspose2d,
     Flatten,
     GlobalAvgPool,
     GroupNorm,
+    Hardsigmoid,
+    Hardswish,
+    LayerNorm,
     LeakyReLU,
     Linear,
+    MaxPool1d,
     MaxPool2d,
     Operation,
+    PReLU,
     ReLU,
+    ReLU6,
     Shape,
+    Sigmoid,
+    SiLU,
+    Softplus,
+    Tanh,
+    Upsample,
+    ZeroPad2d,
 )
 from edgefl.learners import GraphLearner
+from tests.learners.graphs import GRAPHS
 from tests.learners.random_graphs import trial
 
 WITHIN = 1e-5  # of the largest output
 BATCHES = (1, 7)
 PLANES: Shape = (6, 9, 11)
+LINE: Shape = (6, 19)
+SMOOTH = (Sigmoid(), Tanh(), SiLU(), GELU(), GELU("tanh"), Hardsigmoid(), Hardswish(), Softplus(), Softplus(2.0, 0.5))
 CASES: list[tuple[Operation, Shape]] = [
     (Conv2d(6, 4, (3, 3)), PLANES),
     (Conv2d(6, 4, (3, 2), (2, 1), (1, 0), bias=False), PLANES),
@@ -64,6 +85,27 @@ CASES: list[tuple[Operation, Shape]] = [
     (GlobalAvgPool(), PLANES),
     (Flatten(), PLANES),
     (Flatten(), (13,)),
+    (Conv1d(6, 4, 3), LINE),
+    (Conv1d(6, 6, 5, 2, 2, 2, 3, False), LINE),
+    (ConvTranspose2d(6, 4, (3, 3)), PLANES),
+    (ConvTranspose2d(6, 4, (3, 2), (2, 3), (1, 0), (1, 2), 2, False, (2, 1)), PLANES),
+    (BatchNorm1d(6), LINE),
+    (BatchNorm1d(13), (13,)),
+    (LayerNorm((6, 9, 11)), PLANES),
+    (LayerNorm((13,), 0.25), (13,)),
+    (ReLU6(), PLANES),
+    (PReLU(), PLANES),
+    (PReLU(6), PLANES),
+    (PReLU(6), LINE),
+    (PReLU(13), (13,)),
+    *((op, shape) for op in SMOOTH for shape in (PLANES, (13,))),
+    (MaxPool1d(3, 2, 1), LINE),
+    (AvgPool1d(3, 2, 1), LINE),
+    (AvgPool1d(3, 2, 1, False), LINE),
+    (GlobalAvgPool(), LINE),
+    (AdaptiveAvgPool2d((3, 11)), PLANES),
+    (Upsample((2, 3)), PLANES),
+    (ZeroPad2d((1, 0, 2, 3)), PLANES),
 ]
 
 
@@ -74,6 +116,8 @@ def graphs() -> Iterator[tuple[str, Graph]]:
         yield f"{op} on {shape}", Graph(shape, (Node("only.one", op, (INPUT,)), *last))
     nodes = (Node("input.weight", ReLU(), (INPUT,)), Node("output", Add(), ("input.weight", INPUT)))
     yield "a sum, with names that others could take", Graph((13,), nodes)
+    for name in ("gates", "skips"):
+        yield name, GRAPHS[name]
     for name, (shape, classes) in models.EXAMPLES.items():
         yield name, models.build(name, shape, classes)
     for seed in range(30):

@@ -14,31 +14,66 @@ from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model, Node, Params
 from edgefl.graph.json import dumps, loads
 from edgefl.graph.operations import (
+    GELU,
+    AdaptiveAvgPool2d,
     Add,
+    AvgPool1d,
     AvgPool2d,
+    BatchNorm1d,
     BatchNorm2d,
+    Concat,
+    Conv1d,
     Conv2d,
+    ConvTranspose2d,
     Flatten,
     GlobalAvgPool,
+    GroupNorm,
+    Hardsigmoid,
+    Hardswish,
+    LayerNorm,
+    LeakyReLU,
     Linear,
+    MaxPool1d,
     MaxPool2d,
+    Mul,
     Operation,
+    PReLU,
     ReLU,
+    ReLU6,
     Shape,
+    Sigmoid,
+    SiLU,
+    Softplus,
+    Tanh,
+    Upsample,
+    ZeroPad2d,
 )
 from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec, parts_of
 from edgefl.neurons.submodel import sub_params
 from edgefl.nn import from_torch, to_torch
 
 SETTINGS = settings(max_examples=40, derandomize=True)
 CHANNELS = (4, 6, 8)
+MOST_CHANNELS = 24  # of a result that another is put beside
+
+
+ACTIVATIONS: tuple[Operation, ...] = (
+    *(ReLU(), ReLU6(), LeakyReLU(0.2), Sigmoid(), Tanh(), SiLU(), GELU(), GELU("tanh"), Hardsigmoid(), Hardswish()),
+    *(Softplus(2.0, 3.0), PReLU()),
+)
+NOT_OF_ZERO = (Sigmoid, Hardsigmoid, Softplus)
+"""What makes something of a 0."""
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> Graph:
-    """Some planes operations on a small image, residual sums among them, then Flatten and one or two Linear layers."""
-    shapes: dict[str, Shape] = {INPUT: (draw(st.integers(1, 3)), draw(st.integers(4, 8)), draw(st.integers(4, 8)))}
+def graphs(draw: st.DrawFn, mixing: bool = True) -> Graph:
+    """Some operations on small planes or a line, results put together among them, then Flatten, one or two Linear.
+
+    mixing  also norms of several channels
+    """
+    sizes = draw(st.lists(st.integers(4, 8), min_size=1, max_size=2))
+    shapes: dict[str, Shape] = {INPUT: (draw(st.integers(1, 3)), *sizes)}
     nodes: list[Node] = []
 
     def append(op: Operation, *inputs: str) -> None:
@@ -49,26 +84,56 @@ def graphs(draw: st.DrawFn) -> Graph:
     def last() -> str:
         return nodes[-1].name if nodes else INPUT
 
-    append(Conv2d(shapes[INPUT][0], 4, (1, 1)))
+    def together(shape: Shape) -> None:
+        """The last result and an earlier one, added, multiplied or side by side."""
+        kinds = {name: [Add, Mul, Concat] if other == shape else [Concat] for name, other in shapes.items()}
+        fitting = [name for name, other in shapes.items() if other[1:] == shape[1:] and name != last()]
+        if fitting and shape[0] <= MOST_CHANNELS:
+            other = draw(st.sampled_from(fitting))
+            append(draw(st.sampled_from(kinds[other]))(), *draw(st.permutations([other, last()])))
+
+    def gate(channels: int) -> None:
+        gated = last()
+        append(GlobalAvgPool())
+        append(pointwise(len(sizes), channels, channels))
+        append(draw(st.sampled_from(ACTIVATIONS)))
+        append(Mul(), gated, last())
+
+    append(pointwise(len(sizes), shapes[INPUT][0], 4))
     for _ in range(draw(st.integers(1, 6))):
-        shape = shapes[last()]
-        equals = [name for name, other in shapes.items() if other == shape and name != last()]
-        if equals and draw(st.integers(0, 3)) == 0:
-            append(Add(), draw(st.sampled_from(equals)), last())
+        shape, kind = shapes[last()], draw(st.integers(0, 7))
+        if kind < 2:
+            together(shape)
+        elif kind == 2:
+            gate(shape[0])
+        elif kind == 3:
+            append(draw(st.sampled_from((*ACTIVATIONS, PReLU(shape[0])))))
         else:
-            append(draw(st.sampled_from(fitting_operations(shape, draw(st.sampled_from(CHANNELS))))))
+            append(draw(st.sampled_from(fitting_operations(shape, draw(st.sampled_from(CHANNELS)), mixing))))
     if draw(st.booleans()):
         append(GlobalAvgPool())
     append(Flatten())
     if draw(st.booleans()):
         append(Linear(math.prod(shapes[last()]), 5, bias=draw(st.booleans())))
-        append(ReLU())
+        append(draw(st.sampled_from((*ACTIVATIONS, PReLU(5), BatchNorm1d(5), *([LayerNorm((5,))] if mixing else [])))))
     append(Linear(math.prod(shapes[last()]), 3))
     return Graph(shapes[INPUT], tuple(nodes))
 
 
-def fitting_operations(shape: Shape, out: int) -> list[Operation]:
-    """Operations that take a result of this shape; GroupNorm is absent because it mixes channels."""
+def pointwise(extents: int, channels: int, out: int) -> Operation:
+    """A convolution of single cells."""
+    return Conv2d(channels, out, (1, 1)) if extents == 2 else Conv1d(channels, out, 1)
+
+
+def fitting_operations(shape: Shape, out: int, mixing: bool) -> list[Operation]:
+    """Operations that take a result of this shape."""
+    candidates = of_planes(shape, out) if len(shape) == 3 else of_lines(shape, out)
+    if mixing:
+        candidates += [LayerNorm(shape), *([GroupNorm(2, shape[0])] if shape[0] % 2 == 0 and len(shape) == 3 else [])]
+    return [op for op in candidates if takes(op, shape)]
+
+
+def of_planes(shape: Shape, out: int) -> list[Operation]:
     channels, height, width = shape
     same = Conv2d(channels, channels, (3, 3), padding=(1, 1))
     candidates: list[Operation] = [
@@ -76,14 +141,32 @@ def fitting_operations(shape: Shape, out: int) -> list[Operation]:
         Conv2d(channels, out, (3, 2), (2, 1), (1, 1), bias=False),
         Conv2d(channels, out, (2, 2), padding=(1, 1), dilation=(1, 2)),
         Conv2d(channels, 2 * channels, (3, 3), padding=(1, 1), groups=channels),
+        ConvTranspose2d(channels, out, (2, 3), (1, 2), (0, 1), (0, 1), bias=False),
         BatchNorm2d(channels),
-        ReLU(),
+        ZeroPad2d((1, 0, 0, 2)),
+        AdaptiveAvgPool2d((height, 1)),
     ]
     if channels % 2 == 0 and channels > 2:
         candidates += [Conv2d(channels, out, (1, 1), groups=2), Conv2d(channels, channels, (1, 1), groups=channels)]
+        candidates.append(ConvTranspose2d(channels, out, (2, 2), groups=2))
     if min(height, width) > 2:
         candidates += [MaxPool2d((3, 2), (2, 1), (1, 0)), AvgPool2d((2, 3), (1, 2), (1, 1), count_include_pad=False)]
-    return [op for op in candidates if takes(op, shape)]
+    if height * width <= 64:
+        candidates.append(Upsample((1, 2)))
+    return candidates
+
+
+def of_lines(shape: Shape, out: int) -> list[Operation]:
+    channels, length = shape
+    candidates: list[Operation] = [
+        Conv1d(channels, channels, 3, padding=1),
+        Conv1d(channels, out, 3, 2, 2, 2, bias=False),
+        Conv1d(channels, 2 * channels, 3, padding=1, groups=channels),
+        BatchNorm1d(channels),
+    ]
+    if length > 2:
+        candidates += [MaxPool1d(3, 2, 1), AvgPool1d(2, 1, 1, count_include_pad=False)]
+    return candidates
 
 
 def takes(op: Operation, shape: Shape) -> bool:
@@ -120,7 +203,9 @@ def test_text_and_axes_agree_with_the_graph(graph) -> None:
     assert spec.params.keys() == graph.parameters().keys()
     for param in spec.params.values():
         for axis, length in zip((param.rows, param.cols), param.shape, strict=False):
-            assert axis is None or spec.groups[axis.group] * axis.repeat == length
+            parts = parts_of(axis, length)
+            assert sum(size for _, size in parts) == length
+            assert all(part is None or spec.groups[part.group] * part.repeat == size for part, size in parts)
 
 
 @SETTINGS
@@ -133,16 +218,22 @@ def test_torch_gives_every_graph_back(graph) -> None:
 
 
 @SETTINGS
-@given(graphs(), st.sampled_from([0.3, 0.5, 0.8]), st.integers(0, 9))
+@given(graphs(mixing=False), st.sampled_from([0.3, 0.5, 0.8]), st.integers(0, 9))
 def test_sub_model_equals_the_full_model_with_zeroed_rows(graph, keep, seed) -> None:
-    """With the rows of inactive neurons at zero their outputs are zero, so their columns cannot matter."""
+    """With the rows of inactive neurons at zero their outputs are zero, so their columns cannot matter. Where an
+    activation makes something of a 0 the columns are zero too.
+    """
     spec, params = ModelSpec.of(graph), fresh(graph)
     neurons = NeuronSet.draw(spec, keep, rng.stream(seed, rng.NEURONS))
     zeroed = {name: value.copy() for name, value in params.items()}
-    for name, (rows, _) in neurons.blocks(spec).items():
-        if rows is not None and "running" not in name:
-            inactive = np.setdiff1d(np.arange(len(zeroed[name])), rows)
-            zeroed[name][inactive] = 0
+    axes = {node.name: (0, 1) if isinstance(node.op, ConvTranspose2d) else (0,) for node in graph.nodes}
+    if any(isinstance(node.op, NOT_OF_ZERO) for node in graph.nodes):
+        axes = dict.fromkeys(axes, (0, 1))
+    for name, ids in neurons.blocks(spec).items():
+        for axis in axes[name.rpartition(".")[0]] if "running" not in name else ():
+            if ids[axis] is not None:
+                inactive = np.setdiff1d(np.arange(zeroed[name].shape[axis]), ids[axis])
+                zeroed[name].swapaxes(0, axis)[inactive] = 0
     try:
         small = graph.sub(neurons)
     except GraphError as error:

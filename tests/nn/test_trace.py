@@ -9,7 +9,28 @@ from torch import Tensor, nn
 from traced import Forward, example
 
 from edgefl.graph import Model
-from edgefl.graph.operations import AvgPool2d, BatchNorm2d, Conv2d, GroupNorm, LeakyReLU, Linear, MaxPool2d
+from edgefl.graph.operations import (
+    GELU,
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    BatchNorm2d,
+    Concat,
+    Conv2d,
+    GroupNorm,
+    Hardsigmoid,
+    Hardswish,
+    LeakyReLU,
+    Linear,
+    MaxPool2d,
+    Mul,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Softplus,
+    Tanh,
+    Upsample,
+    ZeroPad2d,
+)
 from edgefl.nn import from_torch, to_torch
 
 
@@ -263,3 +284,58 @@ def test_module_keeps_its_modes_and_statistics() -> None:
     from_torch(module, example(2, 1, 4, 4))
     assert [part.training for part in module.modules()] == [True, True, False, True]
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+
+
+SOFTMAXES = {
+    "nn.LogSoftmax": lambda: nn.Sequential(nn.Linear(3, 2), nn.LogSoftmax(-1)),
+    "nn.Softmax": lambda: nn.Sequential(nn.Linear(3, 2), nn.Softmax(1)),
+    "F.softmax": lambda: Forward(lambda m, x: F.softmax(m.fc(x), 1), fc=nn.Linear(3, 2)),
+    "F.log_softmax": lambda: Forward(lambda m, x: F.log_softmax(m.fc(x), dim=-1), fc=nn.Linear(3, 2)),
+    "method softmax": lambda: Forward(lambda m, x: m.fc(x).softmax(1), fc=nn.Linear(3, 2)),
+}
+
+
+@pytest.mark.parametrize("make", SOFTMAXES.values(), ids=SOFTMAXES)
+def test_a_softmax_at_the_end_is_left_to_the_loss(make) -> None:
+    with pytest.warns(UserWarning, match=r"oftmax\(.*\) at the end is left to the loss: outputs are logits"):
+        model = from_torch(make(), example(2, 3))
+    assert [node.op for node in model.graph.nodes] == [Linear(3, 2)]
+
+
+OTHER_STYLES = {
+    "F.relu6": (F.relu6, ReLU6()),
+    "F.hardswish": (F.hardswish, Hardswish()),
+    "F.hardsigmoid": (F.hardsigmoid, Hardsigmoid()),
+    "F.silu": (F.silu, SiLU()),
+    "F.gelu": (F.gelu, GELU()),
+    "F.gelu, tanh": (lambda x: F.gelu(x, approximate="tanh"), GELU("tanh")),
+    "F.softplus": (lambda x: F.softplus(x, 2, threshold=5), Softplus(2.0, 5.0)),
+    "torch.sigmoid": (torch.sigmoid, Sigmoid()),
+    "method sigmoid": (lambda x: x.sigmoid(), Sigmoid()),
+    "torch.tanh": (torch.tanh, Tanh()),
+    "method tanh": (lambda x: x.tanh(), Tanh()),
+    "F.pad": (lambda x: F.pad(x, (1, 0, 2, 3)), ZeroPad2d((1, 0, 2, 3))),
+    "F.pad of rows": (lambda x: F.pad(x, (1, 2)), ZeroPad2d((1, 2, 0, 0))),
+    "F.interpolate": (lambda x: F.interpolate(x, scale_factor=(2, 3)), Upsample((2, 3))),
+    "F.adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, (2, 3)), AdaptiveAvgPool2d((2, 3))),
+}
+
+
+@pytest.mark.parametrize("style", OTHER_STYLES)
+def test_functions_that_mean_one_operation(style) -> None:
+    function, op = OTHER_STYLES[style]
+    model = from_torch(Forward(lambda m, x: function(m.conv(x)), conv=nn.Conv2d(2, 2, 1)), example(2, 2, 6, 6))
+    assert [node.op for node in model.graph.nodes] == [Conv2d(2, 2, (1, 1)), op]
+
+
+def test_products_and_results_side_by_side() -> None:
+    layers = {"a": nn.Conv2d(2, 3, 1), "b": nn.Conv2d(2, 3, 1)}
+    for join in (lambda a, b: torch.cat((a, b), dim=1), lambda a, b: torch.concat([a, b], 1)):
+        model = from_torch(Forward(lambda m, x, j=join: j(m.a(x), m.b(x)), **layers), example(2, 2, 6, 6))
+        assert model.graph.nodes[-1].op == Concat()
+        assert model.graph.nodes[-1].inputs == ("a", "b")
+    for multiply in (lambda a, b: a * b, lambda a, b: torch.mul(b, a), lambda a, b: a.mul(b)):
+        gated = Forward(lambda m, x, f=multiply: f(F.adaptive_avg_pool2d(m.a(x), 1), m.b(x)), **layers)
+        nodes = from_torch(gated, example(2, 2, 6, 6)).graph.nodes
+        assert nodes[-1].op == Mul()
+        assert nodes[-1].inputs == ("b", "adaptive_avg_pool2d")  # the gate comes second, however it was written

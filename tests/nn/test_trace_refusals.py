@@ -28,17 +28,27 @@ def test_result_of_which_only_the_shape_is_read_is_refused() -> None:
 
 
 def test_first_module_it_cannot_take_is_named() -> None:
-    message = refused(nn.Sequential(nn.Conv2d(2, 2, 1), nn.Sigmoid(), nn.Tanh()))
-    assert message.startswith("module '1' (Sigmoid): expected one of Conv2d, Linear")
+    message = refused(nn.Sequential(nn.Conv2d(2, 2, 1), nn.Mish(), nn.CELU()))
+    assert message.startswith("module '1' (Mish): expected one of Conv2d, Conv1d")
 
 
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        (lambda m, x: torch.sigmoid(m.conv(x)), "function torch.sigmoid: edgefl has no operation for it"),
-        (lambda m, x: F.gelu(m.conv(x)), "function torch.nn.functional.gelu: edgefl has no operation"),
-        (lambda m, x: m.conv(x).sigmoid(), "method 'sigmoid': edgefl has no operation"),
-        (lambda m, x: m.conv(x) * 2, "mul: edgefl has no operation"),
+        (lambda m, x: torch.erf(m.conv(x)), "function torch.erf: edgefl has no operation for it"),
+        (lambda m, x: F.mish(m.conv(x)), "function torch.nn.functional.mish: edgefl has no operation"),
+        (lambda m, x: m.conv(x).erf(), "method 'erf': edgefl has no operation"),
+        (lambda m, x: m.conv(x) * 2, "factor 2; expected the result of an operation"),
+        (lambda m, x: m.conv(x) * x[:, :1], "getitem"),
+        (lambda m, x: torch.cat([m.conv(x), x]), "dim=0; expected 1"),
+        (lambda m, x: F.softmax(m.conv(x), 1), "softmax: expected at the end only, over the classes"),
+        (lambda m, x: F.softmax(m.conv(x).flatten(1), 0), "dim=0; expected 1"),
+        (lambda m, x: F.softmax(m.conv(x).flatten(1), 1) + 0, "softmax: expected at the end only, over the classes"),
+        (lambda m, x: F.pad(m.conv(x), (1, -1)), "pad=(1, -1); expected 2 or 4 numbers, none below 0"),
+        (lambda m, x: F.pad(m.conv(x), (1, 1), value=2.0), "value=2.0; expected None"),
+        (lambda m, x: F.interpolate(m.conv(x), scale_factor=1.5), "scale_factor=1.5; expected whole numbers"),
+        (lambda m, x: F.interpolate(m.conv(x), size=9), "size=9; expected None"),
+        (lambda m, x: F.interpolate(m.conv(x), scale_factor=2, mode="bilinear"), "mode='bilinear'; expected 'nearest'"),
         (lambda m, x: twice(m.conv(x)), "node 'add': inputs ('conv', 'conv'); expected two different results"),
         (lambda m, x: m.conv(x) + 1, "summand 1; expected the result of an operation"),
         (lambda m, x: m.conv(x) + m.conv.bias, "attribute 'conv.bias': a parameter or buffer used outside its module"),
@@ -53,7 +63,7 @@ def test_first_module_it_cannot_take_is_named() -> None:
         (lambda m, x: F.max_pool2d(m.conv(x), 2, ceil_mode=True), "max_pool2d: ceil_mode=True; expected False"),
         (lambda m, x: F.max_pool2d(m.conv(x), 2, dilation=2), "dilation=(2, 2)"),
         (lambda m, x: F.avg_pool2d(m.conv(x), 2, divisor_override=3), "divisor_override=3"),
-        (lambda m, x: F.adaptive_avg_pool2d(m.conv(x), 2), "output_size=2; expected 1"),
+        (lambda m, x: F.adaptive_avg_pool2d(m.conv(x), 4), "output_size=(4, 4) of planes (6, 6); expected divisors"),
         (lambda m, x: m.conv(x).relu(1, 2), "method 'relu': arguments that edgefl does not know"),
         (lambda m, x: nn.ReLU()(m.conv(x)), "Forward cannot be traced: module is not installed as a submodule"),
         (lambda m, x: m.conv(m.conv(x)), "module 'conv' (Conv2d): called twice; edgefl has no shared weights"),
@@ -69,7 +79,10 @@ def test_forward_it_cannot_take_is_named(step, message) -> None:
 @pytest.mark.parametrize(
     ("layer", "message"),
     [
-        (nn.Conv2d(2, 2, 3, padding="same"), "padding='same'; expected integers"),
+        (nn.ConvTranspose2d(2, 2, 2, padding=6), "padding=(6, 6) of a result"),
+        (nn.LayerNorm(6, elementwise_affine=False), "elementwise_affine=False; expected True"),
+        (nn.LayerNorm(6), "input of shape (2, 6, 6); expected (6,)"),
+        (nn.Upsample(size=9), "size=9; expected None"),
         (nn.Conv2d(2, 2, 3, padding=1, padding_mode="reflect"), "padding_mode='reflect'; expected 'zeros'"),
         (nn.BatchNorm2d(2, affine=False), "affine=False; expected True"),
         (nn.BatchNorm2d(2, track_running_stats=False), "track_running_stats=False; expected True"),
@@ -81,7 +94,7 @@ def test_forward_it_cannot_take_is_named(step, message) -> None:
         (nn.MaxPool2d(16), "expected a window of at most 255 cells"),
         (nn.AvgPool2d(2, ceil_mode=True), "ceil_mode=True; expected False"),
         (nn.AvgPool2d(2, divisor_override=3), "divisor_override=3; expected None"),
-        (nn.AdaptiveAvgPool2d(2), "output_size=2; expected 1"),
+        (nn.AdaptiveAvgPool2d(4), "output_size=(4, 4) of planes (6, 6); expected divisors"),
         (nn.Flatten(0), "start_dim=0; expected 1"),
         (nn.Dropout(0.5), "p=0.5; expected 0"),
         (nn.LeakyReLU(float("inf")), "negative_slope=inf; expected a float that is finite in float32"),

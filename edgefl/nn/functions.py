@@ -1,0 +1,172 @@
+"""FUNCTIONS and METHODS: what each traced function, and method by name, that edgefl can take means as graph operations.
+
+Entries have torch's own signatures and return a Step, or raise GraphError naming the argument that edgefl has no
+representation for. Reshaping needs the shapes of a trace, so trace.py has it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import Node as Traced
+from torch.nn import functional
+
+from edgefl.errors import GraphError
+from edgefl.graph.operations import (
+    GELU,
+    Add,
+    Concat,
+    Flatten,
+    GlobalAvgPool,
+    Hardsigmoid,
+    Hardswish,
+    LeakyReLU,
+    Mul,
+    Operation,
+    ReLU,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Softplus,
+    Tanh,
+    ZeroPad2d,
+)
+from edgefl.nn.step import Step, adaptive_pool, avg_pool, expect, max_pool, upsample
+
+
+def _relu(input: Traced, inplace: bool = False) -> Step:
+    return Step((ReLU(),), (input,), inplace)
+
+
+def _relu_in_place(input: Traced) -> Step:
+    return Step((ReLU(),), (input,), True)
+
+
+def _leaky_relu(input: Traced, negative_slope: float = 0.01, inplace: bool = False) -> Step:
+    return Step((LeakyReLU(float(negative_slope)),), (input,), inplace)
+
+
+def _leaky_relu_in_place(input: Traced, negative_slope: float = 0.01) -> Step:
+    return _leaky_relu(input, negative_slope, inplace=True)
+
+
+def _add(input: Any, other: Any, *, alpha: Any = 1) -> Step:
+    expect("alpha", alpha, 1)
+    for term in (input, other):
+        if not isinstance(term, Traced):
+            raise GraphError(f"summand {term!r}; expected the result of an operation")
+    return Step((Add(),), (input, other))
+
+
+def _add_in_place(input: Any, other: Any, *, alpha: Any = 1) -> Step:
+    return _add(input, other, alpha=alpha)._replace(overwrites=True)
+
+
+def _activation(op: Operation) -> Callable[..., Step]:
+    """A function without settings."""
+    return lambda input, inplace=False: Step((op,), (input,), inplace)
+
+
+def _gelu(input: Traced, approximate: str = "none") -> Step:
+    return Step((GELU(approximate),), (input,))
+
+
+def _softplus(input: Traced, beta: float = 1, threshold: float = 20) -> Step:
+    return Step((Softplus(float(beta), float(threshold)),), (input,))
+
+
+def _mul(input: Any, other: Any) -> Step:
+    for factor in (input, other):
+        if not isinstance(factor, Traced):
+            raise GraphError(f"factor {factor!r}; expected the result of an operation")
+    return Step((Mul(),), (input, other))
+
+
+def _cat(tensors: Any, dim: int = 0) -> Step:
+    expect("dim", dim, 1)
+    return Step((Concat(),), tuple(tensors))
+
+
+def _pad(input: Traced, pad: Any, mode: str = "constant", value: Any = None) -> Step:
+    expect("mode", mode, "constant")
+    expect("value", value, None, 0, 0.0)
+    if len(pad) not in (2, 4) or min(pad) < 0:
+        raise GraphError(f"pad={pad!r}; expected 2 or 4 numbers, none below 0")
+    return Step((ZeroPad2d((*pad, *(0,) * (4 - len(pad)))),), (input,))
+
+
+def _interpolate(
+    input: Traced, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = None,
+    recompute_scale_factor: Any = None, antialias: bool = False,
+) -> Step:  # fmt: skip
+    expect("antialias", antialias, False)
+    return Step((upsample(size, scale_factor, mode, align_corners),), (input,))
+
+
+def _flatten(input: Traced, start_dim: int = 0, end_dim: int = -1) -> Step:
+    expect("start_dim", start_dim, 1)
+    expect("end_dim", end_dim, -1)
+    return Step((Flatten(),), (input,))
+
+
+def _mean(input: Traced, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Step:
+    """The mean over height and width; without keepdim its axes are flattened away."""
+    dims = sorted(dim) if isinstance(dim, tuple | list) else dim
+    expect("dim", dims, [2, 3], [-2, -1], [-1, 2], [-2, 3])
+    expect("dtype", dtype, None)
+    return Step((GlobalAvgPool(),) if keepdim else (GlobalAvgPool(), Flatten()), (input,))
+
+
+def _identity(input: Traced) -> Step:
+    return Step((), (input,))
+
+
+FUNCTIONS: dict[Any, Callable[..., Step]] = {
+    functional.relu: _relu,
+    torch.relu: _relu,
+    functional.relu_: _relu_in_place,
+    torch.relu_: _relu_in_place,
+    functional.leaky_relu: _leaky_relu,
+    functional.leaky_relu_: _leaky_relu_in_place,
+    functional.relu6: _activation(ReLU6()),
+    functional.hardswish: _activation(Hardswish()),
+    functional.hardsigmoid: _activation(Hardsigmoid()),
+    functional.silu: _activation(SiLU()),
+    functional.gelu: _gelu,
+    functional.softplus: _softplus,
+    functional.sigmoid: _activation(Sigmoid()),
+    functional.tanh: _activation(Tanh()),
+    torch.sigmoid: _activation(Sigmoid()),
+    torch.tanh: _activation(Tanh()),
+    operator.mul: _mul,
+    torch.mul: _mul,
+    torch.cat: _cat,
+    torch.concat: _cat,
+    functional.pad: _pad,
+    functional.interpolate: _interpolate,
+    operator.add: _add,
+    operator.iadd: _add_in_place,
+    torch.add: _add,
+    torch.flatten: _flatten,
+    torch.mean: _mean,
+    functional.max_pool2d: lambda input, *args, **settings: Step((max_pool(*args, **settings),), (input,)),
+    torch.max_pool2d: lambda input, *args, **settings: Step((max_pool(*args, **settings),), (input,)),
+    functional.avg_pool2d: lambda input, *args, **settings: Step((avg_pool(*args, **settings),), (input,)),
+    functional.adaptive_avg_pool2d: lambda input, output_size: Step((adaptive_pool(output_size),), (input,)),
+}
+
+METHODS: dict[str, Callable[..., Step]] = {
+    "relu": _relu,
+    "relu_": _relu_in_place,
+    "add": _add,
+    "add_": _add_in_place,
+    "flatten": _flatten,
+    "mean": _mean,
+    "mul": _mul,
+    "sigmoid": _activation(Sigmoid()),
+    "tanh": _activation(Tanh()),
+    "contiguous": _identity,
+}

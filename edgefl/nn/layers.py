@@ -1,0 +1,207 @@
+"""MODULES: what each torch module that edgefl can take means as graph operations, by its type.
+
+An entry raises GraphError naming the argument that edgefl has no representation for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from edgefl.errors import GraphError
+from edgefl.graph.operations import (
+    GELU,
+    Add,
+    AvgPool1d,
+    BatchNorm1d,
+    BatchNorm2d,
+    Concat,
+    Conv1d,
+    Conv2d,
+    ConvTranspose2d,
+    Flatten,
+    GlobalAvgPool,
+    GroupNorm,
+    Hardsigmoid,
+    Hardswish,
+    LayerNorm,
+    LeakyReLU,
+    Linear,
+    MaxPool1d,
+    Mul,
+    Operation,
+    Pair,
+    PReLU,
+    ReLU,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Softplus,
+    Tanh,
+    ZeroPad2d,
+)
+from edgefl.nn.module import MeanOfPlanes, Product, SideBySide, Sum
+from edgefl.nn.step import adaptive_pool, avg_pool, expect, max_pool, pair, upsample
+
+
+def _conv(module: nn.Conv2d) -> tuple[Operation, ...]:
+    expect("padding_mode", module.padding_mode, "zeros")
+    kernel, dilation = pair(module.kernel_size), pair(module.dilation)
+    before, after = _padding(module.padding, kernel, dilation)
+    padding, room = (before, ()) if before == after else ((0, 0), (_around(before, after),))
+    geometry = (kernel, pair(module.stride), padding, dilation)
+    bias = module.bias is not None
+    return (*room, Conv2d(module.in_channels, module.out_channels, *geometry, groups=module.groups, bias=bias))
+
+
+def _padding(padding: Any, kernel: Pair, dilation: Pair) -> tuple[Pair, Pair]:
+    """Zeros before and after each axis; 'same' has one more after where they are odd in number."""
+    if padding == "valid":
+        return (0, 0), (0, 0)
+    if padding != "same":
+        return pair(padding), pair(padding)
+    total = [apart * (cells - 1) for cells, apart in zip(kernel, dilation, strict=True)]
+    before = (total[0] // 2, total[1] // 2)
+    return before, (total[0] - before[0], total[1] - before[1])
+
+
+def _around(before: Pair, after: Pair) -> ZeroPad2d:
+    return ZeroPad2d((before[1], after[1], before[0], after[0]))
+
+
+def _conv1d(module: nn.Conv1d) -> tuple[Operation, ...]:
+    expect("padding_mode", module.padding_mode, "zeros")
+    (kernel,), (stride,), (dilation,) = module.kernel_size, module.stride, module.dilation
+    (_, before), (_, after) = _padding(module.padding, (1, kernel), (1, dilation))
+    if before != after:
+        raise GraphError(f"padding={module.padding!r} of kernel_size={kernel}; expected an odd kernel")
+    settings = (kernel, stride, before, dilation, module.groups, module.bias is not None)
+    return (Conv1d(module.in_channels, module.out_channels, *settings),)
+
+
+def _conv_transpose(module: nn.ConvTranspose2d) -> tuple[Operation, ...]:
+    op = ConvTranspose2d(
+        module.in_channels,
+        module.out_channels,
+        pair(module.kernel_size),
+        pair(module.stride),
+        pair(module.padding),
+        pair(module.output_padding),
+        module.groups,
+        module.bias is not None,
+        pair(module.dilation),
+    )
+    return (op,)
+
+
+def _linear(module: nn.Linear) -> tuple[Operation, ...]:
+    return (Linear(module.in_features, module.out_features, module.bias is not None),)
+
+
+def _batch_norm(module: nn.BatchNorm1d | nn.BatchNorm2d) -> tuple[Operation, ...]:
+    expect("affine", module.affine, True)
+    expect("track_running_stats", module.track_running_stats, True)
+    if module.momentum is None:
+        raise GraphError("momentum=None; expected a float")
+    kind = BatchNorm2d if isinstance(module, nn.BatchNorm2d) else BatchNorm1d
+    return (kind(module.num_features, float(module.eps), float(module.momentum)),)
+
+
+def _group_norm(module: nn.GroupNorm) -> tuple[Operation, ...]:
+    expect("affine", module.affine, True)
+    return (GroupNorm(module.num_groups, module.num_channels, float(module.eps)),)
+
+
+def _layer_norm(module: nn.LayerNorm) -> tuple[Operation, ...]:
+    expect("elementwise_affine", module.elementwise_affine, True)
+    expect("bias", module.bias is not None, True)
+    return (LayerNorm(tuple(module.normalized_shape), float(module.eps)),)
+
+
+def _max_pool1d(module: nn.MaxPool1d) -> tuple[Operation, ...]:
+    expect("dilation", module.dilation, 1, (1,))
+    expect("ceil_mode", module.ceil_mode, False)
+    expect("return_indices", module.return_indices, False)
+    return (MaxPool1d(*map(_single, (module.kernel_size, module.stride, module.padding))),)
+
+
+def _avg_pool1d(module: nn.AvgPool1d) -> tuple[Operation, ...]:
+    expect("ceil_mode", module.ceil_mode, False)
+    kernel, stride, padding = map(_single, (module.kernel_size, module.stride, module.padding))
+    return (AvgPool1d(kernel, stride, padding, module.count_include_pad),)
+
+
+def _single(value: Any) -> int:
+    """torch's int or sequence of one."""
+    return int(value if isinstance(value, int) else value[0])
+
+
+def _upsample(module: nn.Upsample) -> tuple[Operation, ...]:
+    return (upsample(module.size, module.scale_factor, module.mode, module.align_corners),)
+
+
+def _global_pool(output_size: Any) -> Operation:
+    expect("output_size", output_size, 1, (1,), [1])
+    return GlobalAvgPool()
+
+
+def _dropout(module: nn.Dropout | nn.Dropout2d) -> tuple[Operation, ...]:
+    expect("p", module.p, 0)
+    return ()
+
+
+def _flatten_module(module: nn.Flatten) -> tuple[Operation, ...]:
+    expect("start_dim", module.start_dim, 1)
+    expect("end_dim", module.end_dim, -1)
+    return (Flatten(),)
+
+
+def _max_pool_module(module: nn.MaxPool2d) -> tuple[Operation, ...]:
+    return (max_pool(module.kernel_size, module.stride, module.padding, module.dilation, module.ceil_mode,
+                      module.return_indices),)  # fmt: skip
+
+
+def _avg_pool_module(module: nn.AvgPool2d) -> tuple[Operation, ...]:
+    return (avg_pool(module.kernel_size, module.stride, module.padding, module.ceil_mode, module.count_include_pad,
+                      module.divisor_override),)  # fmt: skip
+
+
+MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...]]] = {
+    nn.Conv2d: _conv,
+    nn.Conv1d: _conv1d,
+    nn.ConvTranspose2d: _conv_transpose,
+    nn.Linear: _linear,
+    nn.BatchNorm2d: _batch_norm,
+    nn.BatchNorm1d: _batch_norm,
+    nn.LayerNorm: _layer_norm,
+    nn.GroupNorm: _group_norm,
+    nn.ReLU: lambda module: (ReLU(),),
+    nn.LeakyReLU: lambda module: (LeakyReLU(float(module.negative_slope)),),
+    nn.ReLU6: lambda module: (ReLU6(),),
+    nn.PReLU: lambda module: (PReLU(module.num_parameters),),
+    nn.Sigmoid: lambda module: (Sigmoid(),),
+    nn.Tanh: lambda module: (Tanh(),),
+    nn.SiLU: lambda module: (SiLU(),),
+    nn.GELU: lambda module: (GELU(module.approximate),),
+    nn.Hardsigmoid: lambda module: (Hardsigmoid(),),
+    nn.Hardswish: lambda module: (Hardswish(),),
+    nn.Softplus: lambda module: (Softplus(float(module.beta), float(module.threshold)),),
+    nn.MaxPool2d: _max_pool_module,
+    nn.AvgPool2d: _avg_pool_module,
+    nn.MaxPool1d: _max_pool1d,
+    nn.AvgPool1d: _avg_pool1d,
+    nn.AdaptiveAvgPool1d: lambda module: (_global_pool(module.output_size),),
+    nn.Upsample: _upsample,
+    nn.ZeroPad2d: lambda module: (ZeroPad2d(tuple(module.padding)),),
+    nn.AdaptiveAvgPool2d: lambda module: (adaptive_pool(module.output_size),),
+    nn.Flatten: _flatten_module,
+    nn.Identity: lambda module: (),
+    nn.Dropout: _dropout,
+    nn.Dropout2d: _dropout,
+    Sum: lambda module: (Add(),),
+    MeanOfPlanes: lambda module: (GlobalAvgPool(),),
+    Product: lambda module: (Mul(),),
+    SideBySide: lambda module: (Concat(),),
+}
