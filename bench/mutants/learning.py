@@ -63,8 +63,8 @@ MUTANTS = (
     Mutant(
         "flatten-repeat",
         "edgefl/neurons/spec.py",
-        "source.repeat * (shapes[node.name][0] // shape[0])",
-        "shapes[node.name][0] // shape[0]",
+        "AxisSpec(axis.group, axis.repeat * times)",
+        "AxisSpec(axis.group, times)",
         "Flatten forgets the multiplier of a depthwise convolution",
         SPEC,
     ),
@@ -87,7 +87,7 @@ MUTANTS = (
     ),
     Mutant(
         "ids-of-all",
-        "edgefl/neurons/update.py",
+        "edgefl/neurons/index.py",
         "0 < self.neurons.size < self.size",
         "0 < self.neurons.size <= self.size",
         "all neurons of a group have a second form",
@@ -112,7 +112,7 @@ MUTANTS = (
     ),
     Mutant(
         "layout-signal",
-        "edgefl/learners/lowering/backward.py",
+        "edgefl/learners/lowering/signals.py",
         "self.recorder.values[name].lanes)",
         "signal.lanes)",
         "a gradient does not lie as its result",
@@ -145,8 +145,8 @@ MUTANTS = (
     Mutant(
         "needs-flatten",
         "edgefl/learners/lowering/needs.py",
-        "members(below, graph.shapes[node.name][0] // graph.shapes[node.inputs[0]][0])",
-        "below",
+        "members(below[0], graph.shapes[node.name][0] // graph.shapes[node.inputs[0]][0])",
+        "below[0]",
         "behind a Flatten the signal reaches the first features, not those of the active channels",
         GRADIENTS,
     ),
@@ -160,7 +160,7 @@ MUTANTS = (
     ),
     Mutant(
         "shared-signal",
-        "edgefl/learners/lowering/backward.py",
+        "edgefl/learners/lowering/signals.py",
         "        self._holders[signal.buffer] += 1\n"
         "        for name in names[:-1]:\n            self.give(name, signal)\n"
         "        self._holders[signal.buffer] -= 1\n",

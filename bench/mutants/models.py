@@ -71,8 +71,8 @@ MUTANTS = (
     Mutant(
         "onnx-averages-padding",
         "edgefl/export/onnx.py",
-        "int(op.count_include_pad)",
-        "1",
+        '    return to.node("AveragePool", *inputs, **window, count_include_pad=int(op.count_include_pad))\n\n\nNODES',
+        '    return to.node("AveragePool", *inputs, **window, count_include_pad=1)\n\n\nNODES',
         "the mean of a window counts padding always",
         ONNX,
     ),
@@ -87,8 +87,8 @@ MUTANTS = (
     Mutant(
         "onnx-dilations",
         "edgefl/export/onnx.py",
-        "        dilations=op.dilation,\n",
-        "",
+        "        dilations=op.dilation,\n        group=op.groups,\n    )\n\n\ndef _linear",
+        "        group=op.groups,\n    )\n\n\ndef _linear",
         "a convolution is not dilated",
         ONNX,
     ),

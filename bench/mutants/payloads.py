@@ -152,7 +152,7 @@ MUTANTS = (
     Mutant(
         "neurons-of-update",
         "edgefl/codec/neurons.py",
-        "first.neurons is not ids.neurons and first.neurons.tolist() != ids.neurons.tolist()",
+        "first.neurons is not part.neurons and first.neurons.tolist() != part.neurons.tolist()",
         "False",
         "blocks of one update may have different neurons",
         NEURONS,
