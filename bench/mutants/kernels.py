@@ -438,7 +438,7 @@ MUTANTS = (
     Mutant(
         "maxpool-odd-column",
         f"{K}pool/max.inl.h",
-        "if (used < width) top[used] = top[width + used] = 0;",
+        "for (int64_t row = 0; row < ROWS && used < width; ++row) top[row * width + used] = 0;",
         "",
         "the last column of an odd width keeps what was in memory",
         cases("maxpool_backward"),

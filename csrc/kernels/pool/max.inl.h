@@ -1,6 +1,7 @@
 // Max pooling, forward and backward. Forward leaves one byte per output: the cell of its window that won.
 //
-// Windows of 2 x 2 with stride 2, which is nearly every pool there is, go by words; the others by the definition.
+// Windows of 2 x 2 with stride 2, which is nearly every pool there is, and pairs of a row go by words; the others by
+// the definition.
 
 static void maxpool_plane(const Pooling& pool, const float* x, float* y, uint8_t* codes) {
     const efl_pool2d& p = *pool.p;
@@ -33,21 +34,23 @@ static void maxpool_plane_backward(const Pooling& pool, const float* dy, const u
         }
 }
 
-// ---- 2 x 2, stride 2, no padding. A forward word may run past the end of its row into the next one,
-// which is written later; only at the end of the plane is it cut.
+// ---- Pairs of columns of one row or of two, which are as far apart, without padding. A forward word may run past the
+// end of its row into the next one, which is written later; only at the end of the plane is it cut.
 
-static inline bool is_halving(const efl_pool2d& p) {
-    return p.kernel_h == 2 && p.kernel_w == 2 && p.stride_h == 2 && p.stride_w == 2 && !p.pad_h && !p.pad_w;
+static inline bool is_halving(const efl_pool2d& p, int64_t rows) {
+    return p.kernel_h == rows && p.stride_h == rows && p.kernel_w == 2 && p.stride_w == 2 && !p.pad_h && !p.pad_w;
 }
 
-// W outputs from the two rows at `top`; returns the largest and sets the code.
+// W outputs from the rows at `top`; returns the largest and sets the code.
+template <int ROWS>
 static inline vf halve(const float* top, int64_t width, int64_t left, vf* code) {
     vf a, b, c, d;
     load_pair(top, left, &a, &b);
-    load_pair(top + width, left - width, &c, &d);
     vf best = evens(a, b), next = odds(a, b);
     *code = if_above(next, best, set1(1), zero());
     best = if_above(next, best, next, best);
+    if (ROWS == 1) return best;
+    load_pair(top + width, left - width, &c, &d);
     next = evens(c, d);
     *code = if_above(next, best, set1(2), *code);
     best = if_above(next, best, next, best);
@@ -56,13 +59,14 @@ static inline vf halve(const float* top, int64_t width, int64_t left, vf* code) 
     return if_above(next, best, next, best);
 }
 
+template <int ROWS>
 static void halve_plane(const Pooling& pool, const float* x, float* y, uint8_t* codes) {
     const int64_t width = pool.p->width;
     for (int64_t oh = 0; oh < pool.out_h; ++oh)
         for (int64_t ow = 0; ow < pool.out_w; ow += W) {
-            const int64_t from = 2 * oh * width + 2 * ow, to = oh * pool.out_w + ow, left = pool.out_plane() - to;
+            const int64_t from = ROWS * oh * width + 2 * ow, to = oh * pool.out_w + ow, left = pool.out_plane() - to;
             vf code;
-            const vf best = halve(x + from, width, pool.in_plane() - from, &code);
+            const vf best = halve<ROWS>(x + from, width, pool.in_plane() - from, &code);
             if (left >= W) {
                 store(y + to, best);
                 if (codes) store_u8(codes + to, code);
@@ -76,41 +80,44 @@ static void halve_plane(const Pooling& pool, const float* x, float* y, uint8_t* 
         }
 }
 
-// The n <= W windows at dx: dy goes to the cell that its code names, 0 to the other three.
+// The n <= W windows at dx: dy goes to the cell that its code names, 0 to the others.
+template <int ROWS>
 static inline void unhalve(vf dy, vf code, float* dx, int64_t width, int n) {
     store_pairs(dx, keep_equal(dy, code, zero()), keep_equal(dy, code, set1(1)), n);
-    store_pairs(dx + width, keep_equal(dy, code, set1(2)), keep_equal(dy, code, set1(3)), n);
+    if (ROWS == 2) store_pairs(dx + width, keep_equal(dy, code, set1(2)), keep_equal(dy, code, set1(3)), n);
 }
 
 // The n < W windows of a row shorter than a word; `left` codes may be read.
+template <int ROWS>
 static inline void unhalve_short(const float* dy, const uint8_t* codes, int64_t left, float* dx, int64_t width, int n) {
     uint8_t bytes[W] = {0};
     if (left >= W) memcpy(bytes, codes, W);
     else
         for (int i = 0; i < n; ++i) bytes[i] = codes[i];
-    unhalve(load_n(dy, n), load_u8(bytes), dx, width, n);
+    unhalve<ROWS>(load_n(dy, n), load_u8(bytes), dx, width, n);
 }
 
+template <int ROWS>
 static void halve_plane_backward(const Pooling& pool, const float* dy, const uint8_t* codes, float* dx) {
     const int64_t width = pool.p->width, out_w = pool.out_w, used = 2 * out_w;
     for (int64_t oh = 0; oh < pool.out_h; ++oh) {
         const int64_t at = oh * out_w;
-        float* top = dx + 2 * oh * width;
-        if (out_w < W) unhalve_short(dy + at, codes + at, pool.out_plane() - at, top, width, int(out_w));
+        float* top = dx + ROWS * oh * width;
+        if (out_w < W) unhalve_short<ROWS>(dy + at, codes + at, pool.out_plane() - at, top, width, int(out_w));
         else
             for (int64_t ow = 0; ow < out_w; ow += W) {
                 const int64_t o = least(ow, out_w - W);  // the last word overlaps the one before
-                unhalve(load(dy + at + o), load_u8(codes + at + o), top + 2 * o, width, W);
+                unhalve<ROWS>(load(dy + at + o), load_u8(codes + at + o), top + 2 * o, width, W);
             }
-        if (used < width) top[used] = top[width + used] = 0;
+        for (int64_t row = 0; row < ROWS && used < width; ++row) top[row * width + used] = 0;
     }
-    const int64_t done = 2 * pool.out_h * width;
+    const int64_t done = ROWS * pool.out_h * width;
     memset(dx + done, 0, size_t(pool.in_plane() - done) * sizeof(float));
 }
 
 static efl_status maxpool_forward_f32(const efl_pool2d* p, const float* x, float* y, efl_uint8* codes) {
     const Pooling pool(p);
-    const auto plane = is_halving(*p) ? halve_plane : maxpool_plane;
+    const auto plane = is_halving(*p, 2) ? halve_plane<2> : is_halving(*p, 1) ? halve_plane<1> : maxpool_plane;
     each_plane(*p, 1, everything, [&](int64_t i) {
         const int64_t out = i * pool.out_plane();
         plane(pool, x + i * pool.in_plane(), y + out, codes ? codes + out : nullptr);
@@ -121,7 +128,9 @@ static efl_status maxpool_forward_f32(const efl_pool2d* p, const float* x, float
 static efl_status maxpool_backward_f32(const efl_pool2d* p, const float* dy, const efl_uint8* codes, efl_int64 channels,
                                        efl_index channels_needed, float* dx) {
     const Pooling pool(p);
-    const auto plane = is_halving(*p) ? halve_plane_backward : maxpool_plane_backward;
+    const auto plane = is_halving(*p, 2)   ? halve_plane_backward<2>
+                       : is_halving(*p, 1) ? halve_plane_backward<1>
+                                           : maxpool_plane_backward;
     each_plane(*p, channels, channels_needed, [&](int64_t i) {
         const int64_t out = i * pool.out_plane();
         plane(pool, dy + out, codes + out, dx + i * pool.in_plane());

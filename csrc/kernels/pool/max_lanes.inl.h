@@ -92,7 +92,7 @@ static efl_status maxpool_lanes_forward_f32(const efl_pool2d* p, efl_int64 lanes
 static efl_status maxpool_lanes_backward_f32(const efl_pool2d* p, efl_int64 lanes, const float* dy,
                                              const efl_uint8* codes, float* dx) {
     const Pooling pool(p);
-    const auto plane = is_halving(*p) ? maxpool_words_backward<false> : maxpool_words_backward<true>;
+    const auto plane = is_halving(*p, 2) ? maxpool_words_backward<false> : maxpool_words_backward<true>;
     split(p->planes, pool.in_plane() * lanes, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t out = i * pool.out_plane() * lanes;
