@@ -6,7 +6,7 @@ from bench.mutants.kernels import cases
 from bench.mutants.mutant import Mutant
 
 SELECTION, SPEC = "tests/neurons/test_selection.py", "tests/neurons/test_spec.py"
-CODEC, RANDOM = "tests/codec/test_codec_joined.py", "tests/nn/test_random_graphs.py"
+CODEC, SUB = "tests/codec/test_codec_joined.py", "tests/learners/test_sub.py"
 GRADIENTS, FUZZ = "tests/learners/test_gradients.py", "tests/learners/test_fuzz.py"
 K, L, N = "csrc/kernels/", "edgefl/learners/lowering/", "edgefl/neurons/"
 
@@ -76,7 +76,7 @@ MUTANTS = (
         "in_channels=_kept(cols, op.in_channels), out_channels=_kept(rows, op.out_channels))\n"
         "    if isinstance(op, Conv2d | Conv1d):",
         "a smaller transposed convolution has its channels exchanged",
-        RANDOM,
+        SUB,
     ),
     # A step.
     Mutant(
@@ -85,7 +85,7 @@ MUTANTS = (
         "return channels if is_empty(channels) else None",
         "return channels",
         "a LayerNorm gets the signal of active channels alone",
-        GRADIENTS,
+        FUZZ,
     ),
     Mutant(
         "needs-beside",
@@ -93,7 +93,7 @@ MUTANTS = (
         "    Concat: _concat,\n",
         "",
         "the channels that the first of results side by side needs are those of all of them",
-        GRADIENTS,
+        FUZZ,
     ),
     Mutant(
         "cut-transposed",
@@ -114,8 +114,8 @@ MUTANTS = (
     Mutant(
         "product-keeps",
         f"{L}recorder.py",
-        "((second, first), (first, second))",
-        "((first, first), (second, second))",
+        "((second, first), (first, second)) if other in",
+        "((second, first), (first, second)) if other not in",
         "a factor is written over though the other one's gradient reads it",
         GRADIENTS,
     ),
@@ -125,7 +125,7 @@ MUTANTS = (
         "y if isinstance(node.op, OF_RESULT) else x",
         "x",
         "the slope of a sigmoid is taken of what went into it",
-        GRADIENTS,
+        FUZZ,
     ),
     Mutant(
         "pad-corner",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from edgefl.graph import Graph
+from edgefl.graph.operations import Conv1d, Flatten, Linear, ReLU
 from edgefl.learners import SGD, GraphLearner
 from edgefl.learners.lowering import sparse_weight
 from edgefl.learners.lowering.lower import lower_active
@@ -17,12 +18,21 @@ from edgefl.neurons.index import Flat
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.update import Block, Update
 
-from .graphs import GRAPHS, model, samples
+from .graphs import CLASSES, GRAPHS, chain, model, samples
 from .test_fit import TERMS, batches_of
 from .test_restrict import assert_zero_outside, drawn, masked, torch_steps
 
 BACKENDS = ("native", "reference")
 NAMES = ("plain", "groupnorm", "grouped", "residual", "mlp", "norm_first")
+LINES = chain(
+    (4, 14),
+    ("conv1", Conv1d(4, 6, 5, 2, 2)),
+    ("relu1", ReLU()),
+    ("conv2", Conv1d(6, 8, 3, padding=2, dilation=2, bias=False)),
+    ("relu2", ReLU()),
+    ("flatten", Flatten()),
+    ("fc", Linear(56, CLASSES)),
+)
 LARGE = 64  # examples for which a Linear layer has a structure of its own for the gradient of its input
 
 
@@ -67,10 +77,10 @@ def test_float64_steps_equal_torch_with_masked_weights(name: str) -> None:
             np.testing.assert_allclose(value, expected[parameter], rtol=1e-8, atol=1e-9, err_msg=note)
 
 
-@pytest.mark.parametrize(("backend", "name"), [*(("native", name) for name in NAMES), ("reference", "mlp")])
+@pytest.mark.parametrize(("backend", "name"), [*(("native", name) for name in (*NAMES, "lines")), ("reference", "mlp")])
 def test_whatever_is_asked_is_as_with_dense_kernels(backend: str, name: str) -> None:
     """Steps with every term, at two masks; passes without a gradient, a gradient, and the search for the strongest."""
-    graph = GRAPHS[name]
+    graph = GRAPHS.get(name, LINES)
     first, data, batches = drawn(graph), samples(graph, 11), batches_of(11, 4, epochs=2)
     index = batches_of(11, 11)[0]
     for ours, dense in pairs(backend, graph, first):

@@ -44,7 +44,7 @@ def rank(recorder: Recorder, name: str, gradient: Tensor) -> None:
 
 def rank_tiles(recorder: Recorder, name: str, rows: int, gradient: Callable[[Tensor, Index], None]) -> None:
     """Record the search through the gradient of a weight, `gradient(tile, outs)` by `gradient(tile, outs)`."""
-    outputs, *rest = recorder.scope.spec.params[name].shape
+    outputs, *rest = recorder.scope.graph.parameters()[name].shape
     ranking, tile = _begin(recorder, name), recorder.new((min(rows, outputs), *rest))
     for first in range(0, outputs, rows):
         outs = np.arange(first, min(first + rows, outputs), dtype=np.int32)

@@ -22,6 +22,8 @@ from edgefl.neurons.spec import ModelSpec
 class SparseWeight:
     """A masked weight of a layer, of which `count` coordinates exist. Its lengths follow from that number alone.
 
+    node    on planes
+    shape   of the weight as the model has it: a Conv1d's has three extents
     size    height and width of a convolution's input; () of a Linear layer
     batch   examples that a Linear layer's structure is laid out for
     lanes   images that its kernels compute side by side
@@ -38,6 +40,11 @@ class SparseWeight:
     def op(self) -> str:
         """What the kernels' families call its layer's operation."""
         return "conv2d" if isinstance(self.node.op, Conv2d) else "linear"
+
+    @property
+    def planar_shape(self) -> Shape:
+        """Of the weight as kernels read it."""
+        return self.node.op.parameters()["weight"].shape
 
     @property
     def has_transposed(self) -> bool:
@@ -81,7 +88,7 @@ def isa_of(ops: ModuleType) -> str:
 
 def runs_sparse(weight: SparseWeight, ops: ModuleType) -> bool:
     """Whether the layer is not slower without its zeros; kernels in Python never skip any."""
-    shape = (*weight.shape, *weight.size)
+    shape = (*weight.planar_shape, *weight.size)
     return sparsity.runs_sparse(weight.op, shape, weight.batch, weight.count / math.prod(weight.shape), isa_of(ops))
 
 
@@ -95,7 +102,7 @@ def candidate(graph: Graph, spec: ModelSpec, name: str, count: int, batch: int) 
         node.op.groups > 1 or not all(layout.fits for layout in _layouts(node.op, size, count))
     ):
         return None
-    return SparseWeight(node, node.op.parameters()["weight"].shape, size, count, batch)
+    return SparseWeight(node, spec.params[name].shape, size, count, batch)
 
 
 def _layouts(op: Conv2d, size: Shape, count: int) -> tuple[sparse_layout.Layout, sparse_layout.Layout]:

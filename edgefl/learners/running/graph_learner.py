@@ -290,7 +290,8 @@ class GraphLearner:
             return values.reshape(*values.shape[:2], *self.spec.params[name].shape[2:])
         compact = self._workspace.sparse.get(name)
         whole: Array = values if compact is None else compact.whole(values)
-        return whole[self._restriction.bits(name)]
+        bits = self._restriction.bits(name)
+        return whole.reshape(bits.shape)[bits]
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
         """Loss and hits over `index` (None: all samples), with running statistics.

@@ -38,11 +38,12 @@ class Compact:
         """List the coordinates of a mask with as many; the values are those of no coordinate then."""
         op = self.plan.node.op
         lists = (self.arrays.get(kind) for kind in ("structure", "order", "structure_t", "order_t"))
+        ones = bits.view(np.uint8).reshape(self.plan.planar_shape)
         if isinstance(op, Conv2d):
             geometry = (op.stride, op.padding, op.dilation)
-            ops.sparse_conv2d_build(bits.view(np.uint8), *lists, self.plan.size, *geometry)
+            ops.sparse_conv2d_build(ones, *lists, self.plan.size, *geometry)
         else:
-            ops.sparse_linear_build(bits.view(np.uint8), *lists, self.plan.batch)
+            ops.sparse_linear_build(ones, *lists, self.plan.batch)
 
     def whole(self, values: Array | None = None) -> Array:
         """A new array of the weight's shape: these values (None: its own) where its mask is, and 0."""
