@@ -73,9 +73,8 @@ MUTANTS = (
         "edgefl/graph/resize.py",
         "in_channels=_kept(rows, op.in_channels), out_channels=_kept(cols, op.out_channels))\n"
         "    if isinstance(op, Conv2d | Conv1d):",
-        "in_channels=_kept(cols, op.in_channels), out_channels=_kept(rows, op.out_channels))\n"
-        "    if isinstance(op, Conv2d | Conv1d):",
-        "a smaller transposed convolution has its channels exchanged",
+        "out_channels=_kept(cols, op.out_channels))\n    if isinstance(op, Conv2d | Conv1d):",
+        "a smaller transposed convolution reads all channels",
         SUB,
     ),
     # A step.
