@@ -16,8 +16,8 @@ from edgefl.algorithms.head_training import HeadTraining
 from edgefl.algorithms.personal import HEAD, Personal
 from edgefl.algorithms.server_optimizer import Optimizer, step
 from edgefl.graph import Params
-from edgefl.learners.lowering.active import layer_of
 from edgefl.neurons.gather import take
+from edgefl.neurons.spec import layer_of
 from edgefl.neurons.update import values
 
 

@@ -1,6 +1,6 @@
 """How dense every layer's weights are in a sparse model: by Erdos-Renyi-Kernel or alike, as exact numbers of ones.
 
-A weight is a parameter of two or more dimensions; biases and norms have one, are always whole, and count nowhere. Not
+A weight is a parameter of two or more dimensions; biases and norms are always whole, and count nowhere. Not
 which coordinates there are (random_mask.py, pruning.py).
 Source: Evci et al. (ICML 2020) and FedSpa; ALGORITHMS 8.
 """
@@ -8,18 +8,27 @@ Source: Evci et al. (ICML 2020) and FedSpa; ALGORITHMS 8.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
 from edgefl.graph.operations import Shape
-from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec, layer_of
 
 Distribution = Literal["erk", "uniform"]
 
 
 def weights(spec: ModelSpec) -> dict[str, Shape]:
     """The parameters that a mask may thin out, by name."""
-    return {name: param.shape for name, param in spec.params.items() if len(param.shape) > 1}
+    norms = _norms(spec)
+    many = {name: param.shape for name, param in spec.params.items() if len(param.shape) > 1}
+    return {name: shape for name, shape in many.items() if layer_of(name) not in norms}
+
+
+def _norms(spec: ModelSpec) -> set[str]:
+    """The layers with a weight and a bias of one shape: an affine pair for each value, as LayerNorm's."""
+    shapes = [(layer_of(name), param.shape) for name, param in spec.params.items()]
+    return {layer for (layer, shape), count in Counter(shapes).items() if count > 1}
 
 
 def counts(shapes: Mapping[str, Shape], density: float, distribution: Distribution) -> dict[str, int]:

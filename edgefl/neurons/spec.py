@@ -69,6 +69,11 @@ def groups_of(axis: Axis | None) -> Iterator[str]:
             yield part.group
 
 
+def layer_of(parameter: str) -> str:
+    """The layer that has this parameter."""
+    return parameter.rpartition(".")[0]
+
+
 class ParamSpec(NamedTuple):
     """A parameter's shape and kind, and the groups of its axis 0 (rows) and axis 1 (cols); None is never restricted."""
 

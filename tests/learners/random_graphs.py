@@ -49,9 +49,8 @@ from edgefl.graph.operations import (
 )
 from edgefl.learners import SGD
 from edgefl.learners.base import Delta, FrozenStats, Trainable
-from edgefl.learners.lowering.active import layer_of
 from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec, layer_of
 
 Rng = np.random.Generator
 CLASSES = 5

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgefl.graph import INPUT, Graph, Node
 from edgefl.graph.models import EXAMPLES, build
+from edgefl.graph.operations import Conv1d, Flatten, LayerNorm, Linear
 from edgefl.neurons.density import counts, erk, uniform, weights
 from edgefl.neurons.random_mask import random_mask
 from edgefl.neurons.spec import ModelSpec
@@ -17,6 +19,12 @@ from edgefl.neurons.spec import ModelSpec
 
 def shapes_of(model: str) -> dict[str, tuple[int, ...]]:
     return weights(ModelSpec.of(build(model, *EXAMPLES[model])))
+
+
+def test_a_norm_with_a_pair_for_each_value_is_no_weight() -> None:
+    line = (Node("conv", Conv1d(3, 4, 3), (INPUT,)), Node("norm", LayerNorm((4, 6)), ("conv",)))
+    head = (Node("flat", Flatten(), ("norm",)), Node("fc", Linear(24, 2), ("flat",)))
+    assert weights(ModelSpec.of(Graph((3, 8), line + head))) == {"conv.weight": (4, 3, 3), "fc.weight": (2, 24)}
 
 
 DENSE = 1.0

@@ -22,7 +22,7 @@ from edgefl.learners.lowering.channels import NONE, is_empty, owners
 from edgefl.learners.lowering.needs import PRODUCTS, RowsCols, gradient_needs, own_rows
 from edgefl.learners.lowering.schedule import Existing, Index
 from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import Axis, ModelSpec
+from edgefl.neurons.spec import Axis, ModelSpec, layer_of
 
 Signature = tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
@@ -117,11 +117,6 @@ def trained_blocks(spec: ModelSpec, trainable: Trainable) -> Mapping[str, RowsCo
             if axis not in expanded:
                 expanded[axis] = trainable.ids(axis, size)
     return {name: (expanded[param.rows], expanded[param.cols]) for name, param in learned.items()}
-
-
-def layer_of(parameter: str) -> str:
-    """The layer that has this parameter."""
-    return parameter.rpartition(".")[0]
 
 
 def saved_channels(node: Node, blocks: Mapping[str, RowsCols]) -> Index:

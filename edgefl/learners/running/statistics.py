@@ -9,11 +9,10 @@ import numpy as np
 
 from edgefl.graph import Params
 from edgefl.learners.base import Array, Trainable
-from edgefl.learners.lowering.active import layer_of
 from edgefl.learners.lowering.channels import NONE
 from edgefl.learners.lowering.schedule import Index
 from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec, layer_of
 
 
 def everything(spec: ModelSpec) -> dict[str, Index]:
