@@ -78,12 +78,15 @@ def _factor(density: float, sizes: Mapping[str, int], raw: Mapping[str, float], 
 
 
 def _corrected(found: dict[str, int], sizes: Mapping[str, int], total: int) -> dict[str, int]:
-    """The counts with their sum brought to `total`, one by one on the largest weights that are not whole."""
+    """The counts with their sum brought to `total`, one by one on the largest weights that are not whole; on whole ones,
+    where rounding has filled all others.
+    """
     largest = sorted(sizes, key=lambda name: -sizes[name])
     while missing := total - sum(found.values()):
         step = 1 if missing > 0 else -1
-        able = [name for name in largest if found[name] < sizes[name] and found[name] + step >= 0]
-        for name in able[: abs(missing)]:
+        able = [name for name in largest if 0 <= found[name] + step <= sizes[name]]
+        thin = [name for name in able if found[name] < sizes[name]]
+        for name in (thin or able)[: abs(missing)]:
             found[name] += step
     return found
 

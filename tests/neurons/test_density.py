@@ -65,6 +65,11 @@ shapes_drawn = st.lists(
 )
 
 
+def test_weights_of_one_value_that_rounding_fills_leave_one_again() -> None:
+    assert sum(counts({"a": (1, 1), "b": (1, 1)}, 0.66, "uniform").values()) == 1
+    assert sum(counts({"a": (2, 2), "b": (1, 1), "c": (1, 1), "d": (1, 1)}, 0.917, "uniform").values()) == 6
+
+
 @given(shapes=shapes_drawn, density=st.floats(1e-3, 1.0), distribution=st.sampled_from(["erk", "uniform"]))
 def test_all_together_have_exactly_the_density_and_each_its_share(
     shapes: list[tuple[int, ...]], density: float, distribution: str
