@@ -78,8 +78,8 @@ def _factor(density: float, sizes: Mapping[str, int], raw: Mapping[str, float], 
 
 
 def _corrected(found: dict[str, int], sizes: Mapping[str, int], total: int) -> dict[str, int]:
-    """The counts with their sum brought to `total`, one by one on the largest weights that are not whole; on whole ones,
-    where rounding has filled all others.
+    """The counts with their sum brought to `total`, one by one on the largest weights that are not whole. On whole
+    ones, where rounding has filled all others.
     """
     largest = sorted(sizes, key=lambda name: -sizes[name])
     while missing := total - sum(found.values()):
