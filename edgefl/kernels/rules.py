@@ -14,12 +14,12 @@ import numpy as np
 
 from . import weight_structure as matrix_layout
 from .sparse_layout import Layer, Layout
+from .table import ACTIVATIONS
 from .window import Window
 
 Values = dict[str, Any]
 Extents = dict[str, Any]
 
-ACTIVATION_KINDS = 8
 CODE_CELLS = 255  # a max-pooling code is one byte
 GROWTH_RUN = 16  # values between two looks at the room in a list of the largest
 LEAST = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1}
@@ -216,8 +216,8 @@ def enough(values: Values, extents: Extents) -> None:
 
 def activation(values: Values, extents: Extents) -> None:
     kind, beta = values["kind"], values["beta"]
-    if not 0 <= kind < ACTIVATION_KINDS:
-        raise wrong("kind", kind, f"0 to {ACTIVATION_KINDS - 1}")
+    if not 0 <= kind < len(ACTIVATIONS):
+        raise wrong("kind", kind, f"0 to {len(ACTIVATIONS) - 1}")
     if not beta > 0:
         raise wrong("beta", beta, "a number above 0")
 

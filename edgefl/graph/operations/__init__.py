@@ -1,8 +1,8 @@
 """The operations a graph is made of: their settings, shapes, parameters and cost. No tensor arithmetic happens here.
 
 Each class has the meaning, parameter names and parameter shapes of the torch.nn module of the same name. Shapes leave
-out the batch: [channels, height, width] or [features]. What torch allows beyond these fields (padding modes, ceil_mode,
-norms without affine parameters) has no representation.
+out the batch: [channels, height, width], [channels, length] or [features]. What torch allows beyond these fields
+(padding modes, ceil_mode, norms without affine parameters) has no representation.
 """
 
 from edgefl.graph.operations.activation import (
