@@ -83,7 +83,7 @@ typedef struct {
 /* ---- library ------------------------------------------------------------------------------------------------- */
 
 const char* efl_status_text(efl_status status);
-/* The instruction set in use: "scalar", "avx2", "avx512". EDGEFL_ISA caps it when the library is loaded. */
+/* The instruction set in use: "scalar", "neon", "avx2", "avx512". EDGEFL_ISA caps it when the library is loaded. */
 const char* efl_isa(void);
 /* Use the best instruction set up to `name`, not while kernels run. EFL_BAD_ISA if it is unknown or this CPU lacks it.
  */
