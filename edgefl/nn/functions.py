@@ -33,7 +33,7 @@ from edgefl.graph.operations import (
     ZeroPad2d,
 )
 from edgefl.nn.layers import MODULES
-from edgefl.nn.step import Step, adaptive_pool, avg_pool, expect, max_pool, upsample
+from edgefl.nn.step import Means, Step, adaptive_pool, avg_pool, expect, max_pool, upsample
 
 
 def _relu(input: Traced, inplace: bool = False) -> Step:
@@ -102,7 +102,12 @@ def _interpolate(
 
 def _as_module(kind: type[nn.Module]) -> Callable[..., Step]:
     """A function whose settings are those of the module."""
-    return lambda input, *args, **settings: Step(MODULES[kind](kind(*args, **settings)), (input,))
+
+    def entry(input: Traced, *args: Any, **settings: Any) -> Step:
+        found = MODULES[kind](kind(*args, **settings))
+        return Step(found.ops if isinstance(found, Means) else found, (input,))
+
+    return entry
 
 
 def _identity(input: Traced) -> Step:

@@ -11,6 +11,7 @@ import operator
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -196,16 +197,14 @@ class _Converter:
         if isinstance(step.ops[0], Mul):  # a gate comes second
             values = tuple(sorted(values, key=lambda value: -math.prod(value.shape)))
         means = means or Means(step.ops)
-        wants, rank = means.wants or wanted(step.ops[0]), len(values[0].axes)
-        values = tuple(self._placed(value, wants(rank) if wants else values[0].axes) for value in values)
+        wants = means.wants or wanted(step.ops[0])
+        values = tuple(self._placed(value, wants(len(value.axes)) if wants else values[0].axes) for value in values)
         gives = means.gives or wants or (lambda rank: values[0].axes)
         result = self._run(step.ops, values, name, is_free, gives)
         if means.results is None:
             self._values[node] = result
         else:
-            self._several[node] = tuple(
-                lambda ops=ops: self._run(ops, (result,), name, False, gives) for ops in means.results
-            )
+            self._several[node] = tuple(partial(self._run, ops, (result,), name, False, gives) for ops in means.results)
 
     def _run(
         self, ops: tuple[Operation, ...], values: tuple[Value, ...], name: str, is_free: bool, gives: Layout
@@ -267,14 +266,15 @@ class _Converter:
 
     def _fold(self, node: fx.Node) -> bool:
         """Take shapes, their items and arithmetic, and items of several results out; True if `node` is one of these."""
-        source, *rest = (*node.args, *node.kwargs.values(), None)[:-1] or (None,)
+        arguments: list[Any] = [*node.args, *node.kwargs.values()]
+        source, *rest = arguments or [None]
         if node.target is operator.getitem and source in self._known:
             self._known[node] = self._known[source][self._resolved(rest[0])]
-        elif node.target in (operator.getitem, getattr) and source in self._several:
+        elif node.target in (operator.getitem, getattr) and isinstance(source, fx.Node) and source in self._several:
             self._values[node] = self._taken_of(source, rest[0])
         elif _reads_shape(node):
             shape = self._value_of(source).extents
-            self._known[node] = shape[rest[0]] if node.target == "size" and rest else shape  # type: ignore[index]
+            self._known[node] = shape[rest[0]] if node.target == "size" and rest else shape
         elif node.target is getattr and rest == ["mT"]:
             value = self._value_of(source)
             self._values[node] = value._replace(axes=transpose(value, -2, -1).axes)

@@ -203,7 +203,7 @@ def _neighbours(axes: Shape, sizes: Sequence[int]) -> tuple[int, int, int]:
         first, second, *_ = (*(n for n in sizes if n > 1), 1, 1)
         return first, second, 1
     runs = {(0, 1, 2): (1, 1, a * b * c), (0, 2, 1): (b, c, 1), (1, 0, 2): (a, b, c), (1, 2, 0): (a, b * c, 1)}
-    return runs.get(axes, (a * b, c, 1))
+    return runs.get((axes[0], axes[1], axes[2]), (a * b, c, 1))
 
 
 def _slice(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
