@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import permutations
 
 import numpy as np
 import onnx
@@ -29,6 +30,7 @@ from edgefl.graph.operations import (
     Conv2d,
     ConvTranspose2d,
     Flatten,
+    FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
@@ -39,12 +41,15 @@ from edgefl.graph.operations import (
     MaxPool1d,
     MaxPool2d,
     Operation,
+    Permute,
     PReLU,
     ReLU,
     ReLU6,
+    Reshape,
     Shape,
     Sigmoid,
     SiLU,
+    Slice,
     Softplus,
     Tanh,
     Upsample,
@@ -106,6 +111,16 @@ CASES: list[tuple[Operation, Shape]] = [
     (AdaptiveAvgPool2d((3, 11)), PLANES),
     (Upsample((2, 3)), PLANES),
     (ZeroPad2d((1, 0, 2, 3)), PLANES),
+    (Linear(6, 5), PLANES),
+    (Linear(6, 5, bias=False), LINE),
+    (LayerNorm((6,)), PLANES),
+    (LayerNorm((6,), 0.25), LINE),
+    (Reshape((11, 3)), PLANES),
+    (Reshape((2,)), LINE),
+    (Permute((1, 0)), LINE),
+    *((Permute(axes), PLANES) for axes in permutations(range(3))),
+    (FlattenPlaces(), PLANES),
+    (Slice(2, 5), LINE),
 ]
 
 

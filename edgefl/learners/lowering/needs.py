@@ -6,7 +6,7 @@ parameters, and what the producer's inputs need in turn. So the sets grow from t
 * a convolution or Linear with anything trained below it needs all its output channels (a grouped one: all channels of
   the groups that lead to a needed input); with nothing trained below, its active ones only;
 * a GroupNorm needs whole groups, a LayerNorm everything; a BatchNorm, ReLU, pooling, Add and Mul the same channels as
-  below; Flatten their features; Concat those of each result where they are.
+  below; Flatten their features; Concat those of each result where they are; a Permute that moves the channels all.
 
 This is the exact gradient (FedSPU Eq. 4): the signal passes through frozen neurons. With delta="cut" the gradient at
 the output of every convolution and Linear is taken as zero on frozen neurons, so those need active channels only.
@@ -17,7 +17,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from edgefl.graph import Graph, Node
-from edgefl.graph.operations import Concat, Conv2d, ConvTranspose2d, Flatten, GroupNorm, LayerNorm, Linear, Operation
+from edgefl.graph.operations import (
+    Concat,
+    Conv2d,
+    ConvTranspose2d,
+    Flatten,
+    FlattenPlaces,
+    GroupNorm,
+    LayerNorm,
+    Linear,
+    Operation,
+    Permute,
+    Reshape,
+)
 from edgefl.learners.base import Delta
 from edgefl.learners.lowering.channels import NONE, beside, is_empty, members, owners, union
 from edgefl.learners.lowering.schedule import Index
@@ -68,8 +80,22 @@ def _conv(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
     return members(owners(below[0], op.in_channels // op.groups, op.groups), op.out_channels // op.groups)
 
 
-def _flatten(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
-    return members(below[0], graph.shapes[node.name][0] // graph.shapes[node.inputs[0]][0])
+def _reshape(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    before, after = graph.shapes[node.inputs[0]][0], graph.shapes[node.name][0]
+    if after % before == 0:
+        return members(below[0], after // before)
+    return owners(below[0], before // after, after) if before % after == 0 else _product(graph, node, below)
+
+
+def _flatten_places(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    channels = graph.shapes[node.inputs[0]][0]
+    places = graph.shapes[node.name][0] // channels
+    return beside([below[0]] * places, [channels] * places)
+
+
+def _permute(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    assert isinstance(node.op, Permute)
+    return below[0] if node.op.axes[0] == 0 else _product(graph, node, below)
 
 
 def _concat(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
@@ -90,6 +116,9 @@ _REACH: dict[type[Operation], Callable[[Graph, Node, Sequence[Index]], Index]] =
     Conv2d: _conv,
     ConvTranspose2d: _product,
     Linear: _product,
-    Flatten: _flatten,
+    Flatten: _reshape,
+    Reshape: _reshape,
+    FlattenPlaces: _flatten_places,
+    Permute: _permute,
     Concat: _concat,
 }
