@@ -73,6 +73,18 @@ EFL_KERNEL(crop_planes_f32)
 EFL_KERNEL(upsample_forward_f32)
 EFL_KERNEL(upsample_backward_f32)
 
+// recurrent
+EFL_KERNEL(to_steps_f32)
+EFL_KERNEL(from_steps_f32)
+EFL_KERNEL(gru_forward_f32)
+EFL_KERNEL(gru_backward_f32)
+EFL_KERNEL(lstm_forward_f32)
+EFL_KERNEL(lstm_backward_f32)
+
+// attention
+EFL_KERNEL(attention_forward_f32)
+EFL_KERNEL(attention_backward_f32)
+
 // pool
 EFL_KERNEL(maxpool_forward_f32)
 EFL_KERNEL(maxpool_backward_f32)
