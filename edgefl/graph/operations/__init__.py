@@ -34,6 +34,7 @@ from edgefl.graph.operations.pool import (
     Pool,
 )
 from edgefl.graph.operations.product import Conv1d, Conv2d, ConvTranspose2d, Linear
+from edgefl.graph.operations.sequence import GRU, LSTM, Recurrent, SelfAttention
 
 OPERATIONS: dict[str, type[Operation]] = {
     op.__name__: op
@@ -69,13 +70,18 @@ OPERATIONS: dict[str, type[Operation]] = {
         Concat,
         ZeroPad2d,
         Upsample,
+        GRU,
+        LSTM,
+        SelfAttention,
     )
 }
 """By the name in a graph's JSON."""
 
 __all__ = [
     "GELU",
+    "GRU",
     "LARGEST_SETTING",
+    "LSTM",
     "OPERATIONS",
     "AdaptiveAvgPool2d",
     "Add",
@@ -109,6 +115,8 @@ __all__ = [
     "ReLU",
     "ReLU6",
     "Rectifier",
+    "Recurrent",
+    "SelfAttention",
     "Shape",
     "SiLU",
     "Sigmoid",

@@ -30,9 +30,9 @@ def attention_forward(qkv: Array, heads: int, causal: bool, y: Array, shares: Ar
 
 
 def attention_backward(
-    dy: Array, qkv: Array, shares: Array, heads: int, dqkv: Array, heads_needed: Index
+    dy: Array, qkv: Array, shares: Array, heads: int, causal: bool, dqkv: Array, heads_needed: Index
 ) -> None:
-    """dqkv of the heads that are needed; the rest of it is left alone. Causal or not, the shares tell."""
+    """dqkv of the heads that are needed; the rest of it is left alone. The shares of places that do not count are 0."""
     (q, k, v), (dq, dk, dv) = _parts(qkv, heads), _parts(dqkv, heads)
     signal = dy.reshape(q.shape)
     for head in range(heads) if heads_needed is None else heads_needed:
