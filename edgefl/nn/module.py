@@ -8,11 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model
 from edgefl.graph.operations import (
     GELU,
+    GRU,
+    LSTM,
     AdaptiveAvgPool2d,
     Add,
     AvgPool1d,
@@ -38,6 +41,7 @@ from edgefl.graph.operations import (
     PReLU,
     ReLU,
     ReLU6,
+    SelfAttention,
     Sigmoid,
     SiLU,
     Softplus,
@@ -88,6 +92,36 @@ class MeanOfPlanes(nn.Module):
         return x.mean(tuple(range(2, x.dim())), keepdim=True)
 
 
+class LineGRU(nn.GRU):
+    """States after each step of a line [features, steps], as one."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(x.transpose(1, 2))[0].transpose(1, 2)
+
+
+class LineLSTM(nn.LSTM):
+    """The same of an LSTM."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(x.transpose(1, 2))[0].transpose(1, 2)
+
+
+class Heads(nn.Module):
+    """nn.MultiheadAttention of a line to itself, up to its out_proj, with its names."""
+
+    def __init__(self, op: SelfAttention) -> None:
+        super().__init__()
+        self.op = op
+        for name, info in op.parameters().items():
+            self.register_parameter(name, nn.Parameter(torch.zeros(info.shape)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        qkv = F.linear(x.transpose(1, 2), self.in_proj_weight, getattr(self, "in_proj_bias", None))
+        heads = (part.unflatten(2, (self.op.num_heads, -1)).transpose(1, 2) for part in qkv.chunk(3, 2))
+        found = F.scaled_dot_product_attention(*heads, is_causal=self.op.causal)
+        return found.transpose(2, 3).flatten(1, 2)
+
+
 class GraphModule(nn.Module):
     """Runs a Graph with torch's modules; each node is the submodule of the same dotted name."""
 
@@ -135,6 +169,9 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     AvgPool2d: lambda op: nn.AvgPool2d(op.kernel_size, op.stride, op.padding, count_include_pad=op.count_include_pad),
     GlobalAvgPool: lambda op: MeanOfPlanes(),
     Flatten: lambda op: nn.Flatten(),
+    GRU: lambda op: LineGRU(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
+    LSTM: lambda op: LineLSTM(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
+    SelfAttention: Heads,
     Add: lambda op: Sum(),
 }
 

@@ -18,6 +18,8 @@ from edgefl.export.onnx import NODES, OPSET, to_onnx
 from edgefl.graph import INPUT, Graph, Model, Node, models
 from edgefl.graph.operations import (
     GELU,
+    GRU,
+    LSTM,
     OPERATIONS,
     AdaptiveAvgPool2d,
     Add,
@@ -42,6 +44,7 @@ from edgefl.graph.operations import (
     PReLU,
     ReLU,
     ReLU6,
+    SelfAttention,
     Shape,
     Sigmoid,
     SiLU,
@@ -106,6 +109,9 @@ CASES: list[tuple[Operation, Shape]] = [
     (AdaptiveAvgPool2d((3, 11)), PLANES),
     (Upsample((2, 3)), PLANES),
     (ZeroPad2d((1, 0, 2, 3)), PLANES),
+    *((op(LINE[0], 7, bias), LINE) for op in (GRU, LSTM) for bias in (True, False)),
+    (SelfAttention(LINE[0], 3, 5), LINE),
+    (SelfAttention(LINE[0], 4, 2, causal=True, bias=False), (LINE[0], 1, LINE[1])),
 ]
 
 
@@ -116,7 +122,7 @@ def graphs() -> Iterator[tuple[str, Graph]]:
         yield f"{op} on {shape}", Graph(shape, (Node("only.one", op, (INPUT,)), *last))
     nodes = (Node("input.weight", ReLU(), (INPUT,)), Node("output", Add(), ("input.weight", INPUT)))
     yield "a sum, with names that others could take", Graph((13,), nodes)
-    for name in ("gates", "skips"):
+    for name in ("gates", "skips", "recurrent", "attention"):
         yield name, GRAPHS[name]
     for name, (shape, classes) in models.EXAMPLES.items():
         yield name, models.build(name, shape, classes)
