@@ -74,6 +74,18 @@ typedef struct {
     efl_int64 planes, height, width, scale_h, scale_w;
 } efl_scaling;
 
+/* Sequences of `steps` steps, `batch` side by side in each: [steps, batch, units] and alike. */
+typedef struct {
+    efl_int64 steps, batch, units;
+} efl_recurrence;
+
+/* Lines [batch, channels, places] whose channels are those of `heads` heads one after another; causal unless 0: a place
+ * takes nothing of those after it. */
+typedef struct {
+    efl_int64 batch, channels, places, heads;
+    efl_int32 causal;
+} efl_attention;
+
 /* Settings of one step of SGD. */
 typedef struct {
     float lr, momentum, weight_decay;
@@ -395,6 +407,40 @@ efl_status efl_maxpool_lanes_backward_f32(const efl_pool2d* pool, efl_int64 lane
 efl_status efl_avgpool_forward_f32(const efl_pool2d* pool, const float* x, float* y);
 efl_status efl_avgpool_backward_f32(const efl_pool2d* pool, const float* dy, efl_int64 channels,
                                     efl_index channels_needed, float* dx);
+
+/* ---- recurrent: gates as PyTorch orders them, r z n of a GRU and i f g o of an LSTM; no state before step 0 ----- */
+
+/* y[t, b, c] = x[b, c, t] of x [batch, channels, steps]; and back, x[b, c, t] = y[passed + t, b, c]. */
+efl_status efl_to_steps_f32(const float* x, efl_int64 batch, efl_int64 channels, efl_int64 steps, float* y);
+efl_status efl_from_steps_f32(const float* y, efl_int64 passed, efl_int64 batch, efl_int64 channels, efl_int64 steps,
+                              float* x);
+/* weight [3 units, units], bias [3 units] or NULL. gates [steps, batch, 3 units]: what the input gives each gate; on
+ * return r, z, n. With a = weight states[t] + bias: n = tanh(gates_n + r a_n), states[t + 1] = (1 - z) n + z states[t].
+ * states [steps + 1, batch, units] are written from states[0] = 0 on; hidden [steps, batch, units], or NULL: a_n. */
+efl_status efl_gru_forward_f32(const efl_recurrence* shape, const float* weight, const float* bias, float* gates,
+                               float* hidden, float* states);
+/* dy [steps, batch, units] of states[1:]. gates, as the forward pass left them, become the gradients of what the input
+ * gave them; dhidden [steps, batch, 3 units] is written: those of weight states[t] + bias. Of units that are not in
+ * `listed` both are 0, and no signal passes through their gates. */
+efl_status efl_gru_backward_f32(const efl_recurrence* shape, const float* dy, const float* weight, const float* hidden,
+                                const float* states, efl_index listed, float* gates, float* dhidden);
+/* weight [4 units, units], bias [4 units] or NULL; gates [steps, batch, 4 units] as above, on return i, f, g, o.
+ * cells[t + 1] = f cells[t] + i g, states[t + 1] = o tanh(cells[t + 1]), both [steps + 1, batch, units] from 0 on. */
+efl_status efl_lstm_forward_f32(const efl_recurrence* shape, const float* weight, const float* bias, float* gates,
+                                float* cells, float* states);
+/* gates become the gradients of what was added up for them; dy and `listed` as above. */
+efl_status efl_lstm_backward_f32(const efl_recurrence* shape, const float* dy, const float* weight, const float* cells,
+                                 efl_index listed, float* gates);
+
+/* ---- attention ------------------------------------------------------------------------------------------------- */
+
+/* qkv [batch, 3 channels, places]: queries, keys and values one below the other. Of every head with s channels the
+ * shares [batch, heads, places (of keys j), places (of queries i)] = softmax over j of k[:, j] . q[:, i] / sqrt(s), kept
+ * unless NULL; y [batch, channels, places] = sum over j of shares[j, i] v[:, j]. heads must divide channels. */
+efl_status efl_attention_forward_f32(const efl_attention* shape, const float* qkv, float* y, float* shares);
+/* dqkv of the heads in heads_needed; the rest of it is left alone. */
+efl_status efl_attention_backward_f32(const efl_attention* shape, const float* dy, const float* qkv,
+                                      const float* shares, efl_index heads_needed, float* dqkv);
 
 /* ---- loss ---------------------------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-// Dense products of features, and what a step writes into parameters: the bodies of one tier, and the function that
-// writes them over the table. Included inside a tier's namespace, after its simd words.
+// Dense products of features, what sequences make of them, and what a step writes into parameters: the bodies of one
+// tier, and the function that writes them over the table. Included inside a tier's namespace, after its simd words.
 
 #include "micro.h"
 
@@ -11,6 +11,8 @@
 #include "../kernels/linear/pack.inl.h"
 #include "../kernels/linear/product.inl.h"
 #include "../kernels/linear/linear.inl.h"
+#include "../kernels/recurrent.inl.h"
+#include "../kernels/attention.inl.h"
 
 void install_linear(Table& table);
 void install_linear(Table& table) {

@@ -18,5 +18,7 @@
 #include "../micro/product.inl.h"
 #include "../micro/tile.inl.h"
 #include "../micro/dot.inl.h"
+#include "../micro/transpose.inl.h"
+#include "../micro/small_product.inl.h"
 
 #pragma GCC diagnostic pop

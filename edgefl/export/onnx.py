@@ -24,10 +24,13 @@ except ModuleNotFoundError as error:
 
 from edgefl import __version__
 from edgefl.errors import GraphError
+from edgefl.export import onnx_sequences
 from edgefl.graph import INPUT, Model, Node
 from edgefl.graph.files import CLASSES_KEY
 from edgefl.graph.operations import (
     GELU,
+    GRU,
+    LSTM,
     AdaptiveAvgPool2d,
     Add,
     AvgPool1d,
@@ -59,6 +62,7 @@ from edgefl.graph.operations import (
     ReLU,
     ReLU6,
     Reshape,
+    SelfAttention,
     Shape,
     Sigmoid,
     SiLU,
@@ -146,10 +150,13 @@ class Writer:
 
     def parameter(self, name: str, shape: Sequence[int] | None = None) -> str:
         """A parameter of the present node, in its own shape or another."""
-        full = f"{self._at.name}.{name}"
-        value = np.ascontiguousarray(self._model.params[full])
+        full, value = f"{self._at.name}.{name}", self.value(name)
         self.values[full] = value if shape is None else value.reshape(shape)
         return full
+
+    def value(self, name: str) -> np.ndarray:
+        """A parameter of the present node as it is."""
+        return np.ascontiguousarray(self._model.params[f"{self._at.name}.{name}"])
 
     def constant(self, name: str, value: Any) -> str:
         """Numbers that are no parameter of the model; int64 for integers, float32 for others."""
@@ -343,4 +350,7 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     Concat: lambda op, inputs, to: to.node("Concat", *inputs, axis=1),
     Upsample: _upsample,
     ZeroPad2d: _pad,
+    GRU: onnx_sequences.recurrent,
+    LSTM: onnx_sequences.recurrent,
+    SelfAttention: onnx_sequences.attention,
 }

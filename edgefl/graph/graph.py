@@ -25,6 +25,8 @@ from edgefl.graph.operations import (
     Operation,
     ParamInfo,
     PReLU,
+    Recurrent,
+    SelfAttention,
     Shape,
 )
 from edgefl.graph.resize import IdArray, resized
@@ -107,7 +109,8 @@ class Graph:
         """Fresh float32 parameters drawn with torch's default distributions.
 
         Weights and biases of convolutions and Linear are uniform in +-1/sqrt(fan_in) (kaiming_uniform with a = sqrt 5);
-        norms start at weight 1, bias 0, running_mean 0, running_var 1; a PReLU's weight at 1/4.
+        norms start at weight 1, bias 0, running_mean 0, running_var 1; a PReLU's weight at 1/4. Recurrent layers are
+        uniform in +-1/sqrt(hidden_size); attention's in_proj by Glorot, its bias 0.
         """
         params: Params = {}
         for node in self.nodes:
@@ -182,7 +185,7 @@ def _check_node(node: Node, known: set[str], names: set[str]) -> None:
 
 
 def _smaller(node: Node, blocks: Blocks) -> Node:
-    rows, cols = blocks.get(f"{node.name}.weight", (None, None))
+    rows, cols = blocks.get(f"{node.name}.{node.op.weight}", (None, None))
     if rows is None and cols is None:
         return node
     try:
@@ -200,5 +203,15 @@ def _initial(op: Operation, name: str, shape: Shape, stream: Stream) -> np.ndarr
         return np.full(shape, name in ("weight", "running_var"), dtype=np.float32)
     if isinstance(op, PReLU):
         return np.full(shape, 0.25, dtype=np.float32)
-    bound = 1.0 / math.sqrt(math.prod(op.parameters()["weight"].shape[1:]))
+    bound = _bound(op, name)
     return ((2.0 * stream.uniform(math.prod(shape)) - 1.0) * bound).astype(np.float32).reshape(shape)
+
+
+def _bound(op: Operation, name: str) -> float:
+    """Of the uniform values that a parameter starts from, as in torch."""
+    if isinstance(op, Recurrent):
+        return 1.0 / math.sqrt(op.hidden_size)
+    shape = op.parameters()[op.weight].shape
+    if isinstance(op, SelfAttention):
+        return math.sqrt(6.0 / sum(shape)) if name == op.weight else 0.0
+    return 1.0 / math.sqrt(math.prod(shape[1:]))

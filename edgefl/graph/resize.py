@@ -18,6 +18,8 @@ from edgefl.graph.operations import (
     Linear,
     Operation,
     PReLU,
+    Recurrent,
+    SelfAttention,
 )
 
 IdArray = npt.NDArray[np.int32]
@@ -48,6 +50,12 @@ def resized(op: Operation, rows: IdArray | None, cols: IdArray | None) -> Operat
         return replace(op, normalized_shape=(_kept(rows, size), *rest))
     if isinstance(op, PReLU):
         return replace(op, num_parameters=_kept(rows, op.num_parameters))
+    if isinstance(op, Recurrent):
+        hidden = _kept(rows, op.gates * op.hidden_size) // op.gates
+        return replace(op, input_size=_kept(cols, op.input_size), hidden_size=hidden)
+    if isinstance(op, SelfAttention):
+        heads = _kept(rows, 3 * op.features) // (3 * op.head_dim)
+        return replace(op, in_features=_kept(cols, op.in_features), num_heads=heads)
     if isinstance(op, GroupNorm):
         _check_groups(op, rows, op.num_channels, op.num_groups)
         return replace(op, num_channels=_kept(rows, op.num_channels))

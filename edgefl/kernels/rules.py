@@ -260,12 +260,31 @@ def padding_row(values: Values, extents: Extents) -> None:
         raise wrong("padding", values["padding"], f"-1 to {extents['V'] - 1}")
 
 
+def last_steps(values: Values, extents: Extents) -> None:
+    if extents["S"] < extents["T"]:
+        raise wrong("y", values["y"].shape, f"at least the {extents['T']} steps of x")
+
+
+def recurrence(values: Values, extents: Extents) -> None:
+    """Three gates of a GRU and four of an LSTM, which has cells, for each unit; a state more than steps."""
+    gates, units = 4 if "cells" in values else 3, extents["H"]
+    if extents["G"] != gates * units:
+        raise wrong("weight", values["weight"].shape, f"{gates} rows for each of {units} units")
+    if extents["S"] != extents["T"] + 1:
+        raise wrong("states" if "states" in values else "cells", extents["S"], f"{extents['T'] + 1} steps")
+
+
+def three_parts(values: Values, extents: Extents) -> None:
+    if extents["C"] != 3 * extents["E"]:
+        raise wrong("qkv", values["qkv"].shape, f"queries, keys and values of {extents['E']} channels")
+
+
 RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
         not_negative, within, roomy, enough, some_of_the_bits, room, blocks, structures, places, kept_weights,
         weight_structure, both_gradients, activation, one_or_each, inside, room_around, scaled,
-        rows_of_table, padding_row,
+        rows_of_table, padding_row, last_steps, recurrence, three_parts,
     )
 }  # fmt: skip

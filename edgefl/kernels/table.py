@@ -366,6 +366,56 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             rules=("rows_of_table", "padding_row"),
         ),
     ),
+    "recurrent": (
+        Signature("to_steps", "x[B,C,T] y[T,B,C]!", "y[t, b, c] = x[b, c, t]"),
+        Signature("from_steps", "y[S,B,C] x[B,C,T]!", "x[b, c, t] = y[S - T + t, b, c]", rules=("last_steps",)),
+        Signature(
+            "gru_forward",
+            "gates[T,B,G]+ weight[G,H] bias[G]? hidden[T,B,H]?! states[S,B,H]!",
+            "states from states[0] = 0 on; gates, what the input gives them, become r, z, n; hidden: weight states + "
+            "bias of n",
+            rules=("recurrence",),
+            packs=True,
+        ),
+        Signature(
+            "gru_backward",
+            "dy[T,B,H] gates[T,B,G]+ hidden[T,B,H] states[S,B,H] weight[G,H] dhidden[T,B,G]! units<H",
+            "gates become the gradients of what the input gave them, dhidden those of weight states + bias; 0 where "
+            "units are not listed",
+            rules=("recurrence",),
+            packs=True,
+        ),
+        Signature(
+            "lstm_forward",
+            "gates[T,B,G]+ weight[G,H] bias[G]? cells[S,B,H]! states[S,B,H]!",
+            "cells and states from 0 on; gates, what the input gives them, become i, f, g, o",
+            rules=("recurrence",),
+            packs=True,
+        ),
+        Signature(
+            "lstm_backward",
+            "dy[T,B,H] gates[T,B,G]+ cells[S,B,H] weight[G,H] units<H",
+            "gates become the gradients of what was added up for them; 0 where units are not listed",
+            rules=("recurrence",),
+            packs=True,
+        ),
+    ),
+    "attention": (
+        Signature(
+            "attention_forward",
+            "qkv[B,C,T] heads|E causal:flag y[B,E,T]! shares[B,heads,T,T]?!",
+            "y[:, i] = sum over j of shares[j, i] v[:, j], shares by head the softmax over j of k[:, j] . q[:, i], scaled",
+            rules=("three_parts",),
+            packs=True,
+        ),
+        Signature(
+            "attention_backward",
+            "dy[B,E,T] qkv[B,C,T] shares[B,heads,T,T] heads|E causal:flag dqkv[B,C,T]! heads_needed<heads",
+            "dqkv of the heads needed; the rest of dqkv is left alone",
+            rules=("three_parts",),
+            packs=True,
+        ),
+    ),
     "loss": (
         Signature(
             "softmax_xent",

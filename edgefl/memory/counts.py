@@ -16,9 +16,13 @@ from edgefl.graph.operations import (
     LayerNorm,
     MaxPool2d,
     Mul,
+    Operation,
     ParamInfo,
     PReLU,
     Rectifier,
+    Recurrent,
+    SelfAttention,
+    Shape,
     Smooth,
 )
 from edgefl.graph.planar import planar
@@ -70,7 +74,8 @@ def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
              are left out, as in ALGORITHMS 9.3
     signs    one bit per ReLU or other rectifier
     winners  the winning cell of each max-pool window
-    curves   what smooth activations, PReLUs and products of results read again
+    curves   what smooth activations, PReLUs and products of results read again; gates and states; queries, keys, values
+             and shares of attention
     """
     blocks, inputs, graph = trained_blocks(ModelSpec.of(graph), neurons), {}, planar(graph)
     bits = {"inputs": 0, "xhat": 0, "signs": 0, "winners": 0, "curves": 0}
@@ -79,6 +84,7 @@ def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
         if isinstance(node.op, PRODUCTS):
             channels, *inner = graph.shapes[node.inputs[0]]
             inputs[_source(graph, node)] = count(saved_channels(node, blocks), channels) * math.prod(inner)
+            bits["curves"] += 32 * _of_sequences(node.op, graph.shapes[node.name])
         elif isinstance(node.op, BatchNorm | GroupNorm | LayerNorm):
             bits["xhat"] += 32 * results
         elif isinstance(node.op, Smooth | PReLU):
@@ -91,6 +97,14 @@ def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
             bits["winners"] += results * (math.prod(node.op.kernel_size) - 1).bit_length()
     bits["inputs"] = 32 * sum(inputs.values())
     return bits
+
+
+def _of_sequences(op: Operation, result: Shape) -> int:
+    """Scalars that a recurrent layer, or attention, reads again beside its input; 0 for other operations."""
+    places = result[-1]
+    if isinstance(op, Recurrent):  # gates, states before each step, and cells or the hidden part of n
+        return (op.gates + 2) * op.hidden_size * places
+    return 3 * op.features * places + op.num_heads * places**2 if isinstance(op, SelfAttention) else 0
 
 
 def _source(graph: Graph, node: Node) -> str:

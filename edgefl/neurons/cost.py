@@ -29,8 +29,12 @@ def flops(graph: Graph, shares: Mapping[str, float], examples: int) -> float:
 
     shares  by parameter; {}: all weights are whole
     """
-    macs = graph.macs()
-    return 2.0 * PASSES * examples * sum(shares.get(f"{node}.weight", 1.0) * count for node, count in macs.items())
+    macs = (
+        shares.get(f"{node.name}.{weight}", 1.0) * count
+        for node in graph.nodes
+        for weight, count in node.op.macs_by_weight(graph.shapes[node.name]).items()
+    )
+    return 2.0 * PASSES * examples * sum(macs)
 
 
 def sparse_round(graph: Graph, density: float, distribution: Distribution, seen: int, searched: int) -> float:

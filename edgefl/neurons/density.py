@@ -8,7 +8,6 @@ Source: Evci et al. (ICML 2020) and FedSpa; ALGORITHMS 8.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
@@ -20,15 +19,14 @@ Distribution = Literal["erk", "uniform"]
 
 def weights(spec: ModelSpec) -> dict[str, Shape]:
     """The parameters that a mask may thin out, by name."""
-    norms = _norms(spec)
     many = {name: param.shape for name, param in spec.params.items() if len(param.shape) > 1}
-    return {name: shape for name, shape in many.items() if layer_of(name) not in norms}
+    return {name: shape for name, shape in many.items() if not _is_affine(spec, name)}
 
 
-def _norms(spec: ModelSpec) -> set[str]:
-    """The layers with a weight and a bias of one shape: an affine pair for each value, as LayerNorm's."""
-    shapes = [(layer_of(name), param.shape) for name, param in spec.params.items()]
-    return {layer for (layer, shape), count in Counter(shapes).items() if count > 1}
+def _is_affine(spec: ModelSpec, name: str) -> bool:
+    """Whether the layer has a weight and a bias of one shape: an affine pair for each value, as LayerNorm's."""
+    weight, bias = (spec.params.get(f"{layer_of(name)}.{part}") for part in ("weight", "bias"))
+    return weight is not None and bias is not None and weight.shape == bias.shape
 
 
 def counts(shapes: Mapping[str, Shape], density: float, distribution: Distribution) -> dict[str, int]:

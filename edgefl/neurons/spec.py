@@ -7,6 +7,7 @@ parameters. The rules (ALGORITHMS 1.1):
 * shape-preserving operations and pooling pass the group on; Flatten repeats a channel for its height * width features,
   FlattenPlaces all channels at each place; a Linear layer at each place is a convolution of single cells;
 * where a Permute puts other things than channels on axis 0, no group lies along it, and the one before is free;
+* a recurrent layer owns a group of its hidden units, each with all its gates, and attention one of its heads;
 * a depthwise convolution has the neurons of its input, each repeated by the channel multiplier;
 * results that are summed or multiplied share one group, named after the earliest layer in it;
 * results put one after another keep their groups, each along its part of the axis;
@@ -38,7 +39,9 @@ from edgefl.graph.operations import (
     Operation,
     Permute,
     PReLU,
+    Recurrent,
     Reshape,
+    SelfAttention,
     Shape,
 )
 from edgefl.graph.planar import planar
@@ -156,6 +159,10 @@ def _result_axis(
         return _repeated(source, op.out_channels // op.in_channels)
     if isinstance(op, Conv2d | Linear | ConvTranspose2d):
         return _own_axis(node, source, groups)
+    if isinstance(op, Recurrent):
+        return groups.add(node.name, op.hidden_size)
+    if isinstance(op, SelfAttention):
+        return _repeat(groups.add(node.name, op.num_heads), op.head_dim)
     if isinstance(op, Add | Mul):
         return groups.join(source, axes[node.inputs[1]])
     if isinstance(op, Concat):
@@ -217,8 +224,19 @@ def _param_axes(
         return source, own if op.groups == 1 else None
     if isinstance(op, PReLU) and op.num_parameters == 1:
         return None, None
+    if isinstance(op, Recurrent | SelfAttention):
+        cols = {op.weight: source, "weight_hh_l0": own}
+        return _below_each_other(op, own), cols.get(name)
     reads_all_inputs = isinstance(op, Linear) or (isinstance(op, Conv2d) and op.groups == 1)
     return own, source if name == "weight" and reads_all_inputs else None
+
+
+def _below_each_other(op: Recurrent | SelfAttention, own: Axis | None) -> Axis | None:
+    """The rows of all gates, or of queries, keys and values, each as those of the result."""
+    if not isinstance(own, AxisSpec):
+        return None
+    gates, size = (op.gates, op.hidden_size) if isinstance(op, Recurrent) else (3, op.features)
+    return JoinedAxis(((own, size),) * gates)
 
 
 def _fingerprint(graph: Graph, params: Mapping[str, ParamSpec]) -> bytes:

@@ -8,11 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model
 from edgefl.graph.operations import (
     GELU,
+    GRU,
+    LSTM,
     AdaptiveAvgPool2d,
     Add,
     AvgPool1d,
@@ -41,6 +44,7 @@ from edgefl.graph.operations import (
     ReLU,
     ReLU6,
     Reshape,
+    SelfAttention,
     Shape,
     Sigmoid,
     SiLU,
@@ -92,6 +96,36 @@ class MeanOfPlanes(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x.mean(tuple(range(2, x.dim())), keepdim=True)
+
+
+class LineGRU(nn.GRU):
+    """States after each step of a line [features, steps], as one."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(x.transpose(1, 2))[0].transpose(1, 2)
+
+
+class LineLSTM(nn.LSTM):
+    """The same of an LSTM."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(x.transpose(1, 2))[0].transpose(1, 2)
+
+
+class Heads(nn.Module):
+    """nn.MultiheadAttention of a line to itself, up to its out_proj, with its names."""
+
+    def __init__(self, op: SelfAttention) -> None:
+        super().__init__()
+        self.op = op
+        for name, info in op.parameters().items():
+            self.register_parameter(name, nn.Parameter(torch.zeros(info.shape)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        qkv = F.linear(x.transpose(1, 2), self.in_proj_weight, getattr(self, "in_proj_bias", None))
+        heads = (part.unflatten(2, (self.op.num_heads, -1)).transpose(1, 2) for part in qkv.chunk(3, 2))
+        found = F.scaled_dot_product_attention(*heads, is_causal=self.op.causal)
+        return found.transpose(2, 3).flatten(1, 2)
 
 
 class GraphModule(nn.Module):
@@ -154,6 +188,9 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     Permute: lambda op: Permuted(op.axes),
     Reshape: lambda op: Reshaped(op.places),
     Slice: lambda op: PlacesFrom(op.start, op.length),
+    GRU: lambda op: LineGRU(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
+    LSTM: lambda op: LineLSTM(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
+    SelfAttention: Heads,
     Add: lambda op: Sum(),
 }
 

@@ -19,6 +19,8 @@ from edgefl.export.onnx import NODES, OPSET, to_onnx
 from edgefl.graph import INPUT, Graph, Model, Node, models
 from edgefl.graph.operations import (
     GELU,
+    GRU,
+    LSTM,
     OPERATIONS,
     AdaptiveAvgPool2d,
     Add,
@@ -46,6 +48,7 @@ from edgefl.graph.operations import (
     ReLU,
     ReLU6,
     Reshape,
+    SelfAttention,
     Shape,
     Sigmoid,
     SiLU,
@@ -121,6 +124,9 @@ CASES: list[tuple[Operation, Shape]] = [
     *((Permute(axes), PLANES) for axes in permutations(range(3))),
     (FlattenPlaces(), PLANES),
     (Slice(2, 5), LINE),
+    *((op(LINE[0], 7, bias), LINE) for op in (GRU, LSTM) for bias in (True, False)),
+    (SelfAttention(LINE[0], 3, 5), LINE),
+    (SelfAttention(LINE[0], 4, 2, causal=True, bias=False), (LINE[0], 1, LINE[1])),
 ]
 
 
@@ -131,7 +137,7 @@ def graphs() -> Iterator[tuple[str, Graph]]:
         yield f"{op} on {shape}", Graph(shape, (Node("only.one", op, (INPUT,)), *last))
     nodes = (Node("input.weight", ReLU(), (INPUT,)), Node("output", Add(), ("input.weight", INPUT)))
     yield "a sum, with names that others could take", Graph((13,), nodes)
-    for name in ("gates", "skips"):
+    for name in ("gates", "skips", "recurrent", "attention"):
         yield name, GRAPHS[name]
     for name, (shape, classes) in models.EXAMPLES.items():
         yield name, models.build(name, shape, classes)

@@ -279,6 +279,73 @@ def prelu_backward(before: Args, after: Args) -> Bounds:
     return {"dx": growth(1) * dy * (1 + channels), "dweight": growth(max(x.size, 1)) * sums[rows]}
 
 
+def _largest(*arrays: Array | None) -> float:
+    return max((float(np.abs(array).max()) for array in arrays if array is not None and array.size), default=0.0)
+
+
+def _recurrence(before: Args, after: Args, names: tuple[str, ...]) -> Bounds:
+    """What a step errs is handed on, hardly shrunk or grown: rows of these weights have length 1."""
+    steps, units = len(before["gates"]), before["weight"].shape[1]
+    size = 1 + _largest(before.get("dy"), before.get("hidden"), before.get("cells"), *(after[name] for name in names))
+    if "bias" in before:
+        size += _largest(before["gates"], before["bias"])
+    return {name: np.full(after[name].shape, 8 * growth(4 * units) * (1 + steps) * size) for name in names}
+
+
+def gru_forward(before: Args, after: Args) -> Bounds:
+    kept = ("gates", "hidden", "states") if before["hidden"] is not None else ("gates", "states")
+    return _recurrence(before, after, kept)
+
+
+def gru_backward(before: Args, after: Args) -> Bounds:
+    return _recurrence(before, after, ("gates", "dhidden"))
+
+
+def lstm_forward(before: Args, after: Args) -> Bounds:
+    return _recurrence(before, after, ("gates", "cells", "states"))
+
+
+def lstm_backward(before: Args, after: Args) -> Bounds:
+    return _recurrence(before, after, ("gates",))
+
+
+def _heads(args: Args) -> tuple[Array, Array, Array]:
+    """|q|, |k| and |v| by head."""
+    qkv = np.abs(args["qkv"])
+    batch, channels, places = qkv.shape
+    parts = qkv.reshape(batch, 3, args["heads"], channels // 3 // args["heads"], places)
+    return parts[:, 0], parts[:, 1], parts[:, 2]
+
+
+def _scores(args: Args) -> Array:
+    """By query, how large scores would be if nothing cancelled: an absolute error of one is a share's relative one."""
+    q, k, _ = _heads(args)
+    return np.einsum("bhcj,bhci->bhji", k, q).max(axis=2, keepdims=True, initial=0) / math.sqrt(max(q.shape[2], 1))
+
+
+def attention_forward(before: Args, after: Args) -> Bounds:
+    q, _, v = _heads(before)
+    args = before | {"y": np.empty_like(after["y"]), "shares": np.empty((*q.shape[:2], q.shape[3], q.shape[3]))}
+    reference.attention_forward(**args)
+    shares = growth(q.shape[2] + q.shape[3]) * 2 * (1 + _scores(before)) * args["shares"]
+    found = {"y": np.einsum("bhcj,bhji->bhci", v, shares).reshape(after["y"].shape)}
+    return found if before["shares"] is None else found | {"shares": shares + 1e-37}
+
+
+def attention_backward(before: Args, after: Args) -> Bounds:
+    """On absolute values, without the two differences."""
+    q, k, v = _heads(before)
+    dy, shares = np.abs(before["dy"]).reshape(q.shape), before["shares"]
+    slopes = np.einsum("bhcj,bhci->bhji", v, dy)
+    slopes = shares * (slopes + (shares * slopes).sum(axis=2, keepdims=True)) / math.sqrt(max(q.shape[2], 1))
+    parts = (
+        np.einsum("bhcj,bhji->bhci", k, slopes),
+        np.einsum("bhci,bhji->bhcj", q, slopes),
+        np.einsum("bhci,bhji->bhcj", dy, shares),
+    )
+    return {"dqkv": 2 * growth(q.shape[2] + q.shape[3]) * np.stack(parts, axis=1).reshape(before["qkv"].shape)}
+
+
 def softmax_xent(before: Args, after: Args) -> Bounds:
     """exp turns an absolute error of the shifted logit into a relative one of the probability."""
     logits = before["logits"]
@@ -340,6 +407,12 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "activation_backward": activation_backward,
     "prelu_forward": prelu_forward,
     "prelu_backward": prelu_backward,
+    "gru_forward": gru_forward,
+    "gru_backward": gru_backward,
+    "lstm_forward": lstm_forward,
+    "lstm_backward": lstm_backward,
+    "attention_forward": attention_forward,
+    "attention_backward": attention_backward,
     "softmax_xent": softmax_xent,
     "linear_update": linear_update,
     "sgd": sgd,

@@ -319,6 +319,67 @@ def test_upsampling(case: Case) -> None:
     close(after["dx"], leaf.grad)
 
 
+def _through_steps(op: str, before: Args) -> tuple[Any, Any, dict[str, Any]]:
+    """torch's layer over the gates' inputs, its states, and by name the tensors that it differentiates."""
+    gates, weight = tensor(before["gates"], grad=True), tensor(before["weight"], grad=True)
+    bias, units = tensor(before["bias"], grad=True), before["weight"].shape[1]
+    rows = torch.eye(weight.shape[0], dtype=torch.float64)  # the input's product is done: torch's own is with 1
+    biases = [torch.zeros_like(bias), bias] if bias is not None else []
+    state = torch.zeros(1, gates.shape[1], units, dtype=torch.float64)
+    run, carried = (torch.gru, state) if op == "gru" else (torch.lstm, (state, state))
+    found = run(gates, carried, [rows, weight, *biases], bool(biases), 1, 0.0, True, False, False)
+    return found[0], found[2] if op == "lstm" else None, {"gates": gates, "weight": weight, "bias": bias}
+
+
+@pytest.mark.parametrize("op", ["gru", "lstm"])
+def test_recurrence_forward_and_backward(op: str) -> None:
+    """Backward from what forward left; the gradients of weight and bias are products with what backward leaves."""
+
+    def check(case: Case) -> None:
+        before, after = solved(case)
+        states, last_cell, leaves = _through_steps(op, before)
+        close(after["states"][1:], states)
+        assert not after["states"][0].any()
+        if last_cell is not None:
+            close(after["cells"][-1:], last_cell)
+        if op == "gru" and before["hidden"] is None:
+            return
+        dy = np.random.default_rng(1).standard_normal(states.shape)
+        states.backward(torch.tensor(dy))
+        args = {"dy": dy, "gates": after["gates"], "states": after["states"], "weight": before["weight"]}
+        if op == "gru":
+            dhidden = np.empty_like(after["gates"])
+            reference.gru_backward(**args, hidden=after["hidden"], dhidden=dhidden, units=None)
+        else:
+            del args["states"]
+            reference.lstm_backward(**args, cells=after["cells"], units=None)
+            dhidden = args["gates"]
+        close(args["gates"], leaves["gates"].grad)
+        close(np.einsum("tbg,tbh->gh", dhidden, after["states"][:-1]), leaves["weight"].grad)
+        if leaves["bias"] is not None:
+            close(dhidden.sum(axis=(0, 1)), leaves["bias"].grad)
+
+    each((case, lambda case=case: check(case)) for case in adversarial(f"{op}_forward") if is_full(case.args()))
+
+
+@of("attention_forward")
+def test_attention_forward_and_backward(case: Case) -> None:
+    before, after = solved(case)
+    if before["shares"] is None:
+        before["shares"] = np.empty((len(before["qkv"]), before["heads"], *2 * before["qkv"].shape[2:]))
+        reference.attention_forward(**(before | {"y": np.empty_like(before["y"])}))
+        after["shares"] = before["shares"]
+    heads, qkv = before["heads"], tensor(before["qkv"], grad=True)
+    parts = (part.unflatten(1, (heads, -1)).transpose(2, 3) for part in qkv.chunk(3, 1))
+    y = F.scaled_dot_product_attention(*parts, is_causal=before["causal"]).transpose(2, 3).flatten(1, 2)
+    close(after["y"], y)
+    dy = np.random.default_rng(1).standard_normal(y.shape)
+    y.backward(torch.tensor(dy))
+    dqkv = np.empty_like(before["qkv"])
+    reference.attention_backward(dy, before["qkv"], after["shares"], heads, before["causal"], dqkv, None)
+    close(dqkv, qkv.grad)
+
+
 def test_relu_bits_are_counted_from_the_lowest() -> None:
     x = np.array([[[1.0, 0, -1, 2, 0, 0, 0, 3, -5, 4]]])
     bits = np.full((1, 1, 2), 0xFF, np.uint8)

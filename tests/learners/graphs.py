@@ -8,6 +8,8 @@ from edgefl import rng
 from edgefl.graph import INPUT, Graph, Model, Node
 from edgefl.graph.operations import (
     GELU,
+    GRU,
+    LSTM,
     Add,
     AvgPool1d,
     AvgPool2d,
@@ -35,6 +37,7 @@ from edgefl.graph.operations import (
     ReLU,
     ReLU6,
     Reshape,
+    SelfAttention,
     Sigmoid,
     SiLU,
     Slice,
@@ -327,12 +330,45 @@ def _cells() -> Graph:
     )
 
 
+def _recurrent() -> Graph:
+    """Sensors, states that a sum reads too, and the mean over time."""
+    nodes = (
+        Node("conv", Conv1d(3, 6, 3, 2, 1), (INPUT,)),
+        Node("gru", GRU(6, 9), ("conv",)),
+        Node("lstm", LSTM(9, 7, bias=False), ("gru",)),
+        Node("mix", Conv1d(9, 7, 1), ("gru",)),
+        Node("sum", Add(), ("lstm", "mix")),
+        Node("lstm2", LSTM(7, 5), ("sum",)),
+        Node("mean", GlobalAvgPool(), ("lstm2",)),
+        Node("flatten", Flatten(), ("mean",)),
+        Node("fc", Linear(5, CLASSES), ("flatten",)),
+    )
+    return Graph((3, 14), nodes)
+
+
+def _attention() -> Graph:
+    """Heads whose outputs a layer and a sum read, of the input and of what is trained below; a GRU on top."""
+    nodes = (
+        Node("first", SelfAttention(4, 3, 2, causal=True), (INPUT,)),
+        Node("first.out_proj", Conv1d(6, 8, 1), ("first",)),
+        Node("second", SelfAttention(8, 4, 2, bias=False), ("first.out_proj",)),
+        Node("sum", Add(), ("second", "first.out_proj")),
+        Node("third", SelfAttention(8, 2, 5), ("sum",)),
+        Node("gru", GRU(10, 4, bias=False), ("third",)),
+        Node("flatten", Flatten(), ("gru",)),
+        Node("fc", Linear(36, CLASSES), ("flatten",)),
+    )
+    return Graph((4, 9), nodes)
+
+
 GRAPHS: dict[str, Graph] = {
     "moments": _moments(),
     "cells": _cells(),
     "gates": _gates(),
     "skips": _skips(),
     "line": _line(),
+    "recurrent": _recurrent(),
+    "attention": _attention(),
     "plain": _plain(),
     "groupnorm": _groupnorm(),
     "depthwise": _depthwise(),

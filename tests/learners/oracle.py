@@ -26,7 +26,9 @@ from edgefl.graph.operations import (
     Mul,
     Permute,
     PReLU,
+    Recurrent,
     Reshape,
+    SelfAttention,
     Slice,
     Upsample,
 )
@@ -50,9 +52,15 @@ def to_torch(params: Mapping[str, np.ndarray], dtype: torch.dtype = torch.float6
 def logits(
     graph: Graph, params: Tensors, x: torch.Tensor, training: bool, at_neurons: Callable | None = None
 ) -> torch.Tensor:
-    """The graph's output; `at_neurons(node, y)` may replace the result of every convolution and Linear."""
+    """The graph's output; `at_neurons(node, y)` may replace the result of every convolution and Linear, queries, keys
+    and values of attention, and the states of a recurrent layer after each step.
+    """
     values = {INPUT: x}
     for node in graph.nodes:
+        if isinstance(node.op, Recurrent | SelfAttention):
+            run = _recur if isinstance(node.op, Recurrent) else _attend
+            values[node.name] = run(node, params, values[node.inputs[0]], at_neurons)
+            continue
         y = _run(node, params, [values[name] for name in node.inputs], training)
         if at_neurons and isinstance(node.op, Conv1d | Conv2d | ConvTranspose2d | Linear):
             y = at_neurons(node, y)
@@ -106,6 +114,32 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
     return getattr(torch.nn, op.title)(**asdict(op))(
         x
     )  # what an operation means is what torch's class of its name does
+
+
+def _recur(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | None) -> torch.Tensor:
+    """torch's own layer; step by step where something happens at its neurons."""
+    op, lstm = node.op, node.op.title == "LSTM"
+    weights = [params[f"{node.name}.{name}"] for name in op.parameters()]
+    state = x.new_zeros(1, len(x), op.hidden_size)
+    carried, run = ((state, state), torch.lstm) if lstm else (state, torch.gru)
+    settings, x = (op.bias, 1, 0.0, True, False, True), x.transpose(1, 2)
+    if not at_neurons:
+        return run(x, carried, weights, *settings)[0].transpose(1, 2)
+    results = []
+    for step in range(x.shape[1]):
+        y, *carried = run(x[:, step : step + 1], carried, weights, *settings)
+        results.append(at_neurons(node, y.transpose(1, 2)))
+        state = results[-1].permute(2, 0, 1)
+        carried = (state, at_neurons(node, carried[1].permute(1, 2, 0)).permute(2, 0, 1)) if lstm else state
+    return torch.cat(results, 2)
+
+
+def _attend(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | None) -> torch.Tensor:
+    op, bias = node.op, params.get(f"{node.name}.in_proj_bias")
+    qkv = F.linear(x.transpose(1, 2), params[f"{node.name}.in_proj_weight"], bias).transpose(1, 2)
+    qkv = at_neurons(node, qkv) if at_neurons else qkv
+    heads = (part.unflatten(1, (op.num_heads, op.head_dim)).transpose(2, 3) for part in qkv.chunk(3, 1))
+    return F.scaled_dot_product_attention(*heads, is_causal=op.causal).transpose(2, 3).flatten(1, 2)
 
 
 def gradients(graph: Graph, params: Params, x: np.ndarray, y: np.ndarray, at_neurons: Callable | None = None) -> Params:
@@ -179,9 +213,11 @@ def cut(blocks: Blocks) -> Callable:
 
     def at_neurons(node: Node, y: torch.Tensor) -> torch.Tensor:
         active = torch.zeros(y.shape[1], dtype=y.dtype)
-        rows, cols = blocks[f"{node.name}.weight"]
+        rows, cols = blocks[f"{node.name}.{node.op.weight}"]
         if isinstance(node.op, ConvTranspose2d):
             rows = cols if rows is None or rows.size else rows  # its outputs lie along axis 1
+        if isinstance(node.op, Recurrent) and rows is not None:
+            rows = rows[rows < y.shape[1]]  # of the first gate
         active[slice(None) if rows is None else torch.tensor(rows, dtype=torch.int64)] = 1
         active = active.view(1, -1, *[1] * (y.ndim - 2))
         return y * active + (y * (1 - active)).detach()

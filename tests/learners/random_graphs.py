@@ -18,6 +18,8 @@ from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Node
 from edgefl.graph.operations import (
     GELU,
+    GRU,
+    LSTM,
     OPERATIONS,
     AdaptiveAvgPool2d,
     Add,
@@ -41,6 +43,7 @@ from edgefl.graph.operations import (
     PReLU,
     Rectifier,
     ReLU,
+    SelfAttention,
     Shape,
     Smooth,
     Softplus,
@@ -209,6 +212,8 @@ class _Builder:
         kinds = [self._append_convolution] * 9 + [self._append_pool] * 2 + [self._append_joint] * 3
         if len(self._shape) == 3:
             kinds += [self._append_moved, self._append_transposed]
+        else:
+            kinds += [self._append_sequence] * 5
         self._choose([*kinds, self._append_gate])()
         if self._flag(0.5):
             self._append_norm()
@@ -222,6 +227,15 @@ class _Builder:
 
     def _append_pool(self) -> None:
         self._append(self._of_lines(self._pool()))
+
+    def _append_sequence(self) -> None:
+        """A recurrent layer, or heads of any size."""
+        kind, channels, bias = self._choose((GRU, LSTM, SelfAttention)), self._shape[0], self._flag(0.7)
+        if kind is not SelfAttention:
+            self._append(kind(channels, int(self._choose(self._family.channels)), bias))
+            return
+        heads = self._between((1, 5)), int(self._choose((1, 2, 3, 4, 8, 17)))
+        self._append(SelfAttention(channels, *heads, causal=self._flag(0.5), bias=bias))
 
     def _append_joint(self) -> None:
         """A sum, a product, or results side by side; an activation where there is nothing to put together."""

@@ -53,7 +53,7 @@ def test_gradient_of_a_single_example(name: str) -> None:
         assert_close(found, dense[parameter], parameter)
 
 
-@pytest.mark.parametrize("name", ["plain", "groupnorm", "depthwise", "residual", "fan_out"])
+@pytest.mark.parametrize("name", ["plain", "groupnorm", "depthwise", "residual", "fan_out", "recurrent", "attention"])
 def test_cut_zeroes_the_signal_at_frozen_neurons(name: str) -> None:
     graph, batch = GRAPHS[name], 4
     learner = GraphLearner(model(graph), "reference", np.float64)

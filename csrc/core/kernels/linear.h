@@ -17,3 +17,15 @@ EFL_KERNEL(linear_grad_input_f32)
 EFL_KERNEL(linear_grad_weight_f32)
 EFL_KERNEL(linear_update_f32)
 EFL_KERNEL(channel_sum_f32)
+
+// recurrent
+EFL_KERNEL(to_steps_f32)
+EFL_KERNEL(from_steps_f32)
+EFL_KERNEL(gru_forward_f32)
+EFL_KERNEL(gru_backward_f32)
+EFL_KERNEL(lstm_forward_f32)
+EFL_KERNEL(lstm_backward_f32)
+
+// attention
+EFL_KERNEL(attention_forward_f32)
+EFL_KERNEL(attention_backward_f32)

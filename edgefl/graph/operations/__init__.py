@@ -46,6 +46,7 @@ from edgefl.graph.operations.pool import (
     Pool,
 )
 from edgefl.graph.operations.product import Conv1d, Conv2d, ConvTranspose2d, Linear
+from edgefl.graph.operations.sequence import GRU, LSTM, Recurrent, SelfAttention
 
 OPERATIONS: dict[str, type[Operation]] = {
     op.__name__: op
@@ -85,6 +86,9 @@ OPERATIONS: dict[str, type[Operation]] = {
         Permute,
         FlattenPlaces,
         Slice,
+        GRU,
+        LSTM,
+        SelfAttention,
     )
 }
 """By the name in a graph's JSON."""
@@ -94,7 +98,9 @@ VIEWS = (Flatten, Reshape)
 
 __all__ = [
     "GELU",
+    "GRU",
     "LARGEST_SETTING",
+    "LSTM",
     "OPERATIONS",
     "VIEWS",
     "AdaptiveAvgPool2d",
@@ -131,7 +137,9 @@ __all__ = [
     "ReLU",
     "ReLU6",
     "Rectifier",
+    "Recurrent",
     "Reshape",
+    "SelfAttention",
     "Shape",
     "SiLU",
     "Sigmoid",

@@ -32,6 +32,7 @@ class Operation:
     """One operation. Settings are checked on construction; a bad one raises GraphError with its name and value."""
 
     arity: ClassVar[int | None] = 1  # results that it reads; None: two or more
+    weight: ClassVar[str] = "weight"  # the parameter whose rows are its channels, and whose columns its input's
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -54,8 +55,12 @@ class Operation:
         return {}
 
     def macs(self, output: Shape) -> int:
-        """Multiply-accumulates of one example's forward pass; 0 for everything but convolutions and Linear."""
-        return 0
+        """Multiply-accumulates of one example's forward pass; 0 for what is no product."""
+        return sum(self.macs_by_weight(output).values())
+
+    def macs_by_weight(self, output: Shape) -> dict[str, int]:
+        """The same by the parameter that is multiplied with, "" for products of results."""
+        return {}
 
     def refuse(self, setting: str, expected: str) -> None:
         """Raise GraphError: `setting` as name=value, and what was expected."""

@@ -40,8 +40,8 @@ class Conv2d(Operation):
         weight = ParamInfo((self.out_channels, self.in_channels // self.groups, *self.kernel_size))
         return {"weight": weight} | ({"bias": ParamInfo((self.out_channels,))} if self.bias else {})
 
-    def macs(self, output: Shape) -> int:
-        return math.prod(output) * self.in_channels // self.groups * math.prod(self.kernel_size)
+    def macs_by_weight(self, output: Shape) -> dict[str, int]:
+        return {"weight": math.prod(output) * self.in_channels // self.groups * math.prod(self.kernel_size)}
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Conv1d(Operation):
         planes = self.as_planes.parameters()
         return planes | {"weight": ParamInfo((*planes["weight"].shape[:2], self.kernel_size))}
 
-    def macs(self, output: Shape) -> int:
-        return self.as_planes.macs(output)
+    def macs_by_weight(self, output: Shape) -> dict[str, int]:
+        return self.as_planes.macs_by_weight(output)
 
 
 @dataclass(frozen=True)
@@ -124,14 +124,14 @@ class ConvTranspose2d(Operation):
         weight = self.transposed.parameters()
         return weight | ({"bias": ParamInfo((self.out_channels,))} if self.bias else {})
 
-    def macs(self, output: Shape) -> int:
+    def macs_by_weight(self, output: Shape) -> dict[str, int]:
         height, width = (
             (cells + 2 * pad - more - apart * (kernel - 1) - 1) // step + 1
             for cells, kernel, step, pad, more, apart in zip(
                 output[1:], self.kernel_size, self.stride, self.padding, self.output_padding, self.dilation, strict=True
             )
         )
-        return self.transposed.macs((self.in_channels, height, width))
+        return self.transposed.macs_by_weight((self.in_channels, height, width))
 
 
 @dataclass(frozen=True)
@@ -159,5 +159,5 @@ class Linear(Operation):
         weight = ParamInfo((self.out_features, self.in_features))
         return {"weight": weight} | ({"bias": ParamInfo((self.out_features,))} if self.bias else {})
 
-    def macs(self, output: Shape) -> int:
-        return self.in_features * math.prod(output)
+    def macs_by_weight(self, output: Shape) -> dict[str, int]:
+        return {"weight": self.in_features * math.prod(output)}

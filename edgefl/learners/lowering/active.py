@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from edgefl.errors import SelectionError
 from edgefl.graph import Graph, Node
-from edgefl.graph.operations import Conv2d, ConvTranspose2d, GroupNorm
+from edgefl.graph.operations import Conv2d, ConvTranspose2d, GroupNorm, SelfAttention
 from edgefl.graph.planar import planar
 from edgefl.learners.base import Delta, Trainable
 from edgefl.learners.lowering.channels import NONE, is_empty, owners
@@ -40,7 +40,7 @@ class Active:
 
     blocks   trained parameter -> rows, columns
     needs    result -> channels whose gradient is needed; results that need none are absent
-    groups   GroupNorm -> groups whose gradient is needed
+    groups   GroupNorm -> groups whose gradient is needed; attention -> heads
     saved    product with a weight -> input channels (features) that its weight gradient reads
     neurons  group -> active neurons; empty if all are active
     masked   trained parameter that is not whole -> its coordinates. Not arrays of its own: who gave them changes them
@@ -72,7 +72,9 @@ class Active:
             raise SelectionError(f"neurons of a model with masks of {names}; expected names of layers, or None")
         graph, blocks = planar(graph), trained_blocks(spec, trainable)
         needs = gradient_needs(graph, blocks, delta)
-        groups = {node.name: _groups(node, needs) for node in graph.nodes if isinstance(node.op, GroupNorm)}
+        groups = {
+            node.name: _groups(node, needs) for node in graph.nodes if isinstance(node.op, GroupNorm | SelfAttention)
+        }
         saved = {node.name: saved_channels(node, blocks) for node in graph.nodes if isinstance(node.op, PRODUCTS)}
         neurons = trainable.active if isinstance(trainable, NeuronSet) else {}
         chosen = {group: ids.copy() for group, ids in neurons.items()}
@@ -121,7 +123,7 @@ def trained_blocks(spec: ModelSpec, trainable: Trainable) -> Mapping[str, RowsCo
 
 def saved_channels(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     """Input channels (features) that the layer's weight gradient reads; empty if it has none."""
-    rows, cols = own_rows(node, blocks), blocks.get(f"{node.name}.weight", (NONE, NONE))[1]
+    rows, cols = own_rows(node, blocks), blocks.get(f"{node.name}.{node.op.weight}", (NONE, NONE))[1]
     if isinstance(node.op, ConvTranspose2d):
         rows, cols = blocks.get(f"{node.name}.weight", (NONE, NONE))[::-1]
     if is_empty(rows) or is_empty(cols):
@@ -131,6 +133,9 @@ def saved_channels(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     return cols
 
 
-def _groups(norm: Node, needs: Mapping[str, Index]) -> Index:
-    assert isinstance(norm.op, GroupNorm)
-    return owners(needs.get(norm.name, NONE), norm.op.num_channels // norm.op.num_groups, norm.op.num_groups)
+def _groups(node: Node, needs: Mapping[str, Index]) -> Index:
+    op, channels = node.op, needs.get(node.name, NONE)
+    if isinstance(op, SelfAttention):
+        return owners(channels, op.head_dim, op.num_heads)
+    assert isinstance(op, GroupNorm)
+    return owners(channels, op.num_channels // op.num_groups, op.num_groups)

@@ -22,7 +22,16 @@ from edgefl.graph.operations import (
     MaxPool2d,
     Operation,
 )
-from edgefl.learners.lowering import activation, arrange, group_norm, layer_norm, sparse, transposed
+from edgefl.learners.lowering import (
+    activation,
+    arrange,
+    attention,
+    group_norm,
+    layer_norm,
+    recurrent,
+    sparse,
+    transposed,
+)
 from edgefl.learners.lowering.channels import count, is_empty
 from edgefl.learners.lowering.forward import average_window
 from edgefl.learners.lowering.fusion import HALVING, NormReLU
@@ -232,3 +241,4 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradie
     AdaptiveAvgPool2d: _avgpool,
 }  # and those of the files of families
 _TABLE |= activation.BACKWARD | arrange.BACKWARD | layer_norm.BACKWARD | transposed.BACKWARD
+_TABLE |= attention.BACKWARD | recurrent.BACKWARD

@@ -5,6 +5,8 @@ parameters, and what the producer's inputs need in turn. So the sets grow from t
 
 * a convolution or Linear with anything trained below it needs all its output channels (a grouped one: all channels of
   the groups that lead to a needed input); with nothing trained below, its active ones only;
+* attention needs whole heads, the active ones if nothing below it is trained, and a recurrent layer all its units,
+  whose states meet at every step;
 * a GroupNorm needs whole groups, a LayerNorm everything; a BatchNorm, ReLU, pooling, Add and Mul the same channels as
   below; Flatten their features; Concat those of each result where they are; a Permute that moves the channels all.
 
@@ -28,20 +30,24 @@ from edgefl.graph.operations import (
     Linear,
     Operation,
     Permute,
+    Recurrent,
     Reshape,
+    SelfAttention,
 )
 from edgefl.learners.base import Delta
-from edgefl.learners.lowering.channels import NONE, beside, is_empty, members, owners, union
+from edgefl.learners.lowering.channels import NONE, beside, is_empty, members, owners, part_of, union
 from edgefl.learners.lowering.schedule import Index
 
 RowsCols = tuple[Index, Index]
-PRODUCTS = (Conv2d, ConvTranspose2d, Linear)
+PRODUCTS = (Conv2d, ConvTranspose2d, Linear, Recurrent, SelfAttention)
 """Layers with neurons of their own, whose weight gradient reads their input."""
 
 
 def own_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     """Output channels of a node whose parameters are trained; empty for a node without parameters."""
-    axes = blocks.get(f"{node.name}.weight", (NONE, NONE))
+    axes = blocks.get(f"{node.name}.{node.op.weight}", (NONE, NONE))
+    if isinstance(node.op, Recurrent | SelfAttention):  # the rows of the first gate, or of the queries
+        return part_of(axes[0], 0, node.op.hidden_size if isinstance(node.op, Recurrent) else node.op.features)
     return axes[1] if isinstance(node.op, ConvTranspose2d) else axes[0]
 
 
@@ -103,8 +109,8 @@ def _concat(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
 
 
 def _spread(node: Node, channels: Index) -> Index:
-    """Whole groups for a GroupNorm, all for a LayerNorm; `channels` for everything else."""
-    if isinstance(node.op, LayerNorm):
+    """Whole groups for a GroupNorm, all for a LayerNorm or a recurrent layer; `channels` for everything else."""
+    if isinstance(node.op, LayerNorm | Recurrent):
         return channels if is_empty(channels) else None
     if not isinstance(node.op, GroupNorm):
         return channels
@@ -115,6 +121,7 @@ def _spread(node: Node, channels: Index) -> Index:
 _REACH: dict[type[Operation], Callable[[Graph, Node, Sequence[Index]], Index]] = {
     Conv2d: _conv,
     ConvTranspose2d: _product,
+    SelfAttention: _product,
     Linear: _product,
     Flatten: _reshape,
     Reshape: _reshape,

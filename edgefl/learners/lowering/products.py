@@ -89,6 +89,25 @@ def _sparse_grad_weight(x: Tensor, dy: Tensor, structure: Structure, gradients: 
     return _places(dy) * _size(gradients)
 
 
+def _recurrence(weight: Param, gates: Tensor) -> int:
+    return _size(gates) * weight.shape[1]
+
+
+def _attention_forward(qkv: Tensor, heads: int, causal: bool, y: Tensor, shares: Tensor | None) -> int:
+    return 2 * _size(y) * _keys(y.shape[2], causal)
+
+
+def _attention_backward(
+    dy: Tensor, qkv: Tensor, shares: Tensor, heads: int, causal: bool, dqkv: Tensor, heads_needed: Index = None
+) -> int:
+    return 4 * _size(dy) * count(heads_needed, heads) // heads * _keys(dy.shape[2], causal)
+
+
+def _keys(places: int, causal: bool) -> int:
+    """That a place meets, in the mean, rounded up."""
+    return places // 2 + 1 if causal else places
+
+
 def _size(of: Tensor | Param) -> int:
     return math.prod(of.shape)
 
@@ -112,6 +131,12 @@ PRODUCTS: dict[str, Callable[..., int]] = {
     "linear_grad_input": _linear_grad_input,
     "linear_grad_weight": _linear_grad_weight,
     "linear_update": _linear_update,
+    "gru_forward": lambda gates, weight, *rest: _recurrence(weight, gates),
+    "gru_backward": lambda dy, gates, hidden, states, weight, *rest: _recurrence(weight, gates),
+    "lstm_forward": lambda gates, weight, *rest: _recurrence(weight, gates),
+    "lstm_backward": lambda dy, gates, cells, weight, *rest: _recurrence(weight, gates),
+    "attention_forward": _attention_forward,
+    "attention_backward": _attention_backward,
     "sparse_conv2d_forward": _sparse_forward,
     "sparse_conv2d_grad_input": _sparse_grad_input,
     "sparse_conv2d_grad_weight": _sparse_grad_weight,
@@ -137,6 +162,8 @@ ELEMENTWISE = (
 )
 WITHOUT = {row.name for family in ELEMENTWISE for row in FAMILIES[family]} | {
     "channel_sum",
+    "to_steps",
+    "from_steps",
     "sparse_conv2d_build",
     "sparse_linear_build",
 }

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
-from edgefl.graph.operations import VIEWS, Conv2d, GroupNorm, Mul, PReLU, Shape, Sigmoid, Smooth, Tanh
+from edgefl.graph.operations import VIEWS, Conv2d, GroupNorm, Mul, PReLU, Recurrent, Shape, Sigmoid, Smooth, Tanh
 from edgefl.learners.lowering.active import Active
 from edgefl.learners.lowering.channels import NONE, is_empty
 from edgefl.learners.lowering.fusion import NormReLU
@@ -199,6 +199,8 @@ class Readers:
 
 
 def _is_saved_whole(node: Node, scope: Scope) -> bool:
-    """Whether the layer's input stays for its weight gradient as it is."""
+    """Whether the layer's input stays for its weight gradient as it is; a recurrent layer keeps it turned."""
+    if isinstance(node.op, Recurrent):
+        return False
     ids = scope.active.saved.get(node.name, NONE)
     return ids is None or not (scope.copies or is_empty(ids))

@@ -1,0 +1,287 @@
+// GRU and LSTM over all steps of sequences. Examples are independent: a few of them go through all the steps at once,
+// their states in a first cache and the weight in a second one, so threads meet at the end only.
+
+static efl_status to_steps_f32(const float* x, efl_int64 batch, efl_int64 channels, efl_int64 steps, float* y) {
+    split(batch, channels * steps, [&](int64_t first, int64_t last) {
+        for (int64_t b = first; b < last; ++b)
+            transpose(x + b * channels * steps, steps, channels, steps, y + b * channels, batch * channels);
+    });
+    return EFL_OK;
+}
+
+static efl_status from_steps_f32(const float* y, efl_int64 passed, efl_int64 batch, efl_int64 channels,
+                                 efl_int64 steps, float* x) {
+    y += passed * batch * channels;
+    split(batch, channels * steps, [&](int64_t first, int64_t last) {
+        for (int64_t b = first; b < last; ++b)
+            transpose(y + b * channels, batch * channels, steps, channels, x + b * channels * steps, steps);
+    });
+    return EFL_OK;
+}
+
+// n of a word's floats.
+static inline vf part(const float* p, int n) { return n == W ? load(p) : load_n(p, n); }
+static inline void put(float* p, vf v, int n) {
+    if (n == W) store(p, v);
+    else store_n(p, v, n);
+}
+
+// What every example's way through the steps shares. The weight of a product with a state lies turned, a row a unit of
+// the state before; that of a product with gradients as it is; rows of both in whole words.
+struct Recurrence {
+    const efl_recurrence& shape;
+    int64_t gates, room;  // room: a gate's floats in whole words
+    float *weight, *start, *scratch;
+    int64_t scratch_size;
+
+    Recurrence(const efl_recurrence& s, int64_t gates_) : shape(s), gates(gates_), room(whole_words(s.units)) {}
+
+    int64_t pitch() const { return gates * shape.units; }  // of an example's gates
+    Parts panels() const { return Parts(shape.batch, TILE_ROWS); }
+    int64_t macs() const { return shape.steps * shape.batch * pitch() * shape.units; }
+    int64_t tasks() const { return blocks_of(panels().count, macs()); }
+    // Of step t, example b.
+    int64_t state(int64_t t, int64_t b) const { return (t * shape.batch + b) * shape.units; }
+
+    // Room for the packed weight, and `floats` for each of a panel's examples.
+    bool place_forward(int64_t floats) { return place_all(shape.units * gates * room, floats); }
+    bool place_backward(int64_t floats) { return place_all(pitch() * room, floats); }
+
+    void pack_forward(const float* w, const float* bias) {
+        zero_floats(weight, shape.units * gates * room);
+        zero_floats(start, gates * room);
+        for (int64_t g = 0; g < gates; ++g) {
+            transpose(w + g * shape.units * shape.units, shape.units, shape.units, shape.units, weight + g * room,
+                      gates * room);
+            if (bias) copy_floats(start + g * room, bias + g * shape.units, shape.units);
+        }
+    }
+
+    void pack_backward(const float* w) {
+        zero_floats(weight, pitch() * room);
+        for (int64_t i = 0; i < pitch(); ++i) copy_floats(weight + i * room, w + i * shape.units, shape.units);
+    }
+
+    // sums [rows][gates][room] = weight states + start.
+    void of_states(const float* states, int64_t rows, float* sums) const {
+        small_product(tiles(states, shape.units, gates * room, start, shape.units, sums, false), rows, gates * room);
+    }
+
+    // carry [rows][room] += the signal of the gates' gradients at the states before.
+    void of_gradients(const float* gradients, int64_t rows, float* carry) const {
+        small_product(tiles(gradients, pitch(), room, nullptr, pitch(), carry, true), rows, room);
+    }
+
+    // task(first example, examples, their scratch), for all panels.
+    template <class Task>
+    void each_panel(const Task& task) const {
+        const Parts all = panels(), blocks = Parts::into(all.count, tasks());
+        parallel(blocks.count, blocks.count, [&](int64_t block, int64_t thread) {
+            for (int64_t i = blocks.first(block); i < blocks.first(block) + blocks.size(block); ++i)
+                task(all.first(i), all.size(i), scratch + thread * scratch_size);
+        });
+    }
+
+private:
+    bool place_all(int64_t weights, int64_t floats) {
+        scratch_size = floats * TILE_ROWS;
+        return place([&](Carve& carve) {
+            weight = carve.take<float>(weights);
+            start = carve.take<float>(gates * room);
+            scratch = carve.take<float>(scratch_size * threads_for(tasks()));
+        });
+    }
+
+    Tiles tiles(const float* a, int64_t terms, int64_t pitch, const float* from, int64_t a_pitch, float* c,
+                bool add) const {
+        return Tiles{
+            .a = a,
+            .a_pitch = a_pitch,
+            .by_rows = true,
+            .b = weight,
+            .b_pitch = pitch,
+            .b_step = 0,
+            .b_far = false,
+            .keep = nullptr,
+            .keep_step = 0,
+            .terms = terms,
+            .start = from,
+            .c = c,
+            .c_pitch = pitch,
+            .add = add,
+            .chosen = nullptr,
+        };
+    }
+};
+
+// body(k, n) for each word [k, k + n) of the units.
+template <class Body>
+__attribute__((always_inline)) static inline void each_word(int64_t units, const Body& body) {
+    int64_t k = 0;
+    for (; k + W <= units; k += W) body(k, W);
+    if (k < units) body(k, int(units - k));
+}
+
+static inline vf less_square(vf y) { return sub(set1(1.0f), mul(y, y)); }                // the slope of tanh
+static inline vf slope_of_sigmoid(vf y) { return mul(y, sub(set1(1.0f), y)); }
+
+// Which units pass a signal on, as words that are above 0; all where nothing is listed.
+struct Passing {
+    const float* marks;
+
+    Passing(efl_index units, int64_t room, float* to) : marks(units.ids ? to : nullptr) {
+        if (!marks) return;
+        zero_floats(to, room);
+        for (int64_t i = 0; i < units.count; ++i) to[units.ids[i]] = 1.0f;
+    }
+    inline vf of(vf v, int64_t k) const { return marks ? keep_positive(v, load(marks + k)) : v; }
+};
+
+// ---- GRU
+
+static inline void gru_units(int64_t units, int64_t room, const float* sums, const float* before, float* gates,
+                             float* hidden, float* after) {
+    each_word(units, [&](int64_t k, int n) {
+        float *const r_at = gates + k, *const z_at = r_at + units, *const n_at = z_at + units;
+        const vf a = load(sums + 2 * room + k);
+        const vf r = sigmoid(add(part(r_at, n), load(sums + k)));
+        const vf z = sigmoid(add(part(z_at, n), load(sums + room + k)));
+        const vf fresh = tanh(fma(r, a, part(n_at, n)));
+        put(r_at, r, n), put(z_at, z, n), put(n_at, fresh, n);
+        if (hidden) put(hidden + k, a, n);
+        put(after + k, fma(z, sub(part(before + k, n), fresh), fresh), n);
+    });
+}
+
+static efl_status gru_forward_f32(const efl_recurrence* shape, const float* weight, const float* bias, float* gates,
+                                  float* hidden, float* states) {
+    const int64_t units = shape->units;
+    Recurrence r(*shape, 3);
+    if (!r.place_forward(3 * r.room)) return EFL_NO_MEMORY;
+    r.pack_forward(weight, bias);
+    zero_floats(states, shape->batch * units);
+    r.each_panel([&](int64_t first, int64_t rows, float* sums) {
+        for (int64_t t = 0; t < shape->steps; ++t) {
+            r.of_states(states + r.state(t, first), rows, sums);
+            for (int64_t m = 0; m < rows; ++m) {
+                const int64_t at = r.state(t, first + m);
+                gru_units(units, r.room, sums + m * 3 * r.room, states + at, gates + 3 * at,
+                          hidden ? hidden + at : nullptr, states + r.state(t + 1, first + m));
+            }
+        }
+    });
+    return EFL_OK;
+}
+
+static inline void gru_slopes(int64_t units, const Passing& passing, const float* dy, const float* before,
+                              const float* hidden, float* gates, float* dhidden, float* carry) {
+    each_word(units, [&](int64_t k, int n) {
+        float *const r_at = gates + k, *const z_at = r_at + units, *const n_at = z_at + units;
+        const vf r = part(r_at, n), z = part(z_at, n), fresh = part(n_at, n);
+        const vf signal = add(part(dy + k, n), load(carry + k));
+        const vf da = passing.of(mul(mul(signal, sub(set1(1.0f), z)), less_square(fresh)), k);
+        const vf dz = passing.of(mul(mul(signal, sub(part(before + k, n), fresh)), slope_of_sigmoid(z)), k);
+        const vf dr = mul(mul(da, part(hidden + k, n)), slope_of_sigmoid(r));
+        put(r_at, dr, n), put(z_at, dz, n), put(n_at, da, n);
+        put(dhidden + k, dr, n), put(dhidden + units + k, dz, n), put(dhidden + 2 * units + k, mul(da, r), n);
+        store(carry + k, mul(signal, z));
+    });
+}
+
+static efl_status gru_backward_f32(const efl_recurrence* shape, const float* dy, const float* weight,
+                                   const float* hidden, const float* states, efl_index listed, float* gates,
+                                   float* dhidden) {
+    const int64_t units = shape->units;
+    Recurrence r(*shape, 3);
+    if (!r.place_backward(r.room)) return EFL_NO_MEMORY;
+    r.pack_backward(weight);
+    const Passing passing(listed, r.room, r.start);
+    r.each_panel([&](int64_t first, int64_t rows, float* carry) {
+        zero_floats(carry, rows * r.room);
+        for (int64_t t = shape->steps - 1; t >= 0; --t) {
+            for (int64_t m = 0; m < rows; ++m) {
+                const int64_t at = r.state(t, first + m);
+                gru_slopes(units, passing, dy + at, states + at, hidden + at, gates + 3 * at, dhidden + 3 * at,
+                           carry + m * r.room);
+            }
+            if (t > 0) r.of_gradients(dhidden + 3 * r.state(t, first), rows, carry);
+        }
+    });
+    return EFL_OK;
+}
+
+// ---- LSTM
+
+static inline void lstm_units(int64_t units, int64_t room, const float* sums, const float* before, float* gates,
+                              float* cell, float* after) {
+    each_word(units, [&](int64_t k, int n) {
+        float *const i_at = gates + k, *const f_at = i_at + units, *const g_at = f_at + units, *const o_at = g_at + units;
+        const vf i = sigmoid(add(part(i_at, n), load(sums + k)));
+        const vf f = sigmoid(add(part(f_at, n), load(sums + room + k)));
+        const vf g = tanh(add(part(g_at, n), load(sums + 2 * room + k)));
+        const vf o = sigmoid(add(part(o_at, n), load(sums + 3 * room + k)));
+        const vf c = fma(f, part(before + k, n), mul(i, g));
+        put(i_at, i, n), put(f_at, f, n), put(g_at, g, n), put(o_at, o, n);
+        put(cell + k, c, n), put(after + k, mul(o, tanh(c)), n);
+    });
+}
+
+static efl_status lstm_forward_f32(const efl_recurrence* shape, const float* weight, const float* bias, float* gates,
+                                   float* cells, float* states) {
+    const int64_t units = shape->units;
+    Recurrence r(*shape, 4);
+    if (!r.place_forward(4 * r.room)) return EFL_NO_MEMORY;
+    r.pack_forward(weight, bias);
+    zero_floats(states, shape->batch * units);
+    zero_floats(cells, shape->batch * units);
+    r.each_panel([&](int64_t first, int64_t rows, float* sums) {
+        for (int64_t t = 0; t < shape->steps; ++t) {
+            r.of_states(states + r.state(t, first), rows, sums);
+            for (int64_t m = 0; m < rows; ++m) {
+                const int64_t at = r.state(t, first + m), next = r.state(t + 1, first + m);
+                lstm_units(units, r.room, sums + m * 4 * r.room, cells + at, gates + 4 * at, cells + next,
+                           states + next);
+            }
+        }
+    });
+    return EFL_OK;
+}
+
+// carry: the signal at the state, and at the cell.
+static inline void lstm_slopes(int64_t units, const Passing& passing, const float* dy, const float* before,
+                               const float* cell, float* gates, float* carry, float* cell_carry) {
+    each_word(units, [&](int64_t k, int n) {
+        float *const i_at = gates + k, *const f_at = i_at + units, *const g_at = f_at + units, *const o_at = g_at + units;
+        const vf i = part(i_at, n), f = part(f_at, n), g = part(g_at, n), o = part(o_at, n);
+        const vf signal = add(part(dy + k, n), load(carry + k)), curve = tanh(part(cell + k, n));
+        const vf dcell = fma(mul(signal, o), less_square(curve), load(cell_carry + k));
+        put(i_at, passing.of(mul(mul(dcell, g), slope_of_sigmoid(i)), k), n);
+        put(f_at, passing.of(mul(mul(dcell, part(before + k, n)), slope_of_sigmoid(f)), k), n);
+        put(g_at, passing.of(mul(mul(dcell, i), less_square(g)), k), n);
+        put(o_at, passing.of(mul(mul(signal, curve), slope_of_sigmoid(o)), k), n);
+        store(cell_carry + k, mul(dcell, f));
+        store(carry + k, zero());
+    });
+}
+
+static efl_status lstm_backward_f32(const efl_recurrence* shape, const float* dy, const float* weight,
+                                    const float* cells, efl_index listed, float* gates) {
+    const int64_t units = shape->units;
+    Recurrence r(*shape, 4);
+    if (!r.place_backward(2 * r.room)) return EFL_NO_MEMORY;
+    r.pack_backward(weight);
+    const Passing passing(listed, r.room, r.start);
+    r.each_panel([&](int64_t first, int64_t rows, float* carry) {
+        float* const cell_carry = carry + TILE_ROWS * r.room;
+        zero_floats(carry, 2 * TILE_ROWS * r.room);
+        for (int64_t t = shape->steps - 1; t >= 0; --t) {
+            for (int64_t m = 0; m < rows; ++m) {
+                const int64_t at = r.state(t, first + m);
+                lstm_slopes(units, passing, dy + at, cells + at, cells + r.state(t + 1, first + m), gates + 4 * at,
+                            carry + m * r.room, cell_carry + m * r.room);
+            }
+            if (t > 0) r.of_gradients(gates + 4 * r.state(t, first), rows, carry);
+        }
+    });
+    return EFL_OK;
+}

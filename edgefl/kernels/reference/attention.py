@@ -1,0 +1,52 @@
+"""Attention of every place of a line to the others, by heads, in plain numpy.
+
+Queries, keys and values [E, T] lie one below the other, the channels of a head side by side. Of the shares of the
+softmax shares[b, h, j, i] is what place i takes of place j.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..arrays import Array, Index
+
+
+def attention_forward(qkv: Array, heads: int, causal: bool, y: Array, shares: Array | None) -> None:
+    """y[:, i] = sum over j of shares[j, i] v[:, j], with the softmax over j of k[:, j] . q[:, i] / sqrt(head size).
+
+    causal  only j <= i count
+    """
+    q, k, v = _parts(qkv, heads)
+    scores = np.einsum("bhcj,bhci->bhji", k, q) / math.sqrt(max(q.shape[2], 1))
+    if causal:
+        scores[:, :, np.tri(scores.shape[2], k=-1, dtype=bool)] = -np.inf
+    found = np.exp(scores - scores.max(axis=2, keepdims=True, initial=-np.inf))
+    found /= found.sum(axis=2, keepdims=True)
+    y[...] = np.einsum("bhcj,bhji->bhci", v, found).reshape(y.shape)
+    if shares is not None:
+        shares[...] = found
+
+
+def attention_backward(
+    dy: Array, qkv: Array, shares: Array, heads: int, causal: bool, dqkv: Array, heads_needed: Index
+) -> None:
+    """dqkv of the heads that are needed; the rest of it is left alone. The shares of places that do not count are 0."""
+    (q, k, v), (dq, dk, dv) = _parts(qkv, heads), _parts(dqkv, heads)
+    signal = dy.reshape(q.shape)
+    for head in range(heads) if heads_needed is None else heads_needed:
+        share, sent = shares[:, head], signal[:, head]
+        dv[:, head] = np.einsum("bci,bji->bcj", sent, share)
+        slope = np.einsum("bcj,bci->bji", v[:, head], sent)
+        slope = share * (slope - (share * slope).sum(axis=1, keepdims=True)) / math.sqrt(max(q.shape[2], 1))
+        dq[:, head] = np.einsum("bcj,bji->bci", k[:, head], slope)
+        dk[:, head] = np.einsum("bci,bji->bcj", q[:, head], slope)
+
+
+def _parts(qkv: Array, heads: int) -> tuple[Array, Array, Array]:
+    """Queries, keys and values by head, [B, heads, channels of a head, T]: views."""
+    batch, channels, places = qkv.shape
+    q, k, v = (qkv[:, part * channels // 3 : (part + 1) * channels // 3] for part in range(3))
+    shape = (batch, heads, channels // 3 // heads, places)
+    return q.reshape(shape), k.reshape(shape), v.reshape(shape)
