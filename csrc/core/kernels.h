@@ -73,6 +73,9 @@ EFL_KERNEL(crop_planes_f32)
 EFL_KERNEL(upsample_forward_f32)
 EFL_KERNEL(upsample_backward_f32)
 
+// dropout
+EFL_KERNEL(dropout_f32)
+
 // pool
 EFL_KERNEL(maxpool_forward_f32)
 EFL_KERNEL(maxpool_backward_f32)
@@ -80,6 +83,8 @@ EFL_KERNEL(maxpool_lanes_forward_f32)
 EFL_KERNEL(maxpool_lanes_backward_f32)
 EFL_KERNEL(avgpool_forward_f32)
 EFL_KERNEL(avgpool_backward_f32)
+EFL_KERNEL(adaptive_avgpool_forward_f32)
+EFL_KERNEL(adaptive_avgpool_backward_f32)
 
 // loss
 EFL_KERNEL(softmax_xent_f32)
