@@ -18,7 +18,11 @@ from edgefl.errors import GraphError
 from edgefl.graph.operations import (
     GELU,
     Add,
+    AnyDropout,
     Concat,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
     Flatten,
     GlobalAvgPool,
     Hardsigmoid,
@@ -34,7 +38,18 @@ from edgefl.graph.operations import (
     Tanh,
     ZeroPad2d,
 )
-from edgefl.nn.step import Step, adaptive_pool, avg_pool, expect, max_pool, upsample
+from edgefl.nn.step import (
+    Step,
+    adaptive_pool,
+    adaptive_pool_line,
+    avg_pool,
+    avg_pool_line,
+    dropout,
+    expect,
+    max_pool,
+    max_pool_line,
+    upsample,
+)
 
 
 def _relu(input: Traced, inplace: bool = False) -> Step:
@@ -120,6 +135,15 @@ def _mean(input: Traced, dim: Any = None, keepdim: bool = False, *, dtype: Any =
     return Step((GlobalAvgPool(),) if keepdim else (GlobalAvgPool(), Flatten()), (input,))
 
 
+def _dropout(kind: type[AnyDropout]) -> Callable[..., Step]:
+    """Traced in training mode, where `training=self.training` is True."""
+
+    def step(input: Traced, p: float = 0.5, training: bool = True, inplace: bool = False) -> Step:
+        return Step(dropout(kind, p) if training else (), (input,), inplace and bool(p) and training)
+
+    return step
+
+
 def _identity(input: Traced) -> Step:
     return Step((), (input,))
 
@@ -155,6 +179,13 @@ FUNCTIONS: dict[Any, Callable[..., Step]] = {
     functional.max_pool2d: lambda input, *args, **settings: Step((max_pool(*args, **settings),), (input,)),
     torch.max_pool2d: lambda input, *args, **settings: Step((max_pool(*args, **settings),), (input,)),
     functional.avg_pool2d: lambda input, *args, **settings: Step((avg_pool(*args, **settings),), (input,)),
+    functional.max_pool1d: lambda input, *args, **settings: Step((max_pool_line(*args, **settings),), (input,)),
+    torch.max_pool1d: lambda input, *args, **settings: Step((max_pool_line(*args, **settings),), (input,)),
+    functional.avg_pool1d: lambda input, *args, **settings: Step((avg_pool_line(*args, **settings),), (input,)),
+    functional.adaptive_avg_pool1d: lambda input, output_size: Step((adaptive_pool_line(output_size),), (input,)),
+    functional.dropout: _dropout(Dropout),
+    functional.dropout1d: _dropout(Dropout1d),
+    functional.dropout2d: _dropout(Dropout2d),
     functional.adaptive_avg_pool2d: lambda input, output_size: Step((adaptive_pool(output_size),), (input,)),
 }
 

@@ -14,13 +14,16 @@ from edgefl.errors import GraphError
 from edgefl.graph.operations import (
     GELU,
     Add,
-    AvgPool1d,
+    AnyDropout,
     BatchNorm1d,
     BatchNorm2d,
     Concat,
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
     Flatten,
     GlobalAvgPool,
     GroupNorm,
@@ -29,7 +32,6 @@ from edgefl.graph.operations import (
     LayerNorm,
     LeakyReLU,
     Linear,
-    MaxPool1d,
     Mul,
     Operation,
     Pair,
@@ -43,7 +45,18 @@ from edgefl.graph.operations import (
     ZeroPad2d,
 )
 from edgefl.nn.module import MeanOfPlanes, Product, SideBySide, Sum
-from edgefl.nn.step import adaptive_pool, avg_pool, expect, max_pool, pair, upsample
+from edgefl.nn.step import (
+    adaptive_pool,
+    adaptive_pool_line,
+    avg_pool,
+    avg_pool_line,
+    dropout,
+    expect,
+    max_pool,
+    max_pool_line,
+    pair,
+    upsample,
+)
 
 
 def _conv(module: nn.Conv2d) -> tuple[Operation, ...]:
@@ -121,35 +134,21 @@ def _layer_norm(module: nn.LayerNorm) -> tuple[Operation, ...]:
 
 
 def _max_pool1d(module: nn.MaxPool1d) -> tuple[Operation, ...]:
-    expect("dilation", module.dilation, 1, (1,))
-    expect("ceil_mode", module.ceil_mode, False)
-    expect("return_indices", module.return_indices, False)
-    return (MaxPool1d(*map(_single, (module.kernel_size, module.stride, module.padding))),)
+    return (max_pool_line(module.kernel_size, module.stride, module.padding, module.dilation, module.ceil_mode,
+                          module.return_indices),)  # fmt: skip
 
 
 def _avg_pool1d(module: nn.AvgPool1d) -> tuple[Operation, ...]:
-    expect("ceil_mode", module.ceil_mode, False)
-    kernel, stride, padding = map(_single, (module.kernel_size, module.stride, module.padding))
-    return (AvgPool1d(kernel, stride, padding, module.count_include_pad),)
-
-
-def _single(value: Any) -> int:
-    """torch's int or sequence of one."""
-    return int(value if isinstance(value, int) else value[0])
+    return (avg_pool_line(module.kernel_size, module.stride, module.padding, module.ceil_mode,
+                          module.count_include_pad),)  # fmt: skip
 
 
 def _upsample(module: nn.Upsample) -> tuple[Operation, ...]:
     return (upsample(module.size, module.scale_factor, module.mode, module.align_corners),)
 
 
-def _global_pool(output_size: Any) -> Operation:
-    expect("output_size", output_size, 1, (1,), [1])
-    return GlobalAvgPool()
-
-
-def _dropout(module: nn.Dropout | nn.Dropout2d) -> tuple[Operation, ...]:
-    expect("p", module.p, 0)
-    return ()
+def _dropout(kind: type[AnyDropout]) -> Callable[[Any], tuple[Operation, ...]]:
+    return lambda module: dropout(kind, module.p)
 
 
 def _flatten_module(module: nn.Flatten) -> tuple[Operation, ...]:
@@ -192,14 +191,15 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...]]] = {
     nn.AvgPool2d: _avg_pool_module,
     nn.MaxPool1d: _max_pool1d,
     nn.AvgPool1d: _avg_pool1d,
-    nn.AdaptiveAvgPool1d: lambda module: (_global_pool(module.output_size),),
+    nn.AdaptiveAvgPool1d: lambda module: (adaptive_pool_line(module.output_size),),
     nn.Upsample: _upsample,
     nn.ZeroPad2d: lambda module: (ZeroPad2d(tuple(module.padding)),),
     nn.AdaptiveAvgPool2d: lambda module: (adaptive_pool(module.output_size),),
     nn.Flatten: _flatten_module,
     nn.Identity: lambda module: (),
-    nn.Dropout: _dropout,
-    nn.Dropout2d: _dropout,
+    nn.Dropout: _dropout(Dropout),
+    nn.Dropout1d: _dropout(Dropout1d),
+    nn.Dropout2d: _dropout(Dropout2d),
     Sum: lambda module: (Add(),),
     MeanOfPlanes: lambda module: (GlobalAvgPool(),),
     Product: lambda module: (Mul(),),

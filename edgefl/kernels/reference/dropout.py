@@ -44,7 +44,7 @@ def words(state: Array, node: int, examples: int, count: int) -> Words:
         np.full(shape, node, np.uint64),
     )
     found = np.stack([word.reshape(examples, tiles, BLOCKS) for word in philox(counter, key % (1 << 64))], axis=2)
-    return found.reshape(examples, -1)[:, :count]
+    return found.reshape(examples, tiles * 4 * BLOCKS)[:, :count]
 
 
 def dropout(

@@ -128,6 +128,7 @@ ELEMENTWISE = (
     "elementwise",
     "activation",
     "arrange",
+    "dropout",
     "loss",
     "update",
     "growth",
