@@ -40,6 +40,7 @@ from edgefl.graph.operations import (
 )
 from edgefl.nn.step import (
     Step,
+    adaptive_max_pool,
     adaptive_pool,
     adaptive_pool_line,
     avg_pool,
@@ -135,6 +136,10 @@ def _mean(input: Traced, dim: Any = None, keepdim: bool = False, *, dtype: Any =
     return Step((GlobalAvgPool(),) if keepdim else (GlobalAvgPool(), Flatten()), (input,))
 
 
+def _adaptive_max_pool(input: Traced, output_size: Any, return_indices: bool = False) -> Step:
+    return Step(adaptive_max_pool(output_size, return_indices), (input,))
+
+
 def _dropout(kind: type[AnyDropout]) -> Callable[..., Step]:
     """Traced in training mode, where `training=self.training` is True."""
 
@@ -183,6 +188,8 @@ FUNCTIONS: dict[Any, Callable[..., Step]] = {
     torch.max_pool1d: lambda input, *args, **settings: Step((max_pool_line(*args, **settings),), (input,)),
     functional.avg_pool1d: lambda input, *args, **settings: Step((avg_pool_line(*args, **settings),), (input,)),
     functional.adaptive_avg_pool1d: lambda input, output_size: Step((adaptive_pool_line(output_size),), (input,)),
+    functional.adaptive_max_pool1d: _adaptive_max_pool,
+    functional.adaptive_max_pool2d: _adaptive_max_pool,
     functional.dropout: _dropout(Dropout),
     functional.dropout1d: _dropout(Dropout1d),
     functional.dropout2d: _dropout(Dropout2d),

@@ -46,6 +46,8 @@ from edgefl.graph.operations import (
 )
 from edgefl.nn.module import MeanOfPlanes, Product, SideBySide, Sum
 from edgefl.nn.step import (
+    Fitting,
+    adaptive_max_pool,
     adaptive_pool,
     adaptive_pool_line,
     avg_pool,
@@ -167,7 +169,7 @@ def _avg_pool_module(module: nn.AvgPool2d) -> tuple[Operation, ...]:
                       module.divisor_override),)  # fmt: skip
 
 
-MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...]]] = {
+MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting]] = {
     nn.Conv2d: _conv,
     nn.Conv1d: _conv1d,
     nn.ConvTranspose2d: _conv_transpose,
@@ -192,6 +194,8 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...]]] = {
     nn.MaxPool1d: _max_pool1d,
     nn.AvgPool1d: _avg_pool1d,
     nn.AdaptiveAvgPool1d: lambda module: (adaptive_pool_line(module.output_size),),
+    nn.AdaptiveMaxPool1d: lambda module: adaptive_max_pool(module.output_size, module.return_indices),
+    nn.AdaptiveMaxPool2d: lambda module: adaptive_max_pool(module.output_size, module.return_indices),
     nn.Upsample: _upsample,
     nn.ZeroPad2d: lambda module: (ZeroPad2d(tuple(module.padding)),),
     nn.AdaptiveAvgPool2d: lambda module: (adaptive_pool(module.output_size),),

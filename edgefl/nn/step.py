@@ -4,6 +4,8 @@ functions.py.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torch.fx import Node as Traced
@@ -20,14 +22,19 @@ from edgefl.graph.operations import (
     MaxPool2d,
     Operation,
     Pair,
+    Shape,
     Upsample,
 )
+from edgefl.graph.operations.pool import LARGEST_WINDOW
+
+
+Fitting = Callable[[Shape], tuple[Operation, ...]]  # what it is for an input of a shape
 
 
 class Step(NamedTuple):
     """Operations in order (none: the input itself), the traced inputs, and whether the first one is overwritten."""
 
-    ops: tuple[Operation, ...]
+    ops: tuple[Operation, ...] | Fitting
     inputs: tuple[Traced, ...]
     overwrites: bool = False
 
@@ -80,6 +87,42 @@ def max_pool_line(
     expect("dilation", single(dilation), 1)
     expect("return_indices", return_indices, False)
     return MaxPool1d(*map(single, (kernel_size, stride or kernel_size, padding)), bool(ceil_mode))
+
+
+def adaptive_max_pool(output_size: Any, return_indices: bool = False) -> Fitting:
+    """Of planes or lines that divide; windows of more cells than one pool takes are pools of parts of them."""
+    expect("return_indices", return_indices, False)
+    sizes = tuple(output_size) if isinstance(output_size, tuple | list) else (output_size, output_size)
+
+    def fit(shape: Shape) -> tuple[Operation, ...]:
+        height, width = (1, *shape[1:])[-2:]
+        parts = (sizes[0] or height if len(shape) == 3 else 1, sizes[-1] or width)
+        if height % parts[0] or width % parts[1]:
+            raise GraphError(f"output_size={output_size!r} of {shape[1:]}; expected divisors")
+        pools = _max_pools((height // parts[0], width // parts[1]))
+        if len(shape) == 3:
+            return pools
+        return tuple(MaxPool1d(pool.kernel_size[1], pool.stride[1]) for pool in pools)
+
+    return fit
+
+
+def _max_pools(window: Pair) -> tuple[MaxPool2d, ...]:
+    """Maxima over such windows: at once, or along rows and then along columns, in parts that divide them."""
+    if math.prod(window) <= LARGEST_WINDOW:
+        return (MaxPool2d(window, window),)
+    rows = [MaxPool2d((1, part), (1, part)) for part in _parts(window[1])]
+    return (*rows, *(MaxPool2d((part, 1), (part, 1)) for part in _parts(window[0])))
+
+
+def _parts(cells: int) -> list[int]:
+    """Factors of a number that a window can have. Raises GraphError where it has none."""
+    if cells <= LARGEST_WINDOW:
+        return [cells] if cells > 1 else []
+    part = max((n for n in range(2, LARGEST_WINDOW + 1) if cells % n == 0), default=0)
+    if not part:
+        raise GraphError(f"a window of {cells} cells along an axis; expected factors of at most {LARGEST_WINDOW}")
+    return [part, *_parts(cells // part)]
 
 
 def avg_pool_line(

@@ -45,6 +45,7 @@ def from_torch(module: nn.Module, example_input: Tensor) -> Model:
     module         any nn.Module that torch.fx can trace; it is not changed
     example_input  float32 [batch, channels, height, width] or [batch, features]: gives the input shape, and checks
                    the result in evaluation mode
+    A single layer is taken as a Sequential of it.
     A softmax or log_softmax at the end is left to the loss, with a warning: the graph's outputs are logits.
     Raises  GraphError naming the first operation or argument that edgefl cannot take.
     """
@@ -52,11 +53,27 @@ def from_torch(module: nn.Module, example_input: Tensor) -> Model:
         raise GraphError(
             f"example_input: {example_input.dtype} of {example_input.dim()} axes; expected float32 batches"
         )
-    converter = _Converter(module, tuple(example_input.shape[1:]))
-    graph = converter.convert(_trace(module))
+    if type(module) in MODULES:  # names need a part before ".weight": those of a Sequential of one
+        module = nn.Sequential(module)
+    graph, left_out = _converted(module, tuple(example_input.shape[1:]))
     model = Model(graph, _parameters(graph, module))
-    _check_output(model, module, example_input, converter.left_out)
+    _check_output(model, module, example_input, left_out)
     return model
+
+
+def _converted(module: nn.Module, input_shape: Shape) -> tuple[Graph, nn.Module]:
+    """The graph, and what of the module's end it leaves out. As the module trains, for dropout; or, where that cannot
+    be taken (as further outputs cannot), as it predicts.
+    """
+    for training in (True, False):
+        converter = _Converter(module, input_shape)
+        try:
+            with _in_mode(module, training):
+                return converter.convert(_trace(module)), converter.left_out
+        except GraphError:
+            if not training:
+                raise
+    raise AssertionError("both modes were tried")
 
 
 def _trace(module: nn.Module) -> fx.Graph:
@@ -135,7 +152,7 @@ class _Converter:
             raise GraphError(f"expected one of {', '.join(kind.__name__ for kind in MODULES)}")
         ops = MODULES[type(module)](module)
         again = name in self._called
-        if again and any(op.parameters() for op in ops):
+        if again and not callable(ops) and any(op.parameters() for op in ops):
             raise GraphError("called twice; edgefl has no shared weights")
         self._called.add(name)
         overwrites = bool(getattr(module, "inplace", False)) and bool(ops)
@@ -160,10 +177,11 @@ class _Converter:
         if step.overwrites:
             _refuse_later_use(step.inputs[0], node)
         inputs = tuple(self._name_of(source) for source in step.inputs)
-        if step.ops and isinstance(step.ops[0], Mul):  # a gate comes second
+        ops = step.ops(self._shapes[inputs[0]]) if callable(step.ops) else step.ops
+        if ops and isinstance(ops[0], Mul):  # a gate comes second
             inputs = tuple(sorted(inputs, key=lambda name: -math.prod(self._shapes[name])))
-        for count, op in enumerate(step.ops, start=1):
-            is_last = count == len(step.ops)
+        for count, op in enumerate(ops, start=1):
+            is_last = count == len(ops)
             inputs = (self._append_op(op, inputs, name if is_last else f"{name}_{op.title}", is_free and is_last),)
         self._names[node] = inputs[0]
 
@@ -249,7 +267,7 @@ def _parameters(graph: Graph, module: nn.Module) -> Params:
 def _check_output(model: Model, module: nn.Module, example_input: Tensor, left_out: nn.Module) -> None:
     """Raise GraphError unless graph, and what was left out after it, agree with the module on the example."""
     twin = to_torch(model).eval()
-    with torch.no_grad(), _evaluating(module):
+    with torch.no_grad(), _in_mode(module, False):
         expected = module(example_input.clone()).cpu()
         found = left_out(twin(example_input.detach().cpu().clone()))
     difference = (found - expected).abs().max().item() if found.shape == expected.shape else math.inf
@@ -257,15 +275,15 @@ def _check_output(model: Model, module: nn.Module, example_input: Tensor, left_o
     if not difference <= limit:
         raise GraphError(
             f"{type(module).__name__}: its output on the example differs by {difference:g} from that of its trace; "
-            f"expected at most {limit:g} (does forward write in place or depend on data?)"
+            f"expected at most {limit:g} (does forward write in place, depend on data, or drop values in evaluation?)"
         )
 
 
 @contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode for the block; every submodule gets its own mode back."""
+def _in_mode(module: nn.Module, training: bool) -> Iterator[None]:
+    """Training or evaluation mode for the block; every submodule gets its own mode back."""
     modes = {part: part.training for part in module.modules()}
-    module.eval()
+    module.train(training)
     try:
         yield
     finally:
