@@ -3,8 +3,9 @@
     {"format": "edgefl.graph.1", "input_shape": [1, 8, 8], "nodes": [
         {"name": "conv1", "op": "Conv2d", "inputs": ["input"], "settings": {"in_channels": 1, ...}}, ...]}
 
-"op" is a class name of operations/ and "settings" has every field of it, pairs as lists. Every key is required, but
-for settings that came later (Operation.later), which are left out where they have their defaults; unknown and repeated keys are refused, and so is a text, a graph or a model larger than the declared limits.
+"op" is a class name of operations/ and "settings" has every field of it, pairs as lists. Every key is required, but for
+settings that came later (Operation.later), which are left out where they have their defaults; unknown and repeated keys
+are refused, and so is a text, a graph or a model larger than the declared limits.
 """
 
 from __future__ import annotations

@@ -274,7 +274,8 @@ def scaled(values: Values, extents: Extents) -> None:
 RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
-        window, pool_window, some_cells, words_of_a_stream, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
+        window, pool_window, some_cells, words_of_a_stream,
+        planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
         not_negative, within, roomy, enough, some_of_the_bits, room, blocks, structures, places, kept_weights,
         weight_structure, both_gradients, activation, one_or_each, inside, room_around, scaled,
     )

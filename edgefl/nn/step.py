@@ -27,7 +27,6 @@ from edgefl.graph.operations import (
 )
 from edgefl.graph.operations.pool import LARGEST_WINDOW
 
-
 Fitting = Callable[[Shape], tuple[Operation, ...]]  # what it is for an input of a shape
 
 

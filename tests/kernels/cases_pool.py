@@ -81,7 +81,9 @@ def cut_cases() -> Iterator[Case]:
             "maxpool_forward": lambda rng, s=shape, w=window: maxpool_forward(rng, s, w, True),
             "maxpool_backward": lambda rng, s=shape, w=window, k=selection: maxpool_backward(rng, s, w, k),
             "avgpool_forward": lambda rng, s=shape, w=window, i=include: avgpool_forward(rng, s, w, i),
-            "avgpool_backward": lambda rng, s=shape, w=window, i=include, k=selection: avgpool_backward(rng, s, w, i, k),
+            "avgpool_backward": lambda rng, s=shape, w=window, i=include, k=selection: avgpool_backward(
+                rng, s, w, i, k
+            ),
             "maxpool_lanes_forward": lambda rng, s=shape, w=window: maxpool_forward(rng, (*s, 9), w, True),
             "maxpool_lanes_backward": lambda rng, s=shape, w=window: lanes_backward(rng, (*s, 9), w),
         }
@@ -164,17 +166,33 @@ def maxpool_backward(rng: Rng, shape: tuple[int, ...], window: Args, kind: str) 
     forward = maxpool_forward(rng, shape, window, True)
     reference.maxpool_forward(**forward)
     dy = normal(rng, *pooled(shape, window))
-    return {"dy": dy, "codes": forward["codes"], "dx": blank(*shape), **settings_of(window), "channels": pick(kind, shape[1])}
+    return {
+        "dy": dy,
+        "codes": forward["codes"],
+        "dx": blank(*shape),
+        **settings_of(window),
+        "channels": pick(kind, shape[1]),
+    }
 
 
 def lanes_backward(rng: Rng, shape: tuple[int, ...], window: Args) -> Args:
     forward = maxpool_forward(rng, shape, window, True)
     reference.maxpool_lanes_forward(**forward)
-    return {"dy": normal(rng, *forward["y"].shape), "codes": forward["codes"], "dx": blank(*shape), **settings_of(window)}
+    return {
+        "dy": normal(rng, *forward["y"].shape),
+        "codes": forward["codes"],
+        "dx": blank(*shape),
+        **settings_of(window),
+    }
 
 
 def avgpool_forward(rng: Rng, shape: tuple[int, ...], window: Args, include: bool) -> Args:
-    return {"x": normal(rng, *shape), "y": blank(*pooled(shape, window)), **settings_of(window), "count_include_pad": include}
+    return {
+        "x": normal(rng, *shape),
+        "y": blank(*pooled(shape, window)),
+        **settings_of(window),
+        "count_include_pad": include,
+    }
 
 
 def avgpool_backward(rng: Rng, shape: tuple[int, ...], window: Args, include: bool, kind: str) -> Args:

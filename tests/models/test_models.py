@@ -86,7 +86,9 @@ def trained_by_torch(name: str, samples: Samples, neurons: NeuronSet, spec, grap
         return _ten_steps(module, samples, neurons, spec, begin)
 
 
-def _ten_steps(module, samples: Samples, neurons: NeuronSet, spec, begin: Callable[[int], None]) -> dict[str, np.ndarray]:
+def _ten_steps(
+    module, samples: Samples, neurons: NeuronSet, spec, begin: Callable[[int], None]
+) -> dict[str, np.ndarray]:
     params = dict(module.named_parameters())
     blocks = trained_blocks(spec, neurons)
     masks = {key: torch.tensor(mask(tuple(value.shape), *blocks[key])) for key, value in params.items()}

@@ -364,7 +364,10 @@ def test_maxima_over_more_cells_than_a_pool_takes_are_taken_in_parts() -> None:
         conv = nn.Conv1d if len(shape) == 2 else nn.Conv2d
         graph = assert_same_function(nn.Sequential(conv(2, 2, 1), pool), example(3, *shape)).graph
         assert [node.op.kernel_size for node in graph.nodes[1:]] == kernels
-    for pool, message in ((nn.AdaptiveMaxPool2d(4), "expected divisors"), (nn.AdaptiveMaxPool2d(1), "expected factors")):
+    for pool, message in (
+        (nn.AdaptiveMaxPool2d(4), "expected divisors"),
+        (nn.AdaptiveMaxPool2d(1), "expected factors"),
+    ):
         with pytest.raises(GraphError, match=message):
             from_torch(nn.Sequential(pool), example(2, 2, 257, 3))
 

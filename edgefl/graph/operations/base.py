@@ -79,9 +79,7 @@ def line(op: Operation, shape: Shape, channels: int | None = None) -> tuple[int,
     return planes(op, (shape[0], 1, shape[1]), channels)[::2]
 
 
-def slide(
-    op: Operation, size: Shape, reach: Shape, stride: Shape, padding: Shape, ceil_mode: bool = False
-) -> Shape:
+def slide(op: Operation, size: Shape, reach: Shape, stride: Shape, padding: Shape, ceil_mode: bool = False) -> Shape:
     """Extents of the result of sliding a window of `reach` cells over `size` cells.
 
     ceil_mode  rounded up; but a window begins in the cells or in the padding before them

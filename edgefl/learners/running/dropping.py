@@ -1,4 +1,4 @@
-"""Sets the stream of dropout for a pass that trains. Which values it drops is in lowering/dropout.py and the kernels."""
+"""Sets the stream of dropout for a pass that trains. Which values it drops, lowering/dropout.py and the kernels say."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def begin(graph: Graph, state: Array, place: Keyed | None) -> None:
     if not dropping:
         return
     if place is None:
-        raise TrainingError(f"training with dropout ({', '.join(dropping)}) and no key; expected batches.Listed or a key")
+        names = ", ".join(dropping)
+        raise TrainingError(f"training with dropout ({names}) and no key; expected batches.Listed, or key=")
     state[:] = _signed(place.key), place.step, 0
 
 
