@@ -85,7 +85,7 @@ def max_pool_line(
 ) -> Operation:  # fmt: skip
     expect("dilation", single(dilation), 1)
     expect("return_indices", return_indices, False)
-    return MaxPool1d(*map(single, (kernel_size, stride or kernel_size, padding)), bool(ceil_mode))
+    return MaxPool1d(single(kernel_size), single(stride or kernel_size), single(padding), bool(ceil_mode))
 
 
 def adaptive_max_pool(output_size: Any, return_indices: bool = False) -> Fitting:
@@ -127,7 +127,7 @@ def _parts(cells: int) -> list[int]:
 def avg_pool_line(
     kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
 ) -> Operation:
-    window = map(single, (kernel_size, stride or kernel_size, padding))
+    window = single(kernel_size), single(stride or kernel_size), single(padding)
     return AvgPool1d(*window, count_include_pad, bool(ceil_mode))
 
 
