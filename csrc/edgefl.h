@@ -47,14 +47,33 @@ typedef struct {
     efl_int64 kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dil_h, dil_w, groups;
 } efl_conv2d;
 
-/* A pooling window over [planes, height, width]; output extents as for a convolution with dilation 1.
- * A max-pool window must not exceed 255 cells; height and width at least 1, padding at most half the kernel (PyTorch's
- * rules). */
+/* A pooling window over [planes, height, width]; output extents as for a convolution with dilation 1, or with ceil_mode
+ * rounded up, but every window begins before the last cell. A max-pool window must not exceed 255 cells; height and
+ * width at least 1, padding at most half the kernel (PyTorch's rules). */
 typedef struct {
     efl_int64 planes, height, width;
     efl_int64 kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
     efl_int32 count_include_pad; /* average pooling only */
+    efl_int32 ceil_mode;
 } efl_pool2d;
+
+/* Planes [planes, height, width] and as many averages [planes, out_height, out_width]; all extents at least 1. Row i is
+ * over the rows from i height / out_height, rounded down, to (i + 1) height / out_height, rounded up; columns alike. */
+typedef struct {
+    efl_int64 planes, height, width, out_height, out_width;
+} efl_adaptive;
+
+/* A dropout of x [batch, channels, inner]. Value i of example b's channel c is kept if word e of a stream is `threshold`
+ * or more, e being c inner + i, or c where planes are kept or dropped as wholes. The stream's key is state[0]. Word e
+ * is word e % 64 / 16 of the block Philox4x32-10 of the counter [e / 64 * 16 + e % 16, state[2] + b, state[1], node], of
+ * which each is taken as 32 bits: state[1] counts steps, state[2] is the first example. 0 <= threshold < 2^32,
+ * 0 <= node < 2^31. */
+typedef struct {
+    efl_int64 batch, channels, inner;
+    efl_int64 node, threshold;
+    float scale;     /* of what is kept */
+    efl_int32 whole; /* planes */
+} efl_dropout;
 
 /* x [batch, channels, cells, lanes] of a group normalisation whose images lie side by side, `lanes` in every cell; its
  * ReLU too unless relu is 0. */
@@ -392,6 +411,15 @@ efl_status efl_embedding_backward_f32(const float* dy, const float* ids, efl_int
                                       efl_int64 length, efl_int64 rows, efl_int64 padding, efl_index cols,
                                       float* dweight);
 
+/* ---- dropout ------------------------------------------------------------------------------------------------- */
+
+/* y = x scale where it is kept, x 0 elsewhere, on the planes [b, c] with c in channels_needed. Backward is the same of
+ * dy. y may alias x. */
+efl_status efl_dropout_f32(const efl_dropout* dropout, const float* x, const efl_int64* state,
+                           efl_index channels_needed, float* y);
+/* state[1] += 1: the next step of a stream, state as in efl_dropout. */
+efl_status efl_count_step(efl_int64* state);
+
 /* ---- pool: channels_needed selects planes [b, c] of [batch, channels] where planes = batch * channels -------- */
 
 /* codes, if not NULL: one byte per output, the winning cell's kh * kernel_w + kw (first of equals, NaN wins, as
@@ -407,6 +435,9 @@ efl_status efl_maxpool_lanes_backward_f32(const efl_pool2d* pool, efl_int64 lane
 efl_status efl_avgpool_forward_f32(const efl_pool2d* pool, const float* x, float* y);
 efl_status efl_avgpool_backward_f32(const efl_pool2d* pool, const float* dy, efl_int64 channels,
                                     efl_index channels_needed, float* dx);
+efl_status efl_adaptive_avgpool_forward_f32(const efl_adaptive* pool, const float* x, float* y);
+efl_status efl_adaptive_avgpool_backward_f32(const efl_adaptive* pool, const float* dy, efl_int64 channels,
+                                             efl_index channels_needed, float* dx);
 
 /* ---- recurrent: gates as PyTorch orders them, r z n of a GRU and i f g o of an LSTM; no state before step 0 ----- */
 

@@ -69,9 +69,9 @@ def test_legacy_distributions_are_pinned() -> None:
 
 
 def test_purpose_numbers_never_change() -> None:
-    assert list(rng.PURPOSES.values()) == list(range(1, 13))
+    assert list(rng.PURPOSES.values()) == list(range(1, 14))
     assert list(rng.PURPOSES)[:5] == ["init", "select", "neurons", "data", "partition"]
-    assert list(rng.PURPOSES)[5:] == ["split", "carve", "mask", "mask_batch", "ids", "head", "rounding"]
+    assert list(rng.PURPOSES)[5:] == ["split", "carve", "mask", "mask_batch", "ids", "head", "rounding", "dropout"]
 
 
 def test_drawing_in_parts_gives_the_same_words() -> None:

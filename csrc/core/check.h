@@ -1,6 +1,7 @@
 // Checks of arguments shared by the functions of the C ABI. Each returns the status to give back, EFL_OK if all is
 // well: nothing is read or written before them.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 
@@ -105,10 +106,12 @@ inline efl_status geometry(const efl_pool2d& p) {
     if (2 * p.pad_h > p.kernel_h || 2 * p.pad_w > p.kernel_w) return EFL_BAD_ARGUMENT;
     if (p.height == 0 || p.width == 0) return EFL_BAD_SHAPE;  // windows of padding alone, of which no cell can win
     if (efl_status s = single_extents({p.kernel_h, p.kernel_w, p.stride_h, p.stride_w})) return s;
-    const efl_int64 rows = reach(p.height, p.kernel_h, p.stride_h, p.pad_h, 1);
-    const efl_int64 cols = reach(p.width, p.kernel_w, p.stride_w, p.pad_w, 1);
+    const efl_int64 rows = pool_windows(p.height, p.kernel_h, p.stride_h, p.pad_h, p.ceil_mode);
+    const efl_int64 cols = pool_windows(p.width, p.kernel_w, p.stride_w, p.pad_w, p.ceil_mode);
     if (rows == 0 || cols == 0) return EFL_BAD_SHAPE;
-    return extents({p.planes, rows, cols, p.kernel_h, p.kernel_w});
+    const auto most = [](efl_int64 size, efl_int64 pad, efl_int64 stride) { return std::max(size + 2 * pad, stride); };
+    return extents({p.planes, most(p.height, p.pad_h, p.stride_h), most(p.width, p.pad_w, p.stride_w), p.kernel_h,
+                    p.kernel_w});
 }
 
 // A max pool numbers the cells of its window by one byte.

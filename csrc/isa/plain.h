@@ -8,6 +8,7 @@
 #include "../kernels/elementwise.inl.h"
 #include "../kernels/activation.inl.h"
 #include "../kernels/arrange.inl.h"
+#include "../kernels/dropout.inl.h"
 #include "../kernels/loss.inl.h"
 #include "../kernels/mask.inl.h"
 #include "../kernels/narrow.inl.h"
@@ -21,6 +22,7 @@
 #include "../kernels/pool/max.inl.h"
 #include "../kernels/pool/max_lanes.inl.h"
 #include "../kernels/pool/average.inl.h"
+#include "../kernels/pool/adaptive.inl.h"
 
 void install_plain(Table& table);
 void install_plain(Table& table) {

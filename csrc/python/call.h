@@ -149,7 +149,7 @@ _object* function(const std::string& name, const std::string& signature, const s
 
 // The operations by family, as in edgefl/kernels/table.py.
 extern const std::vector<Op> batch_ops, convolution_ops, linear_ops, norm_ops, pool_ops, elementwise_ops,
-    activation_ops, arrange_ops, recurrent_ops, attention_ops, loss_ops, update_ops, growth_ops, parameters_ops, mask_ops, narrow_ops,
-    sparse_linear_ops, sparse_convolution_ops;
+    activation_ops, arrange_ops, dropout_ops, recurrent_ops, attention_ops, loss_ops, update_ops, growth_ops,
+    parameters_ops, mask_ops, narrow_ops, sparse_linear_ops, sparse_convolution_ops;
 
 }  // namespace efl

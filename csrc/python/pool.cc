@@ -4,8 +4,16 @@
 namespace efl {
 namespace {
 
+// y's shape if windows may be cut at the end, or if they may not.
+Shape pooled(const efl_pool2d& p, const View& x, bool is_ceiled) {
+    Shape result = x.shape;
+    result[2] = pool_windows(p.height, p.kernel_h, p.stride_h, p.pad_h, is_ceiled);
+    result[3] = pool_windows(p.width, p.kernel_w, p.stride_w, p.pad_w, is_ceiled);
+    return result;
+}
+
 // kernel, stride and padding over the planes of `x`, whose cells are single or several side by side; `y` must have the
-// output's shape.
+// output's shape, which says whether windows may be cut at the end.
 efl_pool2d read_pool(Args& a, const View& x, const View& y, size_t dims = 4) {
     a.expect_dims(x, dims, dims);
     efl_pool2d p{};
@@ -16,11 +24,12 @@ efl_pool2d read_pool(Args& a, const View& x, const View& y, size_t dims = 4) {
     a.pair("stride", &p.stride_h, &p.stride_w);
     a.pair("padding", &p.pad_h, &p.pad_w);
     const Shape numbers{p.height, p.width, p.kernel_h, p.kernel_w, p.stride_h, p.stride_w, p.pad_h, p.pad_w};
-    a.expect_status(geometry(p), "(height, width, kernel 2, stride 2, padding 2) = " + text(numbers));
-    Shape result = x.shape;
-    result[2] = windows(p.height, p.kernel_h, p.stride_h, p.pad_h, 1);
-    result[3] = windows(p.width, p.kernel_w, p.stride_w, p.pad_w, 1);
-    a.expect_shape(y, result);
+    for (const bool is_ceiled : {true, false}) {
+        p.ceil_mode = is_ceiled;
+        a.expect_status(geometry(p), "(height, width, kernel 2, stride 2, padding 2) = " + text(numbers));
+        if (y.shape == pooled(p, x, is_ceiled)) break;
+    }
+    a.expect_shape(y, pooled(p, x, p.ceil_mode));
     return p;
 }
 
@@ -89,6 +98,33 @@ Call avgpool_backward(Args& a) {
     return [=] { return efl_avgpool_backward_f32(&p, dy.in(), dx.shape[1], channels, dx.out()); };
 }
 
+efl_adaptive read_adaptive(Args& a, const View& x, const View& y) {
+    a.expect_dims(x, 4, 4);
+    a.expect_dims(y, 4, 4);
+    a.expect_shape(y, {x.shape[0], x.shape[1], y.shape[2], y.shape[3]});
+    for (const View* each : {&x, &y})
+        if (each->shape[2] < 1 || each->shape[3] < 1)
+            a.refuse(each->name, "shape " + text(each->shape), "planes of 1 or more cells");
+    return {.planes = x.shape[0] * x.shape[1],
+            .height = x.shape[2],
+            .width = x.shape[3],
+            .out_height = y.shape[2],
+            .out_width = y.shape[3]};
+}
+
+Call adaptive_avgpool_forward(Args& a) {
+    const View x = a.f32("x"), y = a.f32("y", Access::out);
+    const efl_adaptive p = read_adaptive(a, x, y);
+    return [=] { return efl_adaptive_avgpool_forward_f32(&p, x.in(), y.out()); };
+}
+
+Call adaptive_avgpool_backward(Args& a) {
+    const View dy = a.f32("dy"), dx = a.f32("dx", Access::out);
+    const efl_adaptive p = read_adaptive(a, dx, dy);
+    const efl_index channels = a.index("channels");
+    return [=] { return efl_adaptive_avgpool_backward_f32(&p, dy.in(), dx.shape[1], channels, dx.out()); };
+}
+
 }  // namespace
 
 const std::vector<Op> pool_ops = {
@@ -98,6 +134,8 @@ const std::vector<Op> pool_ops = {
     {.name = "maxpool_lanes_backward", .make = maxpool_lanes_backward},
     {.name = "avgpool_forward", .make = avgpool_forward},
     {.name = "avgpool_backward", .make = avgpool_backward},
+    {.name = "adaptive_avgpool_forward", .make = adaptive_avgpool_forward},
+    {.name = "adaptive_avgpool_backward", .make = adaptive_avgpool_backward},
 };
 
 }  // namespace efl

@@ -173,3 +173,19 @@ static inline vf counted(int32_t first) {
 static inline vf pow2(vf n) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvttps_epi32(n), _mm256_set1_epi32(127)), 23));
 }
+
+typedef __m256i vu;
+static inline vu same(uint32_t a) { return _mm256_set1_epi32(int(a)); }
+static inline vu lanes_from(uint32_t first) {
+    return _mm256_add_epi32(same(first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static inline vu exclusive(vu a, vu b) { return _mm256_xor_si256(a, b); }
+static inline vu multiplied(vu a, uint32_t b, vu* high) {
+    const vu evens = _mm256_mul_epu32(a, same(b)), odds = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), same(b));
+    *high = _mm256_blend_epi32(_mm256_srli_epi64(evens, 32), odds, 0xAA);
+    return _mm256_blend_epi32(evens, _mm256_slli_epi64(odds, 32), 0xAA);
+}
+static inline vf keep_from(vf v, vu a, uint32_t least) {
+    const vu is_kept = _mm256_cmpeq_epi32(_mm256_max_epu32(a, same(least)), a);
+    return _mm256_and_ps(v, _mm256_castsi256_ps(is_kept));
+}

@@ -162,3 +162,18 @@ static inline vf counted(int32_t first) {
 static inline vf pow2(vf n) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvttps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
+
+typedef __m512i vu;
+static inline vu same(uint32_t a) { return _mm512_set1_epi32(int(a)); }
+static inline vu lanes_from(uint32_t first) {
+    return _mm512_add_epi32(same(first), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+}
+static inline vu exclusive(vu a, vu b) { return _mm512_xor_si512(a, b); }
+static inline vu multiplied(vu a, uint32_t b, vu* high) {
+    const vu evens = _mm512_mul_epu32(a, same(b)), odds = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), same(b));
+    *high = _mm512_mask_mov_epi32(_mm512_srli_epi64(evens, 32), 0xAAAA, odds);
+    return _mm512_mask_mov_epi32(evens, 0xAAAA, _mm512_slli_epi64(odds, 32));
+}
+static inline vf keep_from(vf v, vu a, uint32_t least) {
+    return _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(a, same(least)), v);
+}

@@ -200,3 +200,28 @@ static inline vf pow2(vf n) {
     }
     return n;
 }
+
+// W whole numbers of 32 bits: first, first + 1, ...; the same in every lane; a xor b.
+struct vu {
+    uint32_t lane[W];
+};
+static inline vu lanes_from(uint32_t first) { return vu{{first, first + 1, first + 2, first + 3}}; }
+static inline vu same(uint32_t a) { return vu{{a, a, a, a}}; }
+static inline vu exclusive(vu a, vu b) {
+    for (int i = 0; i < W; ++i) a.lane[i] ^= b.lane[i];
+    return a;
+}
+// The lower halves of a times b, and the upper ones.
+static inline vu multiplied(vu a, uint32_t b, vu* high) {
+    for (int i = 0; i < W; ++i) {
+        const uint64_t whole = uint64_t(a.lane[i]) * b;
+        a.lane[i] = uint32_t(whole);
+        high->lane[i] = uint32_t(whole >> 32);
+    }
+    return a;
+}
+// v[i] where a[i] >= least, else 0.
+static inline vf keep_from(vf v, vu a, uint32_t least) {
+    for (int i = 0; i < W; ++i) v[i] = a.lane[i] >= least ? v[i] : 0.0f;
+    return v;
+}

@@ -22,7 +22,7 @@ from edgefl.algorithms.fold import MEAN, Fold
 from edgefl.algorithms.mean import Mean
 from edgefl.graph import Graph, Params
 from edgefl.learners.base import Evaluation, Learner, Samples
-from edgefl.learners.batches import Minibatches
+from edgefl.learners.batches import Keyed, Minibatches
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
@@ -338,15 +338,21 @@ def passes(examples: int, epochs: int, batch: int) -> tuple[int, int]:
 
 
 def minibatches(local: Local, round: int, epochs: int, batch: int, first: int = 0) -> Minibatches:
-    """The client's training indices for `epochs` shuffled passes from pass number `first` of the round on. The last,
-    smaller batch of a pass is kept.
+    """The client's training indices for `epochs` shuffled passes from pass number `first` of the round on, and where
+    the stream of dropout is then. The last, smaller batch of a pass is kept.
     """
 
     def order(epoch: int) -> NDArray[np.int64]:
         stream = rng.stream(local.seed, rng.DATA, client=local.client, round=round, extra=first + epoch)
         return stream.permutation(len(local.train))
 
-    return Minibatches(local.train, order, epochs, batch)
+    steps, _ = passes(len(local.train), first, batch)
+    return Minibatches(local.train, order, epochs, batch, Keyed(dropout_key(local, round), steps))
+
+
+def dropout_key(local: Local, round: int) -> int:
+    """Of what a client's training drops in a round."""
+    return rng.stream(local.seed, rng.DROPOUT, client=local.client, round=round).key()
 
 
 def evaluate(local: Local) -> Evaluation:

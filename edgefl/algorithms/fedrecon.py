@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.algorithms.base import BODY, Local, Plan, Reply, State, Tally, Task, sample_clients, tested
+from edgefl.algorithms.base import BODY, Local, Plan, Reply, State, Tally, Task, dropout_key, sample_clients, tested
 from edgefl.algorithms.head_training import HeadTraining
 from edgefl.algorithms.personal import HEAD, Personal
 from edgefl.algorithms.server_optimizer import Optimizer, step
@@ -60,7 +60,8 @@ class FedRecon(HeadTraining):
         mine.head_steps(self.tau, self.beta, self.chunk)
         mine.keep_head()
         layers = frozenset(map(layer_of, local.spec.body))
-        gradient = mine.learner.gradient(mine.samples, local.train, layers, chunk=self.chunk)
+        key = dropout_key(local, plan.round)
+        gradient = mine.learner.gradient(mine.samples, local.train, layers, chunk=self.chunk, key=key)
         reply = Reply(
             plan.round,
             plan.client,

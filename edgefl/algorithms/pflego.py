@@ -13,7 +13,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from edgefl.algorithms.base import BODY, Local, Plan, Reply, State, Tally, Task, check, sample_clients, tested
+from edgefl.algorithms.base import (
+    BODY,
+    Local,
+    Plan,
+    Reply,
+    State,
+    Tally,
+    Task,
+    check,
+    dropout_key,
+    sample_clients,
+    tested,
+)
 from edgefl.algorithms.head_training import HeadTraining
 from edgefl.algorithms.personal import Personal
 from edgefl.algorithms.server_optimizer import Optimizer, step
@@ -73,7 +85,8 @@ class PFLEGO(HeadTraining):
     def train(self, local: Local, plan: Plan) -> Reply:
         mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
         mine.head_steps(self.tau - 1, self.beta, self.chunk)
-        gradient = mine.learner.gradient(mine.samples, local.train, chunk=self.chunk)
+        key = dropout_key(local, plan.round)
+        gradient = mine.learner.gradient(mine.samples, local.train, chunk=self.chunk, key=key)
         head, rate = mine.learner.read(local.spec.head), self._head_rate(local, plan)
         mine.learner.write({name: value - rate * gradient[name] for name, value in head.items()})
         mine.keep_head()

@@ -11,6 +11,7 @@ import numpy as np
 from edgefl import kernels
 from edgefl.graph import Model
 from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.learners.batches import Keyed, Listed
 from edgefl.memory import Training
 
 BUDGET_S = 0.3  # for one way of training
@@ -32,7 +33,7 @@ def time_step(model: Model, training: Training) -> StepTime:
     draw = np.random.default_rng(1)
     x = draw.standard_normal((batch, *graph.input_shape), np.float32)
     samples = Samples(x, draw.integers(0, graph.output_shape[0], batch).astype(np.int32))
-    batches = [np.arange(batch, dtype=np.int32)] * STEPS
+    batches = Listed([np.arange(batch, dtype=np.int32)] * STEPS, Keyed(1))
     found: list[float] = []
     began = time.perf_counter()
     while len(found) <= FEWEST or time.perf_counter() - began < BUDGET_S:

@@ -31,6 +31,7 @@ from edgefl.graph.operations import (
     GELU,
     GRU,
     LSTM,
+    AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     Add,
     AvgPool1d,
@@ -42,6 +43,9 @@ from edgefl.graph.operations import (
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
     Flatten,
     FlattenPlaces,
     GlobalAvgPool,
@@ -58,6 +62,7 @@ from edgefl.graph.operations import (
     Operation,
     Pair,
     Permute,
+    Pool,
     PReLU,
     ReLU,
     ReLU6,
@@ -234,6 +239,10 @@ def _group_norm(op: GroupNorm, inputs: list[str], to: Writer) -> str:
     return to.node("Add", scaled, to.parameter("bias", (op.num_channels, 1, 1)))
 
 
+def _identity(op: Operation, inputs: list[str], to: Writer) -> str:
+    return to.node("Identity", *inputs)
+
+
 def _leaky_relu(op: LeakyReLU, inputs: list[str], to: Writer) -> str:
     return to.node("LeakyRelu", *inputs, alpha=op.negative_slope)
 
@@ -265,15 +274,49 @@ def _softplus(op: Softplus, inputs: list[str], to: Writer) -> str:
     return to.node("Where", to.node("Greater", scaled, to.constant("threshold", op.threshold)), *inputs, smooth)
 
 
-def _line_pool(op: LinePool, inputs: list[str], to: Writer) -> str:
-    window = {"kernel_shape": [op.kernel_size], "strides": [op.stride], "pads": [op.padding] * 2}
-    if isinstance(op, AvgPool1d):
-        return to.node("AveragePool", *inputs, **window, count_include_pad=int(op.count_include_pad))
-    return to.node("MaxPool", *inputs, **window)
+def _pool(op: Pool | LinePool, inputs: list[str], to: Writer) -> str:
+    """As planes or as lines. Where the last windows are cut they get padding of their own: runtimes read ceil_mode in
+    several ways, and an average never counts what is behind its padding.
+    """
+    planes, axes = (op.as_planes, (1,)) if isinstance(op, LinePool) else (op, (0, 1))
+    size, result = to.input_shape[1:], op.output(to.input_shape)[1:]
+    kernel, stride, before = ([pair[i] for i in axes] for pair in (planes.kernel_size, planes.stride, planes.padding))
+    extents = zip(size, result, kernel, stride, before, strict=True)
+    over = [max(0, (r - 1) * s + k - n - 2 * p) for n, r, k, s, p in extents]
+    window = {"kernel_shape": kernel, "strides": stride}
+    if isinstance(planes, MaxPool2d):
+        return to.node("MaxPool", *inputs, **window, pads=[*before, *map(sum, zip(before, over, strict=True))])
+    assert isinstance(planes, AvgPool2d)
+    counts = planes.count_include_pad
+    if counts and any(over):
+        zeros = to.constant("pads", [0, 0, *before, 0, 0, *before])
+        inputs, before, counts = [to.node("Pad", *inputs, zeros)], [0 for _ in before], False
+    pads = [*before, *map(sum, zip(before, over, strict=True))]
+    return to.node("AveragePool", *inputs, **window, pads=pads, count_include_pad=int(counts))
 
 
 def _adaptive_pool(op: AdaptiveAvgPool2d, inputs: list[str], to: Writer) -> str:
-    return _avg_pool(op.window(to.input_shape), inputs, to)
+    """Equal windows are a pool; others, which have no operator, sums of rows and columns by constant weights."""
+    window = op.window(to.input_shape)
+    if window is not None:
+        return _pool(window, inputs, to)
+    _, height, width = to.input_shape
+    rows, columns = shares(height, op.output_size[0]), shares(width, op.output_size[1]).T
+    return to.node("MatMul", to.node("MatMul", to.constant("rows", rows), *inputs), to.constant("columns", columns))
+
+
+def _adaptive_line(op: AdaptiveAvgPool1d, inputs: list[str], to: Writer) -> str:
+    _, length = to.input_shape
+    return to.node("MatMul", *inputs, to.constant("columns", shares(length, op.output_size).T))
+
+
+def shares(size: int, parts: int) -> np.ndarray:
+    """[parts, size]: 1 / n at the n cells of each part, from i size / parts rounded down to (i + 1) size / parts up."""
+    weights = np.zeros((parts, size))
+    for i in range(parts):
+        first, last = i * size // parts, -(-(i + 1) * size // parts)
+        weights[i, first:last] = 1 / (last - first)
+    return weights
 
 
 def _upsample(op: Upsample, inputs: list[str], to: Writer) -> str:
@@ -285,15 +328,6 @@ def _upsample(op: Upsample, inputs: list[str], to: Writer) -> str:
 def _pad(op: ZeroPad2d, inputs: list[str], to: Writer) -> str:
     left, right, top, bottom = op.padding
     return to.node("Pad", *inputs, to.constant("pads", [0, 0, top, left, 0, 0, bottom, right]))
-
-
-def _max_pool(op: MaxPool2d, inputs: list[str], to: Writer) -> str:
-    return to.node("MaxPool", *inputs, kernel_shape=op.kernel_size, strides=op.stride, pads=_both(op.padding))
-
-
-def _avg_pool(op: AvgPool2d, inputs: list[str], to: Writer) -> str:
-    window = {"kernel_shape": op.kernel_size, "strides": op.stride, "pads": _both(op.padding)}
-    return to.node("AveragePool", *inputs, **window, count_include_pad=int(op.count_include_pad))
 
 
 def _reshape(op: Reshape, inputs: list[str], to: Writer) -> str:
@@ -334,11 +368,12 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     Hardsigmoid: lambda op, inputs, to: to.node("HardSigmoid", *inputs, alpha=1 / 6, beta=0.5),
     Hardswish: lambda op, inputs, to: to.node("HardSwish", *inputs),
     Softplus: _softplus,
-    MaxPool1d: _line_pool,
-    AvgPool1d: _line_pool,
+    MaxPool1d: _pool,
+    AvgPool1d: _pool,
     AdaptiveAvgPool2d: _adaptive_pool,
-    MaxPool2d: _max_pool,
-    AvgPool2d: _avg_pool,
+    AdaptiveAvgPool1d: _adaptive_line,
+    MaxPool2d: _pool,
+    AvgPool2d: _pool,
     GlobalAvgPool: lambda op, inputs, to: to.node("GlobalAveragePool", *inputs),
     Flatten: lambda op, inputs, to: to.node("Flatten", *inputs),
     FlattenPlaces: _flatten_places,
@@ -353,4 +388,5 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     GRU: onnx_sequences.recurrent,
     LSTM: onnx_sequences.recurrent,
     SelfAttention: onnx_sequences.attention,
+    **dict.fromkeys((Dropout, Dropout1d, Dropout2d), _identity),
 }

@@ -3,8 +3,9 @@
     {"format": "edgefl.graph.1", "input_shape": [1, 8, 8], "nodes": [
         {"name": "conv1", "op": "Conv2d", "inputs": ["input"], "settings": {"in_channels": 1, ...}}, ...]}
 
-"op" is a class name of operations/ and "settings" has every field of it, pairs as lists. Every key is required;
-unknown and repeated keys are refused, and so is a text, a graph or a model larger than the declared limits.
+"op" is a class name of operations/ and "settings" has every field of it, pairs as lists. Every key is required, but for
+settings that came later (Operation.later), which are left out where they have their defaults; unknown and repeated keys
+are refused, and so is a text, a graph or a model larger than the declared limits.
 """
 
 from __future__ import annotations
@@ -34,11 +35,17 @@ class Limits:
 def dumps(graph: Graph) -> str:
     """Canonical text: sorted keys, no spaces, so that equal graphs give equal text."""
     nodes = [
-        {"name": node.name, "op": node.op.title, "inputs": node.inputs, "settings": asdict(node.op)}
+        {"name": node.name, "op": node.op.title, "inputs": node.inputs, "settings": _settings(node.op)}
         for node in graph.nodes
     ]
     document = {"format": FORMAT, "input_shape": graph.input_shape, "nodes": nodes}
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def _settings(op: Operation) -> dict[str, Any]:
+    """Every field; of those that came later only what differs from the default."""
+    defaults = {field.name: field.default for field in fields(op) if field.name in op.later}
+    return {name: value for name, value in asdict(op).items() if name not in defaults or value != defaults[name]}
 
 
 def loads(text: str | bytes, limits: Limits | None = None) -> Graph:
@@ -75,7 +82,9 @@ def _node(item: Any) -> Node:
 
 
 def _op(kind: type[Operation], settings: Any) -> Operation:
-    values = _fields(settings, f"settings of {kind.__name__}", tuple(field.name for field in fields(kind)))
+    present = [name for name in kind.later if isinstance(settings, dict) and name in settings]
+    names = tuple(field.name for field in fields(kind) if field.name not in kind.later or field.name in present)
+    values = _fields(settings, f"settings of {kind.__name__}", names)
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
 

@@ -44,6 +44,30 @@ def window(values: Values, extents: Extents) -> None:
     extents["P"], extents["Q"] = found.result
 
 
+def pool_window(values: Values, extents: Extents) -> None:
+    """P, Q: the output's height and width, as for `window`; or rounded up, if y has that shape."""
+    result = values["y" if "y" in values else "dy"].shape[2:4]
+    settings = (values["kernel"], values["stride"], values["padding"], (1, 1))
+    is_known = min(*values["kernel"], *values["stride"], extents["H"], extents["W"]) >= 1
+    ceiled = is_known and Window.of(*settings, (extents["H"], extents["W"])).ceiled.result
+    if is_known and ceiled == result and min(result) >= 1 and min(values["padding"]) >= 0:
+        extents["P"], extents["Q"] = result
+    else:
+        window(values, extents)
+
+
+def some_cells(values: Values, extents: Extents) -> None:
+    for name, height, width in (("x" if "x" in values else "dx", "H", "W"), ("y" if "y" in values else "dy", "M", "N")):
+        if min(extents[height], extents[width]) < 1:
+            raise wrong(name, values[name].shape, "planes of 1 or more cells")
+
+
+def words_of_a_stream(values: Values, extents: Extents) -> None:
+    for name, bits in (("node", 31), ("threshold", 32)):
+        if not 0 <= values[name] < 1 << bits:
+            raise wrong(name, values[name], f"0 to {(1 << bits) - 1}")
+
+
 def structures(values: Values, extents: Extents) -> None:
     """words, words_t: of the structures of a masked convolution of N weights, whose window fits as for `window`."""
     if "size" in values:
@@ -282,7 +306,8 @@ def three_parts(values: Values, extents: Extents) -> None:
 RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
-        window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
+        window, pool_window, some_cells, words_of_a_stream,
+        planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
         not_negative, within, roomy, enough, some_of_the_bits, room, blocks, structures, places, kept_weights,
         weight_structure, both_gradients, activation, one_or_each, inside, room_around, scaled,
         rows_of_table, padding_row, last_steps, recurrence, three_parts,

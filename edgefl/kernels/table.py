@@ -233,38 +233,50 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         Signature(
             "maxpool_forward",
             f"x[B,C,H,W] y[B,C,P,Q]! codes:uint8{{B,C,P,Q}}?! {_POOL}",
-            "y = window maximum; codes = the winning cell",
-            rules=("window", "small_padding", "code_cells"),
+            "y = window maximum; codes = the winning cell; by y's shape windows may be cut at the end",
+            rules=("pool_window", "small_padding", "code_cells"),
         ),
         Signature(
             "maxpool_backward",
             f"dy[B,C,P,Q] codes:uint8{{B,C,P,Q}} dx[B,C,H,W]! {_POOL} channels<C",
             "dy sent to the winning cells",
-            rules=("window", "small_padding", "code_cells"),
+            rules=("pool_window", "small_padding", "code_cells"),
         ),
         Signature(
             "maxpool_lanes_forward",
             f"x[B,C,H,W,L] y[B,C,P,Q,L]! codes:uint8{{B,C,P,Q,L}}?! {_POOL}",
             "maxpool_forward of L images side by side",
-            rules=("window", "small_padding", "code_cells"),
+            rules=("pool_window", "small_padding", "code_cells"),
         ),
         Signature(
             "maxpool_lanes_backward",
             f"dy[B,C,P,Q,L] codes:uint8{{B,C,P,Q,L}} dx[B,C,H,W,L]! {_POOL}",
             "dy sent to the winning cells",
-            rules=("window", "small_padding", "code_cells"),
+            rules=("pool_window", "small_padding", "code_cells"),
         ),
         Signature(
             "avgpool_forward",
             f"x[B,C,H,W] y[B,C,P,Q]! {_POOL} count_include_pad:flag",
             "y = window mean",
-            rules=("window", "small_padding"),
+            rules=("pool_window", "small_padding"),
         ),
         Signature(
             "avgpool_backward",
             f"dy[B,C,P,Q] dx[B,C,H,W]! {_POOL} count_include_pad:flag channels<C",
             "dy shared over the window",
-            rules=("window", "small_padding"),
+            rules=("pool_window", "small_padding"),
+        ),
+        Signature(
+            "adaptive_avgpool_forward",
+            "x[B,C,H,W] y[B,C,M,N]!",
+            "y = the means of M x N windows that cover a plane, the longer ones by a cell",
+            rules=("some_cells",),
+        ),
+        Signature(
+            "adaptive_avgpool_backward",
+            "dy[B,C,M,N] dx[B,C,H,W]! channels<C",
+            "dy shared over the windows",
+            rules=("some_cells",),
         ),
     ),
     "elementwise": (
@@ -415,6 +427,16 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             rules=("three_parts",),
             packs=True,
         ),
+    ),
+    "dropout": (
+        Signature(
+            "dropout",
+            "x[B,C,*] state:int64[3] node:int threshold:int scale:real whole:flag y[B,C,*]!x channels<C",
+            "y = x scale where the stream's word is `threshold` or more, else x 0, of values or of whole planes, for "
+            "channels; state: key, step, first example. Its own backward pass",
+            rules=("words_of_a_stream",),
+        ),
+        Signature("count_step", "state:int64[3]+", "state[1] += 1, the next step of a stream"),
     ),
     "loss": (
         Signature(

@@ -23,3 +23,27 @@ class Window(NamedTuple):
         axes = zip(kernel, stride, padding, dilation, source, strict=True)
         height, width = ((n + 2 * p - d * (k - 1) - 1) // s + 1 for k, s, p, d, n in axes)
         return cls(kernel, stride, padding, dilation, source, (height, width))
+
+    @property
+    def ceiled(self) -> Window:
+        """The same with as many windows as begin in the input or the padding before it; the last ones may be cut."""
+        axes = zip(self.kernel, self.stride, self.padding, self.source, strict=True)
+        height, width = (_ceiled(n + 2 * p - k, n + p, s) for k, s, p, n in axes)
+        return self._replace(result=(height, width))
+
+    @property
+    def overhang(self) -> Pair:
+        """How far the last window of an axis reaches past the padding."""
+        axes = zip(self.kernel, self.stride, self.padding, self.dilation, self.source, self.result, strict=True)
+        height, width = (max(0, (r - 1) * s + d * (k - 1) + 1 - n - 2 * p) for k, s, p, d, n, r in axes)
+        return height, width
+
+    def fitting(self, result: Pair) -> Window:
+        """This window, or the same rounded up if that is what has such a result."""
+        return self if self.result == tuple(result) else self.ceiled
+
+
+def _ceiled(room: int, end: int, stride: int) -> int:
+    """room: how far a whole window can move; end: where the padding behind begins, counted from the padding before."""
+    count = -(-room // stride) + 1
+    return count - 1 if (count - 1) * stride >= end else count

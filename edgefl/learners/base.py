@@ -172,7 +172,11 @@ class Learner(Protocol):
         delta: Delta = "exact",
         bn_frozen: FrozenStats = "track",
     ) -> FitResult:
-        """One SGD step per batch on the blocks that `trainable` selects (None: all); everything else keeps its bits."""
+        """One SGD step per batch on the blocks that `trainable` selects (None: all); everything else keeps its bits.
+
+        A model with dropout needs batches that say where its stream begins (batches.py). Nowhere else is it at work
+        but in `gradient`: evaluations, predictions, features and the search for the strongest coordinates have none.
+        """
 
     def gradient(
         self,
@@ -181,9 +185,10 @@ class Learner(Protocol):
         trainable: Trainable = None,
         delta: Delta = "exact",
         chunk: int | None = None,
+        key: int | None = None,
     ) -> Gradient:
         """Gradient of the mean loss over `index`, compact, for the blocks that `trainable` selects; in passes of
-        `chunk` examples whose gradients are summed, or in one.
+        `chunk` examples whose gradients are summed, or in one. `key` is that of dropout, which is at work.
         """
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:

@@ -5,15 +5,22 @@ A list of index arrays is a sequence of batches, too; `occurring` says of any of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 Index = NDArray[np.int32]
+
+
+class Keyed(NamedTuple):
+    """Of a fit, where the stream of its dropout begins: a 64-bit key, and the number of the first step."""
+
+    key: int
+    step: int = 0
 
 
 class Lazy(Sequence[Index]):
@@ -44,12 +51,14 @@ class Minibatches(Lazy):
 
     rows    int32 [N], what every pass goes over
     order   of a pass, numbered from 0: int64 [N], a permutation of range(N)
+    dropout where its stream begins; None where models have none
     """
 
     rows: Index
     order: Callable[[int], NDArray[np.int64]]
     epochs: int
     batch: int
+    dropout: Keyed | None = None
 
     @property
     def sizes(self) -> set[int]:
@@ -93,6 +102,19 @@ class Repeated(Lazy):
 
     def _batch(self, which: int) -> Index:
         return self.rows
+
+
+class Listed(list[Index]):
+    """Batches that are there, with where the stream of dropout begins over them."""
+
+    def __init__(self, batches: Iterable[Index], dropout: Keyed) -> None:
+        super().__init__(batches)
+        self.dropout = dropout
+
+
+def keyed(batches: Sequence[Index]) -> Keyed | None:
+    """Where the stream of dropout begins over these batches; None where they do not say."""
+    return getattr(batches, "dropout", None)
 
 
 def occurring(batches: Sequence[Index]) -> tuple[list[Index], set[int]]:

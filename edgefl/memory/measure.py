@@ -25,6 +25,7 @@ from edgefl.errors import EdgeflError, TrainingError
 from edgefl.graph import Graph, Model
 from edgefl.graph.json import dumps, loads
 from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.learners.batches import Keyed, Listed
 from edgefl.memory import Footprint, Training
 from edgefl.memory.training import PLAIN
 from edgefl.neurons.index import Flat
@@ -110,7 +111,7 @@ def _train(training: Training, limit: int | None) -> tuple[dict[str, int], objec
     order = np.random.RandomState(SEED).permutation(len(data)).astype(np.int32)
     whole, *partial = training.batches
     batches = [np.resize(np.roll(order, -step * whole), whole) for step in range(STEPS)]
-    learner.fit(data, batches + [order[:size] for size in partial], SGD(0.01), neurons)
+    learner.fit(data, Listed(batches + [order[:size] for size in partial], Keyed(SEED)), SGD(0.01), neurons)
     return learner.memory(), (learner, data)
 
 
@@ -129,7 +130,7 @@ def _pflego(training: Training, limit: int | None) -> tuple[dict[str, int], obje
     steps = {**model.memory(), "features": features.nbytes}
     personal.head().release()
     del features
-    gradient = personal.gradient(data, order, chunk=training.batch)
+    gradient = personal.gradient(data, order, chunk=training.batch, key=SEED)
     chunked = examples > training.batch
     summed = {"summed gradients": sum(value.nbytes for value in gradient.values())} if chunked else {}
     return max(steps, {**model.memory(), **summed}, key=lambda held: sum(held.values())), (model, data, gradient)

@@ -19,6 +19,10 @@ from edgefl.errors import GraphError
 from edgefl.graph.operations import (
     GELU,
     Add,
+    AnyDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
     Hardsigmoid,
     Hardswish,
     LeakyReLU,
@@ -33,7 +37,20 @@ from edgefl.graph.operations import (
     ZeroPad2d,
 )
 from edgefl.nn.layers import MODULES
-from edgefl.nn.step import Means, Step, adaptive_pool, avg_pool, expect, max_pool, upsample
+from edgefl.nn.step import (
+    Means,
+    Step,
+    adaptive_max_pool,
+    adaptive_pool,
+    adaptive_pool_line,
+    avg_pool,
+    avg_pool_line,
+    dropout,
+    expect,
+    max_pool,
+    max_pool_line,
+    upsample,
+)
 
 
 def _relu(input: Traced, inplace: bool = False) -> Step:
@@ -110,6 +127,19 @@ def _as_module(kind: type[nn.Module]) -> Callable[..., Step]:
     return entry
 
 
+def _adaptive_max_pool(input: Traced, output_size: Any, return_indices: bool = False) -> Step:
+    return Step(adaptive_max_pool(output_size, return_indices), (input,))
+
+
+def _dropout(kind: type[AnyDropout]) -> Callable[..., Step]:
+    """Traced in training mode, where `training=self.training` is True."""
+
+    def step(input: Traced, p: float = 0.5, training: bool = True, inplace: bool = False) -> Step:
+        return Step(dropout(kind, p) if training else (), (input,), inplace and bool(p) and training)
+
+    return step
+
+
 def _identity(input: Traced) -> Step:
     return Step((), (input,))
 
@@ -141,9 +171,15 @@ FUNCTIONS: dict[Any, Callable[..., Step]] = {
     functional.max_pool2d: lambda input, *args, **settings: Step((max_pool(*args, **settings),), (input,)),
     torch.max_pool2d: lambda input, *args, **settings: Step((max_pool(*args, **settings),), (input,)),
     functional.avg_pool2d: lambda input, *args, **settings: Step((avg_pool(*args, **settings),), (input,)),
-    functional.max_pool1d: _as_module(nn.MaxPool1d),
-    functional.avg_pool1d: _as_module(nn.AvgPool1d),
-    functional.adaptive_avg_pool1d: _as_module(nn.AdaptiveAvgPool1d),
+    functional.max_pool1d: lambda input, *args, **settings: Step((max_pool_line(*args, **settings),), (input,)),
+    torch.max_pool1d: lambda input, *args, **settings: Step((max_pool_line(*args, **settings),), (input,)),
+    functional.avg_pool1d: lambda input, *args, **settings: Step((avg_pool_line(*args, **settings),), (input,)),
+    functional.adaptive_avg_pool1d: lambda input, output_size: Step((adaptive_pool_line(output_size),), (input,)),
+    functional.adaptive_max_pool1d: _adaptive_max_pool,
+    functional.adaptive_max_pool2d: _adaptive_max_pool,
+    functional.dropout: _dropout(Dropout),
+    functional.dropout1d: _dropout(Dropout1d),
+    functional.dropout2d: _dropout(Dropout2d),
     functional.adaptive_avg_pool2d: lambda input, output_size: Step((adaptive_pool(output_size),), (input,)),
 }
 

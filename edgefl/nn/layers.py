@@ -15,13 +15,16 @@ from edgefl.errors import GraphError
 from edgefl.graph.operations import (
     GELU,
     Add,
-    AvgPool1d,
+    AnyDropout,
     BatchNorm1d,
     BatchNorm2d,
     Concat,
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
     FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
@@ -30,7 +33,6 @@ from edgefl.graph.operations import (
     LayerNorm,
     LeakyReLU,
     Linear,
-    MaxPool1d,
     Mul,
     Operation,
     Pair,
@@ -49,7 +51,21 @@ from edgefl.graph.operations import (
 from edgefl.nn.axes import first
 from edgefl.nn.module import MeanOfPlanes, Product, SideBySide, Sum
 from edgefl.nn.places import FlatPlaces, LayerNormOfPlaces, LinearOfPlaces, Permuted, PlacesFrom, Reshaped
-from edgefl.nn.step import Means, adaptive_pool, avg_pool, expect, max_pool, pair, upsample
+from edgefl.nn.step import (
+    Fitting,
+    Means,
+    adaptive_max_pool,
+    adaptive_pool,
+    adaptive_pool_line,
+    avg_pool,
+    avg_pool_line,
+    dropout,
+    expect,
+    max_pool,
+    max_pool_line,
+    pair,
+    upsample,
+)
 
 
 def _conv(module: nn.Conv2d) -> tuple[Operation, ...]:
@@ -127,35 +143,21 @@ def _layer_norm(module: nn.LayerNorm) -> tuple[Operation, ...]:
 
 
 def _max_pool1d(module: nn.MaxPool1d) -> tuple[Operation, ...]:
-    expect("dilation", module.dilation, 1, (1,))
-    expect("ceil_mode", module.ceil_mode, False)
-    expect("return_indices", module.return_indices, False)
-    return (MaxPool1d(*map(_single, (module.kernel_size, module.stride, module.padding))),)
+    return (max_pool_line(module.kernel_size, module.stride, module.padding, module.dilation, module.ceil_mode,
+                          module.return_indices),)  # fmt: skip
 
 
 def _avg_pool1d(module: nn.AvgPool1d) -> tuple[Operation, ...]:
-    expect("ceil_mode", module.ceil_mode, False)
-    kernel, stride, padding = map(_single, (module.kernel_size, module.stride, module.padding))
-    return (AvgPool1d(kernel, stride, padding, module.count_include_pad),)
-
-
-def _single(value: Any) -> int:
-    """torch's int or sequence of one."""
-    return int(value if isinstance(value, int) else value[0])
+    return (avg_pool_line(module.kernel_size, module.stride, module.padding, module.ceil_mode,
+                          module.count_include_pad),)  # fmt: skip
 
 
 def _upsample(module: nn.Upsample) -> tuple[Operation, ...]:
     return (upsample(module.size, module.scale_factor, module.mode, module.align_corners),)
 
 
-def _global_pool(output_size: Any) -> Operation:
-    expect("output_size", output_size, 1, (1,), [1])
-    return GlobalAvgPool()
-
-
-def _dropout(module: nn.Dropout | nn.Dropout2d) -> tuple[Operation, ...]:
-    expect("p", module.p, 0)
-    return ()
+def _dropout(kind: type[AnyDropout]) -> Callable[[Any], tuple[Operation, ...]]:
+    return lambda module: dropout(kind, module.p)
 
 
 def _max_pool_module(module: nn.MaxPool2d) -> tuple[Operation, ...]:
@@ -168,7 +170,7 @@ def _avg_pool_module(module: nn.AvgPool2d) -> tuple[Operation, ...]:
                       module.divisor_override),)  # fmt: skip
 
 
-MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Means]] = {
+MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting | Means]] = {
     nn.Conv2d: _conv,
     nn.Conv1d: _conv1d,
     nn.ConvTranspose2d: _conv_transpose,
@@ -192,13 +194,16 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Means]] =
     nn.AvgPool2d: _avg_pool_module,
     nn.MaxPool1d: _max_pool1d,
     nn.AvgPool1d: _avg_pool1d,
-    nn.AdaptiveAvgPool1d: lambda module: (_global_pool(module.output_size),),
+    nn.AdaptiveAvgPool1d: lambda module: (adaptive_pool_line(module.output_size),),
+    nn.AdaptiveMaxPool1d: lambda module: adaptive_max_pool(module.output_size, module.return_indices),
+    nn.AdaptiveMaxPool2d: lambda module: adaptive_max_pool(module.output_size, module.return_indices),
     nn.Upsample: _upsample,
     nn.ZeroPad2d: lambda module: (ZeroPad2d(tuple(module.padding)),),
     nn.AdaptiveAvgPool2d: lambda module: (adaptive_pool(module.output_size),),
     nn.Identity: lambda module: (),
-    nn.Dropout: _dropout,
-    nn.Dropout2d: _dropout,
+    nn.Dropout: _dropout(Dropout),
+    nn.Dropout1d: _dropout(Dropout1d),
+    nn.Dropout2d: _dropout(Dropout2d),
     Sum: lambda module: (Add(),),
     MeanOfPlanes: lambda module: (GlobalAvgPool(),),
     Product: lambda module: (Mul(),),

@@ -48,6 +48,7 @@ def from_torch(module: nn.Module, example_input: Tensor) -> Model:
     module         any nn.Module that torch.fx can trace; it is not changed
     example_input  float32 [batch, channels, height, width] or [batch, features]: gives the input shape, and checks
                    the result in evaluation mode
+    A single layer is taken as a Sequential of it.
     A softmax or log_softmax at the end is left to the loss, with a warning: the graph's outputs are logits.
     Raises  GraphError naming the first operation or argument that edgefl cannot take.
     """
@@ -55,11 +56,27 @@ def from_torch(module: nn.Module, example_input: Tensor) -> Model:
         raise GraphError(
             f"example_input: {example_input.dtype} of {example_input.dim()} axes; expected float32 batches"
         )
-    converter = _Converter(module, tuple(example_input.shape[1:]))
-    graph = converter.convert(_trace(module))
+    if type(module) in MODULES:  # names need a part before ".weight": those of a Sequential of one
+        module = nn.Sequential(module)
+    graph, left_out = _converted(module, tuple(example_input.shape[1:]))
     model = Model(graph, _parameters(graph, module))
-    _check_output(model, module, example_input, converter.left_out)
+    _check_output(model, module, example_input, left_out)
     return model
+
+
+def _converted(module: nn.Module, input_shape: Shape) -> tuple[Graph, nn.Module]:
+    """The graph, and what of the module's end it leaves out. As the module trains, for dropout; or, where that cannot
+    be taken (as further outputs cannot), as it predicts.
+    """
+    for training in (True, False):
+        converter = _Converter(module, input_shape)
+        try:
+            with _in_mode(module, training):
+                return converter.convert(_trace(module)), converter.left_out
+        except GraphError:
+            if not training:
+                raise
+    raise AssertionError("both modes were tried")
 
 
 def _trace(module: nn.Module) -> fx.Graph:
@@ -171,7 +188,7 @@ class _Converter:
         found = MODULES[type(module)](module)
         means = found if isinstance(found, Means) else Means(found)
         again = name in self._called
-        if again and any(op.parameters() for op in means.ops):
+        if again and not callable(means.ops) and any(op.parameters() for op in means.ops):
             raise GraphError("called twice; edgefl has no shared weights")
         self._called.add(name)
         overwrites = bool(getattr(module, "inplace", False)) and bool(means.ops)
@@ -191,16 +208,20 @@ class _Converter:
         if step.overwrites:
             _refuse_later_use(step.inputs[0], node)
         values = tuple(self._value_of(source) for source in step.inputs)
-        if not step.ops:
+        ops = step.ops
+        if callable(ops):
+            values = (self._placed(values[0], first(len(values[0].axes))),)
+            ops = ops(values[0].shape)
+        if not ops:
             self._values[node] = values[0]
             return
-        if isinstance(step.ops[0], Mul):  # a gate comes second
+        if isinstance(ops[0], Mul):  # a gate comes second
             values = tuple(sorted(values, key=lambda value: -math.prod(value.shape)))
-        means = means or Means(step.ops)
-        wants = means.wants or wanted(step.ops[0])
+        means = means or Means(ops)
+        wants = means.wants or wanted(ops[0])
         values = tuple(self._placed(value, wants(len(value.axes)) if wants else values[0].axes) for value in values)
         gives = means.gives or wants or (lambda rank: values[0].axes)
-        result = self._run(step.ops, values, name, is_free, gives)
+        result = self._run(ops, values, name, is_free, gives)
         if means.results is None:
             self._values[node] = result
         else:
@@ -353,7 +374,7 @@ def _parameters(graph: Graph, module: nn.Module) -> Params:
 def _check_output(model: Model, module: nn.Module, example_input: Tensor, left_out: nn.Module) -> None:
     """Raise GraphError unless graph, and what was left out after it, agree with the module on the example."""
     twin = to_torch(model).eval()
-    with torch.no_grad(), _evaluating(module):
+    with torch.no_grad(), _in_mode(module, False):
         expected = module(example_input.clone()).cpu()
         found = left_out(twin(example_input.detach().cpu().clone()))
     difference = (found - expected).abs().max().item() if found.shape == expected.shape else math.inf
@@ -361,15 +382,15 @@ def _check_output(model: Model, module: nn.Module, example_input: Tensor, left_o
     if not difference <= limit:
         raise GraphError(
             f"{type(module).__name__}: its output on the example differs by {difference:g} from that of its trace; "
-            f"expected at most {limit:g} (does forward write in place or depend on data?)"
+            f"expected at most {limit:g} (does forward write in place, depend on data, or drop values in evaluation?)"
         )
 
 
 @contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode for the block; every submodule gets its own mode back."""
+def _in_mode(module: nn.Module, training: bool) -> Iterator[None]:
+    """Training or evaluation mode for the block; every submodule gets its own mode back."""
     modes = {part: part.training for part in module.modules()}
-    module.eval()
+    module.train(training)
     try:
         yield
     finally:

@@ -38,7 +38,8 @@ from torch import nn
 def empty():
     return nn.Sequential(
         nn.Conv2d(1, 6, 3, padding=1), nn.BatchNorm2d(6), nn.LeakyReLU(0.1), nn.MaxPool2d(2),
-        nn.Conv2d(6, 12, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(12, 10),
+        nn.Conv2d(6, 12, 3, padding=1), nn.ReLU(), nn.Dropout2d(0.1), nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(), nn.Dropout(0.2), nn.Linear(12, 10),
     )
 
 def pretrained():

@@ -58,6 +58,12 @@ def _window(args: Args) -> int:
     return math.prod(args["kernel"])
 
 
+def _adaptive(source: Array, result: Array) -> int:
+    """Cells of a window, or windows of a cell, whichever are more."""
+    axes = zip(source.shape[2:], result.shape[2:], strict=True)
+    return math.prod(max(n, m) // min(n, m) + 2 for n, m in axes)
+
+
 # Operations linear in each argument: output name, and the number of terms of its sums.
 LINEAR: dict[str, tuple[str, Callable[[Args], int]]] = {
     "gather_rows": ("out", lambda a: 1),
@@ -81,6 +87,9 @@ LINEAR: dict[str, tuple[str, Callable[[Args], int]]] = {
     "channel_dot": ("out", lambda a: math.prod(a["a"].shape[2:])),
     "upsample_backward": ("dx", lambda a: math.prod(a["scale"])),
     "embedding_backward": ("dweight", lambda a: a["ids"].size),
+    "dropout": ("y", lambda a: 1),
+    "adaptive_avgpool_forward": ("y", lambda a: _adaptive(a["x"], a["y"])),
+    "adaptive_avgpool_backward": ("dx", lambda a: _adaptive(a["dx"], a["dy"])),
     "avgpool_forward": ("y", _window),
     "avgpool_backward": ("dx", _window),
     "maxpool_backward": ("dx", _window),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from edgefl.kernels import reference
+from edgefl.kernels.window import Window
 
 from .cases import SELECTIONS, Args, Case, Rng, blank, blank_bytes, normal, pick, shape_label
 
@@ -27,6 +28,25 @@ POOLS: list[tuple[tuple[int, int, int, int], tuple[int, int], tuple[int, int], t
     ((2, 7, 6, 10), (3, 2), (1, 2), (1, 1)),
 ]
 
+CUT: list[tuple[tuple[int, int, int, int], tuple[int, int], tuple[int, int], tuple[int, int]]] = [
+    ((2, 3, 5, 7), (2, 2), (2, 2), (0, 0)),
+    ((2, 3, 6, 19), (2, 2), (2, 2), (0, 0)),
+    ((1, 5, 8, 8), (3, 3), (2, 2), (0, 0)),
+    ((1, 5, 7, 8), (3, 2), (3, 3), (1, 1)),
+    ((2, 2, 2, 2), (3, 3), (2, 2), (0, 0)),
+    ((2, 3, 1, 33), (1, 2), (1, 2), (0, 0)),
+    ((2, 1, 9, 10), (2, 2), (3, 3), (1, 1)),
+]
+ADAPTIVE = [
+    ((2, 6, 7, 5), (3, 2)),
+    ((16, 24, 16, 18), (7, 7)),
+    ((2, 3, 1, 1), (1, 1)),
+    ((1, 5, 4, 9), (4, 9)),
+    ((2, 3, 3, 2), (5, 4)),
+    ((0, 3, 4, 4), (3, 3)),
+    ((1, 7, 17, 16), (1, 5)),
+]
+
 
 def cases() -> Iterator[Case]:
     for number, (shape, kernel, stride, padding) in enumerate(POOLS):
@@ -43,10 +63,50 @@ def cases() -> Iterator[Case]:
             yield Case("maxpool_backward", tag, lambda rng, s=shape, w=window, k=kind: maxpool_backward(rng, s, w, k))
             make = lambda rng, s=shape, w=window, i=include, k=kind: avgpool_backward(rng, s, w, i, k)  # noqa: E731
             yield Case("avgpool_backward", tag, make)
+    yield from cut_cases()
+    yield from adaptive_cases()
     yield from large_window_cases()
     yield from side_by_side_cases()
 
     yield from ordinary_and_large()
+
+
+def cut_cases() -> Iterator[Case]:
+    """Windows that are cut at the end of the plane: torch's ceil_mode."""
+    for number, (shape, kernel, stride, padding) in enumerate(CUT):
+        window = {"kernel": kernel, "stride": stride, "padding": padding, "is_ceiled": True}
+        label = f"{shape_label(*shape)}-k{shape_label(*kernel)}-s{shape_label(*stride)}-ceil"
+        selection, include = SELECTIONS[1 + number % 5], bool(number % 2)
+        makes = {
+            "maxpool_forward": lambda rng, s=shape, w=window: maxpool_forward(rng, s, w, True),
+            "maxpool_backward": lambda rng, s=shape, w=window, k=selection: maxpool_backward(rng, s, w, k),
+            "avgpool_forward": lambda rng, s=shape, w=window, i=include: avgpool_forward(rng, s, w, i),
+            "avgpool_backward": lambda rng, s=shape, w=window, i=include, k=selection: avgpool_backward(
+                rng, s, w, i, k
+            ),
+            "maxpool_lanes_forward": lambda rng, s=shape, w=window: maxpool_forward(rng, (*s, 9), w, True),
+            "maxpool_lanes_backward": lambda rng, s=shape, w=window: lanes_backward(rng, (*s, 9), w),
+        }
+        yield from (Case(op, label, make) for op, make in makes.items())
+
+
+def adaptive_cases() -> Iterator[Case]:
+    for number, (shape, parts) in enumerate(ADAPTIVE):
+        label, result = f"{shape_label(*shape)}-to-{shape_label(*parts)}", (*shape[:2], *parts)
+        for tag in ("ordinary",) if number == 0 else ("large",) if number == 1 else (label,):
+            yield Case(
+                "adaptive_avgpool_forward", tag, lambda rng, s=shape, r=result: {"x": normal(rng, *s), "y": blank(*r)}
+            )
+            kind = "odd" if number < 2 else SELECTIONS[number % len(SELECTIONS)]
+            yield Case(
+                "adaptive_avgpool_backward",
+                tag,
+                lambda rng, s=shape, r=result, k=kind: {
+                    "dy": normal(rng, *r),
+                    "dx": blank(*s),
+                    "channels": pick(k, s[1]),
+                },
+            )
 
 
 def large_window_cases() -> Iterator[Case]:
@@ -86,33 +146,55 @@ def ordinary_and_large() -> Iterator[Case]:
 
 def pooled(shape: tuple[int, ...], window: Args) -> tuple[int, ...]:
     """The shape of the pool's output."""
-    axes = zip(shape[2:4], window["kernel"], window["stride"], window["padding"], strict=True)
-    return *shape[:2], *((n + 2 * p - k) // s + 1 for n, k, s, p in axes), *shape[4:]
+    settings = (window["kernel"], window["stride"], window["padding"], (1, 1))
+    found = Window.of(*settings, shape[2:4])
+    return *shape[:2], *(found.ceiled if window.get("is_ceiled") else found).result, *shape[4:]
+
+
+def settings_of(window: Args) -> Args:
+    """As the kernels are given them: whether windows are cut is in the shape of y."""
+    return {name: value for name, value in window.items() if name != "is_ceiled"}
 
 
 def maxpool_forward(rng: Rng, shape: tuple[int, ...], window: Args, keeps_codes: bool) -> Args:
     x = np.round(normal(rng, *shape) * 2)  # many equal cells: the first must win
     result = pooled(shape, window)
-    return {"x": x, "y": blank(*result), "codes": blank_bytes(*result) if keeps_codes else None, **window}
+    return {"x": x, "y": blank(*result), "codes": blank_bytes(*result) if keeps_codes else None, **settings_of(window)}
 
 
 def maxpool_backward(rng: Rng, shape: tuple[int, ...], window: Args, kind: str) -> Args:
     forward = maxpool_forward(rng, shape, window, True)
     reference.maxpool_forward(**forward)
     dy = normal(rng, *pooled(shape, window))
-    return {"dy": dy, "codes": forward["codes"], "dx": blank(*shape), **window, "channels": pick(kind, shape[1])}
+    return {
+        "dy": dy,
+        "codes": forward["codes"],
+        "dx": blank(*shape),
+        **settings_of(window),
+        "channels": pick(kind, shape[1]),
+    }
 
 
 def lanes_backward(rng: Rng, shape: tuple[int, ...], window: Args) -> Args:
     forward = maxpool_forward(rng, shape, window, True)
     reference.maxpool_lanes_forward(**forward)
-    return {"dy": normal(rng, *forward["y"].shape), "codes": forward["codes"], "dx": blank(*shape), **window}
+    return {
+        "dy": normal(rng, *forward["y"].shape),
+        "codes": forward["codes"],
+        "dx": blank(*shape),
+        **settings_of(window),
+    }
 
 
 def avgpool_forward(rng: Rng, shape: tuple[int, ...], window: Args, include: bool) -> Args:
-    return {"x": normal(rng, *shape), "y": blank(*pooled(shape, window)), **window, "count_include_pad": include}
+    return {
+        "x": normal(rng, *shape),
+        "y": blank(*pooled(shape, window)),
+        **settings_of(window),
+        "count_include_pad": include,
+    }
 
 
 def avgpool_backward(rng: Rng, shape: tuple[int, ...], window: Args, include: bool, kind: str) -> Args:
     gradients = {"dy": normal(rng, *pooled(shape, window)), "dx": blank(*shape)}
-    return {**gradients, **window, "count_include_pad": include, "channels": pick(kind, shape[1])}
+    return {**gradients, **settings_of(window), "count_include_pad": include, "channels": pick(kind, shape[1])}

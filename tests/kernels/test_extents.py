@@ -23,7 +23,7 @@ BYTES = 4096
 WITHOUT = {
     "conv2d_forward", "conv2d_grad_input", "maxpool_forward", "avgpool_forward", "groupnorm_lanes_forward",
     "groupnorm_lanes_backward", "clip_scale", "fill_zero", "pad_planes", "crop_planes", "upsample_forward",
-    "upsample_backward",
+    "upsample_backward", "adaptive_avgpool_forward", "dropout", "count_step",
 }  # fmt: skip
 # Operations that take a geometry and no extent beside it, or one number, or are not in the C ABI.
 
@@ -149,10 +149,25 @@ SCALINGS = [
 ]
 
 
+ADAPTIVE = [
+    *({field: extent} for field in ("height", "width", "out_height", "out_width") for extent in (2**62, 0, -1)),
+    {"planes": 2**62},
+    {"planes": 2**32, "height": 2**32},
+]
+DROPPED = [
+    *({field: extent} for field in ("batch", "channels", "inner") for extent in (2**62, -1)),
+    {"batch": 2**32, "inner": 2**32},
+    *({"node": number} for number in (-1, 2**31)),
+    *({"threshold": number} for number in (-1, 2**32)),
+]
+
+
 def test_planes_elsewhere_beyond_memory_are_refused(calls):
     for names, kind, cases in (
         (("pad_planes", "crop_planes"), "efl_room", ROOMS),
         (("upsample_forward", "upsample_backward"), "efl_scaling", SCALINGS),
+        (("adaptive_avgpool_forward", "adaptive_avgpool_backward"), "efl_adaptive", ADAPTIVE),
+        (("dropout",), "efl_dropout", DROPPED),
     ):
         for name in names:
             for fields in cases:
@@ -173,7 +188,7 @@ def test_convolution_beyond_memory_is_a_bad_shape(calls, entry):
     "entry", ["maxpool_forward", "maxpool_backward", "maxpool_lanes_forward", "avgpool_forward", "avgpool_backward"]
 )
 def test_pool_beyond_memory_is_refused(calls, entry):
-    for fields in POOLS:
+    for fields in [{**each, "ceil_mode": mode} for each in POOLS for mode in (0, 1)]:
         assert refused(calls, f"efl_{entry}_f32", geometry=calls.geometry("efl_pool2d", **fields)), fields
     assert calls.untouched()
 

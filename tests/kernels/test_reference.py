@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from edgefl.kernels import reference
+from edgefl.kernels.reference.dropout import philox, words
 from edgefl.kernels.table import ACTIVATIONS
 
 from .calls import as_float64, each, run
@@ -296,6 +297,37 @@ def test_prelu_forward_and_backward(case: Case) -> None:
     close(after["dweight"], block(leaves[1].grad.numpy(), before["outs"], None))
 
 
+def test_words_of_a_stream_are_philox() -> None:
+    """By the vectors that came with its first implementation (Random123, kat_vectors)."""
+    pi = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
+    for counter, key, expected in (
+        ((0, 0, 0, 0), 0, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        ((2**32 - 1,) * 4, 2**64 - 1, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+        (pi, 0x299F31D0A4093822, (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
+    ):
+        found = philox(tuple(np.array([word], np.uint64) for word in counter), key)
+        assert tuple(int(word[0]) for word in found) == expected, hex(key)
+
+
+@of("dropout")
+def test_dropout_multiplies_by_a_factor_for_each_word(case: Case) -> None:
+    before, after = solved(case)
+    (batch, channels, *plane), chosen = before["x"].shape, before["channels"]
+    found = words(before["state"], before["node"], batch, channels * (1 if before["whole"] else int(np.prod(plane))))
+    factors = np.where(found >= before["threshold"], before["scale"], 0)
+    shape = (batch, channels, *([1] * len(plane) if before["whole"] else plane))
+    close_where(after["y"], tensor(before["x"] * factors.reshape(shape)), chosen)
+
+
+def test_words_of_a_stream_lie_as_the_header_says() -> None:
+    state = np.array([0x1234567890ABCDEF, 7, 5], np.int64)
+    found = words(state, 3, 2, 300)
+    for example, place in ((0, 0), (0, 17), (1, 63), (0, 64), (1, 299)):
+        block = place // 64 * 16 + place % 16
+        counter = tuple(np.array([word], np.uint64) for word in (block, 5 + example, 7, 3))
+        assert found[example, place] == philox(counter, int(state[0]))[place % 64 // 16][0], (example, place)
+
+
 @of("pad_planes")
 def test_padding_and_cropping(case: Case) -> None:
     before, after = solved(case)
@@ -387,11 +419,19 @@ def test_relu_bits_are_counted_from_the_lowest() -> None:
     assert bits.tolist() == [[[0b10001001, 0b10]]]
 
 
+def is_cut(args: Args) -> bool:
+    """Whether a pool has more windows than fit whole."""
+    source, result = args["x" if "x" in args else "dx"], args["y" if "y" in args else "dy"]
+    axes = zip(source.shape[2:4], result.shape[2:4], args["kernel"], args["stride"], args["padding"], strict=True)
+    return any((n + 2 * p - k) // s + 1 < found for n, found, k, s, p in axes)
+
+
 @of("maxpool_forward")
 def test_maxpool_forward_and_codes(case: Case) -> None:
     before, after = solved(case)
     (kh, kw), (sh, sw), (ph, pw) = before["kernel"], before["stride"], before["padding"]
-    y, winner = F.max_pool2d(tensor(before["x"]), (kh, kw), (sh, sw), (ph, pw), return_indices=True)
+    window, is_ceiled = ((kh, kw), (sh, sw), (ph, pw)), is_cut(before)
+    y, winner = F.max_pool2d(tensor(before["x"]), *window, ceil_mode=is_ceiled, return_indices=True)
     close(after["y"], y)
     if before["codes"] is None:
         return
@@ -407,7 +447,7 @@ def test_maxpool_backward(case: Case) -> None:
     x = np.random.default_rng(3).standard_normal(args["dx"].shape)
     window = args["kernel"], args["stride"], args["padding"]
     leaf = tensor(x, grad=True)
-    F.max_pool2d(leaf, *window).backward(tensor(args["dy"]))
+    F.max_pool2d(leaf, *window, ceil_mode=is_cut(args)).backward(tensor(args["dy"]))
     reference.maxpool_forward(x, np.empty_like(args["dy"]), args["codes"], *window)
     run(reference, case.op, args)
     close_where(args["dx"], leaf.grad, args["channels"])
@@ -457,7 +497,21 @@ def test_images_apart_again(case: Case) -> None:
 
 def avg_pool(x: Any, args: Args) -> Any:
     window = args["kernel"], args["stride"], args["padding"]
-    return F.avg_pool2d(x, *window, count_include_pad=args["count_include_pad"])
+    return F.avg_pool2d(x, *window, ceil_mode=is_cut(args), count_include_pad=args["count_include_pad"])
+
+
+@of("adaptive_avgpool_forward")
+def test_adaptive_avgpool_forward(case: Case) -> None:
+    before, after = solved(case)
+    close(after["y"], F.adaptive_avg_pool2d(tensor(before["x"]), before["y"].shape[2:]))
+
+
+@of("adaptive_avgpool_backward")
+def test_adaptive_avgpool_backward(case: Case) -> None:
+    before, after = solved(case)
+    x = torch.zeros(before["dx"].shape, dtype=torch.float64, requires_grad=True)
+    F.adaptive_avg_pool2d(x, before["dy"].shape[2:]).backward(tensor(before["dy"]))
+    close_where(after["dx"], x.grad, before["channels"])
 
 
 @of("avgpool_forward")

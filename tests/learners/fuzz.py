@@ -20,6 +20,7 @@ import torch
 from edgefl import kernels
 from edgefl.graph import Model, Params
 from edgefl.learners import GraphLearner, Samples
+from edgefl.learners.batches import Keyed, Listed
 from edgefl.learners.lowering.active import trained_blocks
 from edgefl.neurons.spec import ModelSpec
 
@@ -107,6 +108,11 @@ class Problem:
     def pull(self) -> tuple[float, Params] | None:
         return None if self.trial.mu is None else (self.trial.mu, self.centre)
 
+    @property
+    def dropout(self) -> Keyed:
+        """Of which bits above the lowest 32 count, too."""
+        return Keyed((1 << 63) + len(self.data), 2**32 - 1)
+
     def solved(self, dtype: torch.dtype = torch.float64) -> Params:
         """By torch."""
         chosen, spec = self.trial, ModelSpec.of(self.trial.graph)
@@ -116,7 +122,7 @@ class Problem:
         linear = self.linear if chosen.is_linear else None
         at_neurons = oracle.cut(blocks) if chosen.delta == "cut" else None
         given = (chosen.graph, self.model.params, self.data, self.batches, chosen.sgd)
-        found, _ = oracle.train(*given, blocks, self.pull, linear, at_neurons, dtype)
+        found, _ = oracle.train(*given, blocks, self.pull, linear, at_neurons, dtype, self.dropout)
         return found if chosen.bn_frozen == "track" else found | self._frozen(spec, found)
 
     def _frozen(self, spec: ModelSpec, found: Params) -> Params:
@@ -149,7 +155,8 @@ class Problem:
         with using(way), np.errstate(invalid="ignore"):  # of signals that nobody reads
             learner = GraphLearner(self.model, way.backend)
             linear = self.linear if chosen.is_linear else None
-            given = (self.data, self.batches, chosen.sgd, chosen.trainable, self.pull, linear)
+            batches = Listed(self.batches, self.dropout)
+            given = (self.data, batches, chosen.sgd, chosen.trainable, self.pull, linear)
             learner.fit(*given, delta=chosen.delta, bn_frozen=chosen.bn_frozen)
         moves = {name: float(np.abs(value - start[name]).max()) for name, value in expected.items()}
         most = max(moves.values())

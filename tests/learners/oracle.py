@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
@@ -12,11 +13,13 @@ from torch.nn import functional as F  # noqa: N812
 from edgefl.graph import INPUT, Graph, Node, Params
 from edgefl.graph.operations import (
     Add,
+    AnyDropout,
     BatchNorm,
     Concat,
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Dropout,
     FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
@@ -32,8 +35,10 @@ from edgefl.graph.operations import (
     Slice,
     Upsample,
 )
+from edgefl.kernels.reference.dropout import words
 from edgefl.learners import SGD, Samples
 from edgefl.learners.base import Pull
+from edgefl.learners.batches import Keyed
 
 torch.set_num_threads(1)  # the models are tiny
 
@@ -50,22 +55,38 @@ def to_torch(params: Mapping[str, np.ndarray], dtype: torch.dtype = torch.float6
 
 
 def logits(
-    graph: Graph, params: Tensors, x: torch.Tensor, training: bool, at_neurons: Callable | None = None
+    graph: Graph,
+    params: Tensors,
+    x: torch.Tensor,
+    training: bool,
+    at_neurons: Callable | None = None,
+    dropout: Keyed | None = None,
 ) -> torch.Tensor:
     """The graph's output; `at_neurons(node, y)` may replace the result of every convolution and Linear, queries, keys
-    and values of attention, and the states of a recurrent layer after each step.
+    and values of attention, and the states of a recurrent layer after each step. Dropout is by the step that `dropout`
+    names, or none.
     """
     values = {INPUT: x}
-    for node in graph.nodes:
+    for number, node in enumerate(graph.nodes):
         if isinstance(node.op, Recurrent | SelfAttention):
             run = _recur if isinstance(node.op, Recurrent) else _attend
             values[node.name] = run(node, params, values[node.inputs[0]], at_neurons)
             continue
         y = _run(node, params, [values[name] for name in node.inputs], training)
+        if dropout and isinstance(node.op, AnyDropout):
+            y = y * torch.tensor(kept(node.op, number, tuple(y.shape), dropout), dtype=y.dtype)
         if at_neurons and isinstance(node.op, Conv1d | Conv2d | ConvTranspose2d | Linear):
             y = at_neurons(node, y)
         values[node.name] = y
     return values[graph.nodes[-1].name].flatten(1)
+
+
+def kept(op: AnyDropout, number: int, shape: tuple[int, ...], place: Keyed) -> np.ndarray:
+    """What the values of node `number` are multiplied by in a step: 0 or 1 / (1 - p), for each or for whole planes."""
+    inner = shape[2:] if isinstance(op, Dropout) else tuple(1 for _ in shape[2:])
+    state = (place.key, place.step, 0)
+    found = words(np.array(state, object), number, shape[0], shape[1] * math.prod(inner))
+    return np.where(found >= round(op.p * 2**32), 1 / (1 - op.p), 0.0).reshape(shape[0], shape[1], *inner)
 
 
 def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool) -> torch.Tensor:
@@ -111,6 +132,8 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
         return x.mean(tuple(range(2, x.ndim)), keepdim=True)
     if isinstance(op, Add):
         return x + inputs[1]
+    if isinstance(op, AnyDropout):
+        return x  # see `kept`
     return getattr(torch.nn, op.title)(**asdict(op))(
         x
     )  # what an operation means is what torch's class of its name does
@@ -142,10 +165,17 @@ def _attend(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable |
     return F.scaled_dot_product_attention(*heads, is_causal=op.causal).transpose(2, 3).flatten(1, 2)
 
 
-def gradients(graph: Graph, params: Params, x: np.ndarray, y: np.ndarray, at_neurons: Callable | None = None) -> Params:
+def gradients(
+    graph: Graph,
+    params: Params,
+    x: np.ndarray,
+    y: np.ndarray,
+    at_neurons: Callable | None = None,
+    dropout: Keyed | None = None,
+) -> Params:
     """Dense gradient of the mean loss of one batch, in training mode."""
     tensors = to_torch(params)
-    outputs = logits(graph, tensors, torch.tensor(np.asarray(x, np.float64)), True, at_neurons)
+    outputs = logits(graph, tensors, torch.tensor(np.asarray(x, np.float64)), True, at_neurons, dropout)
     F.cross_entropy(outputs, torch.tensor(y, dtype=torch.int64)).backward()
     return {name: value.grad.numpy() for name, value in tensors.items() if value.grad is not None}
 
@@ -167,6 +197,7 @@ def train(
     linear: Mapping[str, np.ndarray] | None = None,
     at_neurons: Callable | None = None,
     dtype: torch.dtype = torch.float64,
+    dropout: Keyed | None = None,
 ) -> tuple[Params, float]:
     """Parameters after one torch.optim.SGD step per batch, and the sum of the examples' losses.
 
@@ -179,10 +210,11 @@ def train(
     masks = {name: torch.tensor(mask(value.shape, *chosen[name])) for name, value in learned.items()}
     optimiser = torch.optim.SGD(learned.values(), sgd.lr, sgd.momentum, weight_decay=sgd.weight_decay)
     total = 0.0
-    for batch in batches:
+    for step, batch in enumerate(batches):
         before = {name: value.detach().clone() for name, value in learned.items()}
         x = torch.tensor(samples.x[batch].astype(np.float64) * samples.scale + samples.shift, dtype=dtype)
-        outputs = logits(graph, tensors, x, True, at_neurons)
+        place = dropout and dropout._replace(step=dropout.step + step)
+        outputs = logits(graph, tensors, x, True, at_neurons, place)
         loss = F.cross_entropy(outputs, torch.tensor(samples.y[batch], dtype=torch.int64))
         optimiser.zero_grad()
         loss.backward()

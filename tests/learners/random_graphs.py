@@ -31,6 +31,9 @@ from edgefl.graph.operations import (
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
     Flatten,
     GlobalAvgPool,
     GroupNorm,
@@ -206,6 +209,7 @@ class _Builder:
             self._append(self._activation())
         if self._flag(0.2):
             self._append_joint()
+        self._append_dropout()
 
     def _append_block(self) -> None:
         """A convolution, pool, several results put together or a gate, and what may follow it."""
@@ -221,6 +225,7 @@ class _Builder:
             self._append(self._activation())
         if self._flag(0.2) and min(self._shape[1:]) > 1:
             self._append(self._of_lines(MaxPool2d((2, 2), (2, 2))))
+        self._append_dropout()
 
     def _append_convolution(self) -> None:
         self._append(self._of_lines(self._convolution()))
@@ -268,7 +273,8 @@ class _Builder:
         elif self._flag(0.5) and height * width <= LARGEST_MAP // 4:
             self._append(Upsample(self._pair((1, 2, 2, 3))))
         else:
-            parts = [[n for n in range(1, size + 1) if size % n == 0] for size in (height, width)]
+            is_equal = self._apart.random() < 0.5
+            parts = [[n for n in range(1, size + 1) if size % n == 0 or not is_equal] for size in (height, width)]
             self._append(AdaptiveAvgPool2d((int(self._choose(parts[0])), int(self._choose(parts[1])))))
 
     def _append_transposed(self) -> None:
@@ -307,7 +313,10 @@ class _Builder:
         window = self._pair((1, 2, 3)), self._pair((1, 2)), (0, 0)
         if self._flag(0.5):
             window = *window[:2], tuple(self._between((0, k // 2)) for k in window[0])
-        return MaxPool2d(*window) if self._flag(0.5) else AvgPool2d(*window, count_include_pad=self._flag(0.5))
+        ceils = bool(self._apart.random() < 0.3)
+        if self._flag(0.5):
+            return MaxPool2d(*window, ceils)
+        return AvgPool2d(*window, count_include_pad=self._flag(0.5), ceil_mode=ceils)
 
     def _of_lines(self, op: Conv2d | MaxPool2d | AvgPool2d) -> Operation:
         """The operation, or where results are lines what it does to the width of a plane."""
@@ -316,7 +325,9 @@ class _Builder:
         window = op.kernel_size[1], op.stride[1], op.padding[1]
         if isinstance(op, Conv2d):
             return Conv1d(op.in_channels, op.out_channels, *window, op.dilation[1], op.groups, op.bias)
-        return MaxPool1d(*window) if isinstance(op, MaxPool2d) else AvgPool1d(*window, op.count_include_pad)
+        if isinstance(op, MaxPool2d):
+            return MaxPool1d(*window, op.ceil_mode)
+        return AvgPool1d(*window, op.count_include_pad, op.ceil_mode)
 
     def _activation(self) -> Operation:
         """Half of them rectifiers, of those half ReLU; drawn apart, so that one more kind changes no shapes."""
@@ -328,6 +339,14 @@ class _Builder:
         if kind is Softplus:  # a threshold that no byte is at
             return Softplus(float(draw.choice([0.5, 1.0, 3.0])), float(draw.choice([1.7, 20.0])))
         return GELU("tanh") if kind is GELU and draw.random() < 0.5 else kind()
+
+    def _append_dropout(self) -> None:
+        """Now and then; drawn apart, as activations are."""
+        draw = self._apart
+        if draw.random() < 0.15:
+            whole = {2: Dropout1d, 3: Dropout2d}.get(len(self._shape), Dropout)
+            kind = whole if draw.random() < 0.4 else Dropout
+            self._append(kind(float(draw.choice([0.0, 0.1, 0.5]))))
 
     def _partners(self) -> Iterator[str]:
         """Results that the last one can be added to."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -13,15 +16,18 @@ from edgefl.errors import GraphError
 from edgefl.export.onnx import to_onnx
 from edgefl.graph import Graph, Model
 from edgefl.graph.files import load, save
+from edgefl.graph.operations import AnyDropout
 from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.learners.batches import Keyed, Listed
 from edgefl.learners.lowering.active import trained_blocks
 from edgefl.neurons.selection import NeuronSet
 from edgefl.nn import from_torch
-from tests.learners.oracle import mask
+from tests.learners.oracle import kept, mask
 
 from .zoo import CLASSES, REFUSED, TAKEN
 
 STEPS, BATCH, EXAMPLES, KEEP, DRAWS = 10, 4, 9, 0.5, 4
+DROPOUT = Keyed(0xFEDC_BA98_7654_3210, 3)
 SGD_SETTINGS = SGD(0.05, momentum=0.9)
 NATIVE_WITHIN = 2e-4  # of a parameter's largest move in ten steps of float32, or 1e-6 of its largest value, or 1e-7
 ONNX_WITHIN = 1e-5
@@ -42,19 +48,53 @@ def data(graph: Graph, dtype: type, draw: int = 0) -> Samples:
     return Samples(x.astype(dtype), chance.integers(0, CLASSES, EXAMPLES).astype(np.int32))
 
 
-def batches() -> list[np.ndarray]:
+def batches() -> Listed:
     draw = np.random.default_rng(8)
-    return [draw.permutation(EXAMPLES)[:BATCH].astype(np.int32) for _ in range(STEPS)]
+    return Listed((draw.permutation(EXAMPLES)[:BATCH].astype(np.int32) for _ in range(STEPS)), DROPOUT)
 
 
-def trained_by_torch(name: str, samples: Samples, neurons: NeuronSet, spec) -> dict[str, np.ndarray]:
+@contextmanager
+def dropping_as_we_do(graph: Graph) -> Iterator[Callable[[int], None]]:
+    """torch's dropout functions, which its modules call, multiply by the factors of our stream; a call of what is
+    yielded begins a step.
+    """
+    numbers = [at for at, node in enumerate(graph.nodes) if isinstance(node.op, AnyDropout)]
+    left: list[tuple[int, Keyed]] = []
+
+    def dropped(input: torch.Tensor, *args: object, **settings: object) -> torch.Tensor:
+        number, place = left.pop(0)
+        op = graph.nodes[number].op
+        assert isinstance(op, AnyDropout)
+        return input * torch.tensor(kept(op, number, tuple(input.shape), place), dtype=input.dtype)
+
+    def begin(step: int) -> None:
+        assert not left, "a step called dropout less often than the graph has it"
+        left.extend((number, DROPOUT._replace(step=DROPOUT.step + step)) for number in numbers)
+
+    functional = torch.nn.functional
+    names = ("dropout", "dropout1d", "dropout2d")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in names:
+            patch.setattr(functional, name, dropped)
+        yield begin
+
+
+def trained_by_torch(name: str, samples: Samples, neurons: NeuronSet, spec, graph: Graph) -> dict[str, np.ndarray]:
     """The module itself, in float64: what is frozen gets no gradient."""
     module = module_of(name).double().train()
+    with dropping_as_we_do(graph) as begin:
+        return _ten_steps(module, samples, neurons, spec, begin)
+
+
+def _ten_steps(
+    module, samples: Samples, neurons: NeuronSet, spec, begin: Callable[[int], None]
+) -> dict[str, np.ndarray]:
     params = dict(module.named_parameters())
     blocks = trained_blocks(spec, neurons)
     masks = {key: torch.tensor(mask(tuple(value.shape), *blocks[key])) for key, value in params.items()}
     optimizer = torch.optim.SGD(params.values(), SGD_SETTINGS.lr, SGD_SETTINGS.momentum)
-    for batch in batches():
+    for step, batch in enumerate(batches()):
+        begin(step)
         optimizer.zero_grad()
         outputs = module(torch.tensor(samples.x[batch]))
         torch.nn.functional.cross_entropy(outputs, torch.tensor(samples.y[batch], dtype=torch.int64)).backward()
@@ -72,7 +112,7 @@ def test_ten_steps_equal_torch(name: str) -> None:
     for draw in range(DRAWS):
         samples, learner = data(model.graph, np.float64, draw), GraphLearner(model, "reference", np.float64)
         neurons = NeuronSet.draw(learner.spec, KEEP, rng.stream(5, rng.NEURONS))
-        expected = trained_by_torch(name, samples, neurons, learner.spec)
+        expected = trained_by_torch(name, samples, neurons, learner.spec, model.graph)
         learner.fit(samples, batches(), SGD_SETTINGS, neurons)
         for key, value in learner.read().items():
             np.testing.assert_allclose(value, expected[key], rtol=1e-9, atol=1e-9, err_msg=key)

@@ -516,6 +516,99 @@ def ceiled() -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.MaxPool2d(3, 2, ceil_mode=True), nn.Flatten(), nn.Linear(36, CLASSES))
 
 
+def mlp_dropout() -> nn.Module:
+    return nn.Sequential(
+        nn.Dropout(0.1), nn.Linear(12, 20), nn.ReLU(), nn.Dropout(0.5), nn.Linear(20, 9), nn.BatchNorm1d(9), nn.GELU(),
+        nn.Dropout(0.2), nn.Linear(9, CLASSES),
+    )  # fmt: skip
+
+
+def vgg_dropout() -> nn.Module:
+    """With the head that VGG and AlexNet have."""
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 3, padding=1), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Conv2d(6, 8, 3, padding=1),
+        nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d((3, 3)), nn.Flatten(), nn.Dropout(), nn.Linear(72, 12),
+        nn.ReLU(inplace=True), nn.Dropout(), nn.Linear(12, CLASSES),
+    )  # fmt: skip
+
+
+class TutorialNet(nn.Module):
+    """torch's MNIST example, with its dropout of planes and of features."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.conv2, self.drop = nn.Conv2d(1, 4, 3), nn.Conv2d(4, 6, 3), nn.Dropout2d(0.25)
+        self.fc1, self.fc2 = nn.Linear(96, 12), nn.Linear(12, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.drop(F.max_pool2d(F.relu(self.conv2(F.relu(self.conv1(x)))), 2))
+        x = F.dropout(F.relu(self.fc1(torch.flatten(x, 1))), 0.5, training=self.training)
+        return F.log_softmax(self.fc2(x), dim=1)
+
+
+def sensors_dropout() -> nn.Module:
+    """Whole channels of a line are dropped; maxima over all of the time."""
+    return nn.Sequential(
+        nn.Conv1d(6, 8, 5), nn.ReLU(), nn.Dropout1d(0.3), nn.MaxPool1d(3, 2, ceil_mode=True), nn.Conv1d(8, 6, 3),
+        nn.ReLU(), nn.AdaptiveMaxPool1d(1), nn.Flatten(), nn.Linear(6, CLASSES),
+    )  # fmt: skip
+
+
+def pooled_pyramid() -> nn.Module:
+    """Means at several scales, of windows that do not divide the plane."""
+
+    class Pyramid(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3, padding=1)
+            self.scales = nn.ModuleList(nn.AdaptiveAvgPool2d(size) for size in (1, 2, 3))
+            self.fc = nn.Linear(4 * 14, CLASSES)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = F.relu(self.conv(x))
+            return self.fc(torch.cat([torch.flatten(pool(x), 1) for pool in self.scales], 1))
+
+    return Pyramid()
+
+
+class Ghost(nn.Module):
+    """GhostNet's: half of the channels are cheap views of the others."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        half = outputs // 2
+        self.primary = nn.Sequential(nn.Conv2d(inputs, half, 1, bias=False), nn.BatchNorm2d(half), nn.ReLU())
+        self.cheap = nn.Sequential(
+            nn.Conv2d(half, half, 3, padding=1, groups=half, bias=False), nn.BatchNorm2d(half), nn.ReLU()
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = self.primary(x)
+        return torch.cat([first, self.cheap(first)], dim=1)
+
+
+def ghostnet() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 3, 2, 1, bias=False), nn.BatchNorm2d(6), nn.ReLU(), Ghost(6, 8), Ghost(8, 8),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(8, CLASSES),
+    )  # fmt: skip
+
+
+class Shuffle(nn.Module):
+    """ShuffleNet's: the channels of the groups are dealt out."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, channels, height, width = x.shape
+        return x.view(batch, 2, channels // 2, height, width).transpose(1, 2).reshape(batch, channels, height, width)
+
+
+def shufflenet() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 1), nn.ReLU(), nn.Conv2d(8, 8, 1, groups=2), Shuffle(), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(), nn.Linear(8, CLASSES),
+    )  # fmt: skip
+
+
 FEATURES, IMAGE, GREY, SMALL_GREY, LINE, SOUND = (12,), (3, 8, 8), (1, 12, 12), (1, 8, 8), (6, 24), (1, 96)
 FRAMES = (10, 6)
 
@@ -556,6 +649,14 @@ TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "MLP-Mixer-like": (Mixer, IMAGE),
     "MLP of frames": (frames_mlp, FRAMES),
     "last moment": (LastMoment, FRAMES),
+    "dropout": (with_dropout, FEATURES),
+    "MLP with dropout": (mlp_dropout, FEATURES),
+    "VGG-like with dropout": (vgg_dropout, IMAGE),
+    "torch's tutorial with dropout": (TutorialNet, GREY),
+    "sensors with dropout": (sensors_dropout, LINE),
+    "pooling with ceil_mode": (ceiled, IMAGE),
+    "pooling at several scales": (pooled_pyramid, IMAGE),
+    "GhostNet-like": (ghostnet, IMAGE),
 }
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], Shape, str]] = {
@@ -563,6 +664,5 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], Shape, str]] = {
     "LSTM": (lstm, (10, 6), "module 'recurrent' (LSTM): expected one of"),
     "Transformer encoder": (Encoder, (10, 8), "TransformerEncoderLayer"),
     "text with Embedding": (Text, (10,), "method 'long': edgefl has no operation for it"),
-    "dropout": (with_dropout, FEATURES, "p=0.5; expected 0"),
-    "pooling with ceil_mode": (ceiled, IMAGE, "ceil_mode=True; expected False"),
+    "ShuffleNet-like": (shufflenet, IMAGE, "edgefl has no operation for it"),
 }

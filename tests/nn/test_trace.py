@@ -8,6 +8,7 @@ import torch.nn.functional as F  # noqa: N812  (the name every torch user writes
 from torch import Tensor, nn
 from traced import Forward, example
 
+from edgefl.errors import GraphError
 from edgefl.graph import Model
 from edgefl.graph.operations import (
     GELU,
@@ -16,6 +17,8 @@ from edgefl.graph.operations import (
     BatchNorm2d,
     Concat,
     Conv2d,
+    Dropout,
+    Dropout2d,
     GroupNorm,
     Hardsigmoid,
     Hardswish,
@@ -317,6 +320,12 @@ OTHER_STYLES = {
     "F.pad": (lambda x: F.pad(x, (1, 0, 2, 3)), ZeroPad2d((1, 0, 2, 3))),
     "F.pad of rows": (lambda x: F.pad(x, (1, 2)), ZeroPad2d((1, 2, 0, 0))),
     "F.interpolate": (lambda x: F.interpolate(x, scale_factor=(2, 3)), Upsample((2, 3))),
+    "F.dropout": (lambda x, training: F.dropout(x, 0.2, training=training), Dropout(0.2)),
+    "F.dropout of planes": (lambda x, training: F.dropout2d(x, 0.2, training), Dropout2d(0.2)),
+    "F.max_pool2d, cut": (lambda x: F.max_pool2d(x, 4, ceil_mode=True), MaxPool2d((4, 4), (4, 4), ceil_mode=True)),
+    "F.avg_pool2d, cut": (lambda x: F.avg_pool2d(x, 4, ceil_mode=True), AvgPool2d((4, 4), (4, 4), ceil_mode=True)),
+    "F.adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 1), MaxPool2d((6, 6), (6, 6))),
+    "unequal windows": (lambda x: F.adaptive_avg_pool2d(x, 4), AdaptiveAvgPool2d((4, 4))),
     "F.adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, (2, 3)), AdaptiveAvgPool2d((2, 3))),
 }
 
@@ -324,8 +333,50 @@ OTHER_STYLES = {
 @pytest.mark.parametrize("style", OTHER_STYLES)
 def test_functions_that_mean_one_operation(style) -> None:
     function, op = OTHER_STYLES[style]
-    model = from_torch(Forward(lambda m, x: function(m.conv(x)), conv=nn.Conv2d(2, 2, 1)), example(2, 2, 6, 6))
-    assert [node.op for node in model.graph.nodes] == [Conv2d(2, 2, (1, 1)), op]
+    call = (lambda m, x: function(m.conv(x), m.training)) if "dropout" in style else lambda m, x: function(m.conv(x))
+    for is_training in (True, False):
+        module = Forward(call, conv=nn.Conv2d(2, 2, 1)).train(is_training)
+        model = from_torch(module, example(2, 2, 6, 6))
+        assert [node.op for node in model.graph.nodes] == [Conv2d(2, 2, (1, 1)), op]
+        assert module.conv.training == is_training
+
+
+def test_a_module_with_further_outputs_in_training_is_taken_as_it_predicts() -> None:
+    def forward(m: nn.Module, x: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        y = m.drop(m.conv(x))
+        return (y, m.aside(y)) if m.training else y
+
+    module = Forward(forward, conv=nn.Conv2d(2, 2, 1), drop=nn.Dropout2d(0.1), aside=nn.Conv2d(2, 2, 1))
+    assert [node.op for node in from_torch(module, example(2, 2, 6, 6)).graph.nodes] == [
+        Conv2d(2, 2, (1, 1)),
+        Dropout2d(0.1),
+    ]
+
+
+def test_maxima_over_more_cells_than_a_pool_takes_are_taken_in_parts() -> None:
+    for pool, shape, kernels in (
+        (nn.AdaptiveMaxPool2d(1), (2, 15, 17), [(15, 17)]),
+        (nn.AdaptiveMaxPool2d((2, 1)), (2, 32, 20), [(1, 20), (16, 1)]),
+        (nn.AdaptiveMaxPool2d((None, 3)), (2, 4, 6), [(1, 2)]),
+        (nn.AdaptiveMaxPool1d(1), (2, 510), [255, 2]),
+        (nn.AdaptiveMaxPool1d(4), (2, 12), [3]),
+    ):
+        conv = nn.Conv1d if len(shape) == 2 else nn.Conv2d
+        graph = assert_same_function(nn.Sequential(conv(2, 2, 1), pool), example(3, *shape)).graph
+        assert [node.op.kernel_size for node in graph.nodes[1:]] == kernels
+    for pool, message in (
+        (nn.AdaptiveMaxPool2d(4), "expected divisors"),
+        (nn.AdaptiveMaxPool2d(1), "expected factors"),
+    ):
+        with pytest.raises(GraphError, match=message):
+            from_torch(nn.Sequential(pool), example(2, 2, 257, 3))
+
+
+def test_a_single_layer_is_a_sequential_of_it() -> None:
+    layer = nn.Linear(3, 2)
+    model = from_torch(layer, example(4, 3))
+    assert [(node.name, node.op) for node in model.graph.nodes] == [("0", Linear(3, 2))]
+    assert (model.params["0.weight"] == layer.weight.detach().numpy()).all()
 
 
 def test_products_and_results_side_by_side() -> None:

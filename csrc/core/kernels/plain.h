@@ -52,6 +52,9 @@ EFL_KERNEL(transpose_f32)
 EFL_KERNEL(embedding_forward_f32)
 EFL_KERNEL(embedding_backward_f32)
 
+// dropout
+EFL_KERNEL(dropout_f32)
+
 // pool
 EFL_KERNEL(maxpool_forward_f32)
 EFL_KERNEL(maxpool_backward_f32)
@@ -59,6 +62,8 @@ EFL_KERNEL(maxpool_lanes_forward_f32)
 EFL_KERNEL(maxpool_lanes_backward_f32)
 EFL_KERNEL(avgpool_forward_f32)
 EFL_KERNEL(avgpool_backward_f32)
+EFL_KERNEL(adaptive_avgpool_forward_f32)
+EFL_KERNEL(adaptive_avgpool_backward_f32)
 
 // loss
 EFL_KERNEL(softmax_xent_f32)

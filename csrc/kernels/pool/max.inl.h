@@ -38,6 +38,7 @@ static void maxpool_plane_backward(const Pooling& pool, const float* dy, const u
 // end of its row into the next one, which is written later; only at the end of the plane is it cut.
 
 static inline bool is_halving(const efl_pool2d& p, int64_t rows) {
+    if (p.ceil_mode && (p.height % rows || p.width % 2)) return false;  // a window is cut
     return p.kernel_h == rows && p.stride_h == rows && p.kernel_w == 2 && p.stride_w == 2 && !p.pad_h && !p.pad_w;
 }
 

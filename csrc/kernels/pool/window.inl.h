@@ -6,8 +6,8 @@ struct Pooling {
     int64_t out_h, out_w;
 
     explicit Pooling(const efl_pool2d* pool)
-        : p(pool), out_h(windows(pool->height, pool->kernel_h, pool->stride_h, pool->pad_h, 1)),
-          out_w(windows(pool->width, pool->kernel_w, pool->stride_w, pool->pad_w, 1)) {}
+        : p(pool), out_h(pool_windows(pool->height, pool->kernel_h, pool->stride_h, pool->pad_h, pool->ceil_mode)),
+          out_w(pool_windows(pool->width, pool->kernel_w, pool->stride_w, pool->pad_w, pool->ceil_mode)) {}
     inline int64_t in_plane() const { return p->height * p->width; }
     inline int64_t out_plane() const { return out_h * out_w; }
 };

@@ -2,7 +2,7 @@
 
 Each class has the meaning, parameter names and parameter shapes of the torch.nn module of the same name. Shapes leave
 out the batch: [channels, height, width], [channels, length] or [features]. What torch allows beyond these fields
-(padding modes, ceil_mode, norms without affine parameters) has no representation.
+(padding modes, norms without affine parameters) has no representation.
 """
 
 from edgefl.graph.operations.activation import (
@@ -34,8 +34,10 @@ from edgefl.graph.operations.arrange import (
     ZeroPad2d,
 )
 from edgefl.graph.operations.base import LARGEST_SETTING, Kind, Operation, Pair, ParamInfo, Shape
+from edgefl.graph.operations.dropout import AnyDropout, Dropout, Dropout1d, Dropout2d
 from edgefl.graph.operations.norm import BatchNorm, BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm
 from edgefl.graph.operations.pool import (
+    AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     AvgPool1d,
     AvgPool2d,
@@ -76,6 +78,7 @@ OPERATIONS: dict[str, type[Operation]] = {
         AvgPool1d,
         GlobalAvgPool,
         AdaptiveAvgPool2d,
+        AdaptiveAvgPool1d,
         Flatten,
         Add,
         Mul,
@@ -89,6 +92,9 @@ OPERATIONS: dict[str, type[Operation]] = {
         GRU,
         LSTM,
         SelfAttention,
+        Dropout,
+        Dropout1d,
+        Dropout2d,
     )
 }
 """By the name in a graph's JSON."""
@@ -103,8 +109,10 @@ __all__ = [
     "LSTM",
     "OPERATIONS",
     "VIEWS",
+    "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "Add",
+    "AnyDropout",
     "AvgPool1d",
     "AvgPool2d",
     "BatchNorm",
@@ -114,6 +122,9 @@ __all__ = [
     "Conv1d",
     "Conv2d",
     "ConvTranspose2d",
+    "Dropout",
+    "Dropout1d",
+    "Dropout2d",
     "Flatten",
     "FlattenPlaces",
     "GlobalAvgPool",

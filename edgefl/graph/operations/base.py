@@ -17,7 +17,7 @@ LARGEST_SETTING = 2**31 - 1  # ids, extents and strides travel as int32
 LARGEST_FLOAT = 3.4028234663852886e38  # of float32
 LENGTHS: dict[str, int | None] = {"Pair": 2, "Quad": 4, "Shape": None}  # of tuples of integers; None: any
 NUMERALS = {"Pair": "a pair", "Quad": "four", "Shape": "a tuple"}
-ZERO_ALLOWED = ("padding", "output_padding", "momentum", "axes", "start")
+ZERO_ALLOWED = ("padding", "output_padding", "momentum", "axes", "start", "p")
 
 
 class ParamInfo(NamedTuple):
@@ -33,6 +33,7 @@ class Operation:
 
     arity: ClassVar[int | None] = 1  # results that it reads; None: two or more
     weight: ClassVar[str] = "weight"  # the parameter whose rows are its channels, and whose columns its input's
+    later: ClassVar[tuple[str, ...]] = ()  # settings that came later: the JSON form leaves out their defaults
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -83,15 +84,26 @@ def line(op: Operation, shape: Shape, channels: int | None = None) -> tuple[int,
     return planes(op, (shape[0], 1, shape[1]), channels)[::2]
 
 
-def slide(op: Operation, size: Shape, reach: Shape, stride: Shape, padding: Shape) -> Shape:
-    """Extents of the result of sliding a window of `reach` cells over `size` cells."""
-    result = tuple(
-        (cells + 2 * pad - window) // step + 1
-        for cells, window, step, pad in zip(size, reach, stride, padding, strict=True)
-    )
+def slide(op: Operation, size: Shape, reach: Shape, stride: Shape, padding: Shape, ceil_mode: bool = False) -> Shape:
+    """Extents of the result of sliding a window of `reach` cells over `size` cells.
+
+    ceil_mode  rounded up; but a window begins in the cells or in the padding before them
+    """
+    axes = zip(size, reach, stride, padding, strict=True)
+    places = _places_rounded_up if ceil_mode else _places
+    result = tuple(places(*axis) for axis in axes)
     if min(result) < 1:
         op.refuse(f"a window of {reach} over {size} cells with padding {padding}", "at least one output cell")
     return result
+
+
+def _places(cells: int, window: int, step: int, pad: int) -> int:
+    return (cells + 2 * pad - window) // step + 1
+
+
+def _places_rounded_up(cells: int, window: int, step: int, pad: int) -> int:
+    count = -(-(cells + 2 * pad - window) // step) + 1
+    return count - 1 if (count - 1) * step >= cells + pad else count
 
 
 def _fits(value: object, annotation: str, least: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from edgefl.graph.operations.base import Operation, Pair, Shape, line, planes, slide
 
@@ -25,12 +26,25 @@ class Pool(Operation):
 
     def output(self, *inputs: Shape) -> Shape:
         channels, height, width = planes(self, inputs[0])
-        return (channels, *slide(self, (height, width), self.kernel_size, self.stride, self.padding))
+        window = self.kernel_size, self.stride, self.padding
+        return (channels, *slide(self, (height, width), *window, self.rounds_up))
+
+    @property
+    def rounds_up(self) -> bool:
+        """Whether the last windows may be cut."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class MaxPool2d(Pool):
     """Largest value of each window; padding never wins."""
+
+    ceil_mode: bool = False
+    later: ClassVar[tuple[str, ...]] = ("ceil_mode",)
+
+    @property
+    def rounds_up(self) -> bool:
+        return self.ceil_mode
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,9 +54,15 @@ class MaxPool2d(Pool):
 
 @dataclass(frozen=True)
 class AvgPool2d(Pool):
-    """Mean of each window; with count_include_pad the divisor counts padded cells too."""
+    """Mean of each window; with count_include_pad the divisor counts padded cells too, those of a cut window none."""
 
     count_include_pad: bool = True
+    ceil_mode: bool = False
+    later: ClassVar[tuple[str, ...]] = ("ceil_mode",)
+
+    @property
+    def rounds_up(self) -> bool:
+        return self.ceil_mode
 
 
 @dataclass(frozen=True)
@@ -58,20 +78,39 @@ class GlobalAvgPool(Operation):
 
 @dataclass(frozen=True)
 class AdaptiveAvgPool2d(Operation):
-    """Means of equal windows that cover each plane, as many as output_size says: heights and widths it divides."""
+    """Means of windows that cover each plane, as many as output_size says: equal ones where it divides height and
+    width, else some are longer by a cell, which two may share.
+    """
 
     output_size: Pair
 
-    def window(self, shape: Shape) -> AvgPool2d:
-        """The windows over planes of this shape."""
+    def window(self, shape: Shape) -> AvgPool2d | None:
+        """The windows over planes of this shape, where they are equal."""
         _, *size = planes(self, shape)
         if any(cells % parts for cells, parts in zip(size, self.output_size, strict=True)):
-            self.refuse(f"output_size={self.output_size} of planes {tuple(size)}", "divisors of height and width")
+            return None
         height, width = (cells // parts for cells, parts in zip(size, self.output_size, strict=True))
         return AvgPool2d((height, width), (height, width))
 
     def output(self, *inputs: Shape) -> Shape:
-        return self.window(inputs[0]).output(inputs[0])
+        channels, _, _ = planes(self, inputs[0])
+        return (channels, *self.output_size)
+
+
+@dataclass(frozen=True)
+class AdaptiveAvgPool1d(Operation):
+    """Means of output_size windows that cover each line."""
+
+    output_size: int
+
+    @property
+    def as_planes(self) -> AdaptiveAvgPool2d:
+        """The same of planes of one row."""
+        return AdaptiveAvgPool2d((1, self.output_size))
+
+    def output(self, *inputs: Shape) -> Shape:
+        channels, _ = line(self, inputs[0])
+        return (channels, self.output_size)
 
 
 @dataclass(frozen=True)
@@ -104,17 +143,22 @@ class LinePool(Operation):
 class MaxPool1d(LinePool):
     """Largest value of each window."""
 
+    ceil_mode: bool = False
+    later: ClassVar[tuple[str, ...]] = ("ceil_mode",)
+
     @property
     def as_planes(self) -> MaxPool2d:
-        return MaxPool2d(*self._window)
+        return MaxPool2d(*self._window, self.ceil_mode)
 
 
 @dataclass(frozen=True)
 class AvgPool1d(LinePool):
-    """Mean of each window; with count_include_pad the divisor counts padded cells too."""
+    """Mean of each window; with count_include_pad the divisor counts padded cells too, those of a cut window none."""
 
     count_include_pad: bool = True
+    ceil_mode: bool = False
+    later: ClassVar[tuple[str, ...]] = ("ceil_mode",)
 
     @property
     def as_planes(self) -> AvgPool2d:
-        return AvgPool2d(*self._window, self.count_include_pad)
+        return AvgPool2d(*self._window, self.count_include_pad, self.ceil_mode)

@@ -19,7 +19,7 @@ def _maps(x: Array) -> Array:
 
 @prepares
 def maxpool_forward(x: Array, y: Array, codes: Array | None, kernel: Pair, stride: Pair, padding: Pair) -> Call:
-    window = Window.of(kernel, stride, padding, (1, 1), x.shape[2:])
+    window = Window.of(kernel, stride, padding, (1, 1), x.shape[2:]).fitting(y.shape[2:])
     kept = np.empty(y.shape, np.uint8) if codes is None else codes.reshape(y.shape)
     return _maxpool_forward, (_maps(x), planes(y), planes(kept), *walk(window))
 
@@ -62,7 +62,7 @@ def keep_larger(seen: Array, code: np.uint8, best: Array, winner: Array) -> None
 def maxpool_backward(
     dy: Array, codes: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, channels: Index
 ) -> Call:
-    window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:])
+    window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:]).fitting(dy.shape[2:])
     chosen, geometry = spelt_out(channels, dx.shape[1]), walk(window)[2]
     return _maxpool_backward, (dy, codes.reshape(dy.shape), dx, kernel[1], geometry, chosen)
 
@@ -84,7 +84,7 @@ def _maxpool_backward(dy: Array, codes: Array, dx: Array, kernel_w: int, geometr
 
 @prepares
 def avgpool_forward(x: Array, y: Array, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool) -> Call:
-    window = Window.of(kernel, stride, padding, (1, 1), x.shape[2:])
+    window = Window.of(kernel, stride, padding, (1, 1), x.shape[2:]).fitting(y.shape[2:])
     cells = pool_cells(window, count_include_pad, y.dtype)[0, 0]
     return _avgpool_forward, (_maps(x), planes(y), *walk(window), cells)
 
@@ -108,7 +108,7 @@ def _avgpool_forward(x: Array, y: Array, rows: Array, cols: Array, geometry: Arr
 def avgpool_backward(
     dy: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, channels: Index
 ) -> Call:
-    window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:])
+    window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:]).fitting(dy.shape[2:])
     cells = pool_cells(window, count_include_pad, dy.dtype)[0, 0]
     return _avgpool_backward, (dy, dx, *walk(window), cells, spelt_out(channels, dx.shape[1]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ def maxpool_forward(x: Array, y: Array, codes: Array | None, kernel: Pair, strid
 
     Padding is never a winner: a window of -inf yields its first real cell (PyTorch).
     """
-    window = Window.of(kernel, stride, padding, (1, 1), x.shape[2:])
+    window = Window.of(kernel, stride, padding, (1, 1), x.shape[2:]).fitting(y.shape[2:])
     best, winner = np.full(y.shape, -np.inf, y.dtype), np.zeros(y.shape, np.uint8)
     real, unseen = pad(np.ones_like(x, bool), window, False), np.ones(y.shape, bool)
     for (i, j, seen), (_, _, exists) in zip(taps(pad(x, window), window), taps(real, window), strict=True):
@@ -32,7 +33,7 @@ def maxpool_backward(
     dy: Array, codes: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, channels: Index
 ) -> None:
     """dx[:, channels] = dy scattered to the winning cells, summed where windows overlap; the rest is left alone."""
-    window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:])
+    window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:]).fitting(dy.shape[2:])
     chosen = slice(None) if channels is None else channels
     sent, winner = dy[:, chosen], codes.reshape(dy.shape)[:, chosen]
     padded = pad(np.zeros_like(dx[:, chosen]), window)
@@ -72,13 +73,13 @@ def _together(x: Array, shape: tuple[int, ...]) -> Array:
 
 def pool_cells(window: Window, count_include_pad: bool, dtype: np.dtype[Any]) -> Array:
     """[1, 1, out_h, out_w]: the number of cells that each average is over."""
-    real = pad(np.ones((1, 1, *window.source), dtype), window, float(count_include_pad))
+    real = pad(np.ones((1, 1, *window.source), dtype), window, float(count_include_pad), 0.0)
     return np.sum([seen for _, _, seen in taps(real, window)], axis=0)
 
 
 def avgpool_forward(x: Array, y: Array, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool) -> None:
     """y = the mean of each window, over all its cells or (count_include_pad false) over those inside the input."""
-    window = Window.of(kernel, stride, padding, (1, 1), x.shape[2:])
+    window = Window.of(kernel, stride, padding, (1, 1), x.shape[2:]).fitting(y.shape[2:])
     total = np.zeros_like(y)
     for _, _, seen in taps(pad(x, window), window):
         total += seen
@@ -89,10 +90,35 @@ def avgpool_backward(
     dy: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, channels: Index
 ) -> None:
     """dx[:, channels] = each dy spread evenly over its window; other channels of dx are left alone."""
-    window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:])
+    window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:]).fitting(dy.shape[2:])
     chosen = slice(None) if channels is None else channels
     share = dy[:, chosen] / pool_cells(window, count_include_pad, dy.dtype)
     padded = pad(np.zeros_like(dx[:, chosen]), window)
     for _, _, target in taps(padded, window):
         target += share
     dx[:, chosen] = inside(padded, window)
+
+
+def adaptive_avgpool_forward(x: Array, y: Array) -> None:
+    """y = the means of as many windows as y has cells, from i H / M rounded down to (i + 1) H / M rounded up."""
+    for i, j, seen in _adaptive(x, y):
+        y[:, :, i, j] = seen.mean(axis=(2, 3))
+
+
+def adaptive_avgpool_backward(dy: Array, dx: Array, channels: Index) -> None:
+    """dx[:, channels] = each dy spread evenly over its window; other channels of dx are left alone."""
+    chosen = slice(None) if channels is None else channels
+    spread = np.zeros_like(dx)
+    for i, j, target in _adaptive(spread, dy):
+        target += (dy[:, :, i, j] / (target.shape[2] * target.shape[3]))[:, :, None, None]
+    dx[:, chosen] = spread[:, chosen]
+
+
+def _adaptive(source: Array, result: Array) -> Iterator[tuple[int, int, Array]]:
+    """(i, j, view) of each window."""
+    (height, width), (rows, cols) = source.shape[2:], result.shape[2:]
+    for i in range(rows):
+        for j in range(cols):
+            top, left = i * height // rows, j * width // cols
+            bottom, right = -(-(i + 1) * height // rows), -(-(j + 1) * width // cols)
+            yield i, j, source[:, :, top:bottom, left:right]

@@ -14,9 +14,12 @@ from ..arrays import Array
 from ..window import Window
 
 
-def pad(x: Array, window: Window, fill: float = 0.0) -> Array:
-    pad_h, pad_w = window.padding
-    return np.pad(x, ((0, 0), (0, 0), (pad_h, pad_h), (pad_w, pad_w)), constant_values=fill)
+def pad(x: Array, window: Window, fill: float = 0.0, beyond: float | None = None) -> Array:
+    """x in its padding; and `beyond` (None: `fill`) behind that, as far as a window that is cut reaches."""
+    (pad_h, pad_w), (more_h, more_w) = window.padding, window.overhang
+    padded = np.pad(x, ((0, 0), (0, 0), (pad_h, pad_h), (pad_w, pad_w)), constant_values=fill)
+    behind = fill if beyond is None else beyond
+    return np.pad(padded, ((0, 0), (0, 0), (0, more_h), (0, more_w)), constant_values=behind)
 
 
 def inside(padded: Array, window: Window) -> Array:

@@ -26,6 +26,7 @@ from edgefl.learners.lowering import (
     activation,
     arrange,
     attention,
+    dropout,
     group_norm,
     layer_norm,
     recurrent,
@@ -221,9 +222,12 @@ def _unpooled(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor, op: MaxPoo
 
 def _avgpool(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
     op, below = average_window(recorder, node), node.inputs[0]
-    dx = recorder.new(recorder.values[below].shape)
-    window = (op.kernel_size, op.stride, op.padding, op.count_include_pad)
-    recorder.call("avgpool_backward", dy, dx, *window, recorder.channels_needed(below))
+    dx, channels = recorder.new(recorder.values[below].shape), recorder.channels_needed(below)
+    if op is None:
+        recorder.call("adaptive_avgpool_backward", dy, dx, channels)
+    else:
+        window = (op.kernel_size, op.stride, op.padding, op.count_include_pad)
+        recorder.call("avgpool_backward", dy, dx, *window, channels)
     signals.give(below, dx)
     return {}
 
@@ -240,5 +244,5 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradie
     GlobalAvgPool: _avgpool,
     AdaptiveAvgPool2d: _avgpool,
 }  # and those of the files of families
-_TABLE |= activation.BACKWARD | arrange.BACKWARD | layer_norm.BACKWARD | transposed.BACKWARD
+_TABLE |= activation.BACKWARD | arrange.BACKWARD | dropout.BACKWARD | layer_norm.BACKWARD | transposed.BACKWARD
 _TABLE |= attention.BACKWARD | recurrent.BACKWARD

@@ -27,6 +27,7 @@ from edgefl.learners.lowering import (
     activation,
     arrange,
     attention,
+    dropout,
     group_norm,
     layer_norm,
     recurrent,
@@ -179,8 +180,8 @@ def _codes(recorder: Recorder, node: Node, y: Tensor) -> Tensor | None:
     return codes
 
 
-def average_window(recorder: Recorder, node: Node) -> AvgPool2d:
-    """The node's averaging window; a global average is one window over the whole plane."""
+def average_window(recorder: Recorder, node: Node) -> AvgPool2d | None:
+    """The node's averaging window; a global average is one window over the whole plane. None: windows differ."""
     if isinstance(node.op, AvgPool2d):
         return node.op
     shape = recorder.scope.graph.shapes[node.inputs[0]]
@@ -192,6 +193,9 @@ def average_window(recorder: Recorder, node: Node) -> AvgPool2d:
 
 def _avgpool(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     op, y = average_window(recorder, node), recorder.result(node)
+    if op is None:
+        recorder.call("adaptive_avgpool_forward", recorder.source(node), y)
+        return y
     arguments = (op.kernel_size, op.stride, op.padding, op.count_include_pad)
     recorder.call("avgpool_forward", recorder.source(node), y, *arguments)
     return y
@@ -209,5 +213,5 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     GlobalAvgPool: _avgpool,
     AdaptiveAvgPool2d: _avgpool,
 }
-_TABLE |= activation.FORWARD | arrange.FORWARD | layer_norm.FORWARD | transposed.FORWARD
+_TABLE |= activation.FORWARD | arrange.FORWARD | dropout.FORWARD | layer_norm.FORWARD | transposed.FORWARD
 _TABLE |= attention.FORWARD | recurrent.FORWARD

@@ -1,8 +1,8 @@
 """lower(graph, ...) -> Schedule: what a learner runs for one batch size, neuron set and mode. Values in, values out.
 
-Modes:  train     forward with batch statistics, exact (or cut) backward, SGD in place
+Modes:  train     forward with batch statistics and dropout, exact (or cut) backward, SGD in place
         gradient  the same without updates; the gradients stay in the arena
-        grow      the same, but of each gradient sought only the coordinates of the largest are kept
+        grow      the same without dropout, but of each gradient sought only the coordinates of the largest are kept
         evaluate  forward with running statistics, loss and hits
         predict   forward with running statistics; the logits stay in the arena
         features  the same up to the input of the last Linear layer
@@ -29,6 +29,7 @@ from edgefl.learners.lowering.active import Active
 from edgefl.learners.lowering.arena import place
 from edgefl.learners.lowering.backward import backward
 from edgefl.learners.lowering.channels import is_empty
+from edgefl.learners.lowering.dropout import count_step
 from edgefl.learners.lowering.forward import forward
 from edgefl.learners.lowering.fusion import fuse
 from edgefl.learners.lowering.layout import side_by_side
@@ -85,7 +86,8 @@ def lower_active(
     """
     graph, terms = planar(graph), terms or Terms()
     in_place = mode == "train" and terms == Terms()
-    scope = Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {})
+    drops = mode in ("train", "gradient")
+    scope = Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {}, drops=drops)
     copied = _lowered(scope, mode, terms, float_bytes)
     if all(ids is None or is_empty(ids) for ids in active.saved.values()):
         return copied
@@ -123,7 +125,9 @@ def _loss(
         return (), {}
     passes = backward(recorder, nodes, dlogits.view(*recorder.values[nodes[-1].name].shape))
     if mode == "train":
-        return update(recorder, passes, terms), {}
+        states = update(recorder, passes, terms)
+        count_step(recorder)
+        return states, {}
     if mode == "grow":
         deque(passes, 0)  # a search leaves nothing but what it found
         return (), {}

@@ -153,6 +153,7 @@ ELEMENTWISE = (
     "elementwise",
     "activation",
     "arrange",
+    "dropout",
     "loss",
     "update",
     "growth",

@@ -14,7 +14,19 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
-from edgefl.graph.operations import VIEWS, Conv2d, GroupNorm, Mul, PReLU, Recurrent, Shape, Sigmoid, Smooth, Tanh
+from edgefl.graph.operations import (
+    VIEWS,
+    AnyDropout,
+    Conv2d,
+    GroupNorm,
+    Mul,
+    PReLU,
+    Recurrent,
+    Shape,
+    Sigmoid,
+    Smooth,
+    Tanh,
+)
 from edgefl.learners.lowering.active import Active
 from edgefl.learners.lowering.channels import NONE, is_empty
 from edgefl.learners.lowering.fusion import NormReLU
@@ -36,10 +48,19 @@ class Scope(NamedTuple):
     sparse: Mapping[str, SparseWeight] = MappingProxyType({})  # weights that are there as values alone
     side_by_side: frozenset[str] = frozenset()  # results whose images lie side by side
     copies: bool = True  # a layer's active inputs, so that the others can go before the backward pass
+    drops: bool = False  # dropout is at work
 
     def lanes(self, name: str) -> int:
         """Images of a result that lie side by side."""
         return lanes_of(self.sparse) if name in self.side_by_side else 1
+
+    def drops_at(self, node: Node) -> bool:
+        """Whether a dropout's result is another than its input."""
+        return self.drops and isinstance(node.op, AnyDropout) and node.op.p > 0
+
+    def is_view(self, node: Node) -> bool:
+        """Whether a node's result is its input, under another shape or its own."""
+        return isinstance(node.op, VIEWS) or (isinstance(node.op, AnyDropout) and not self.drops_at(node))
 
 
 class SavedInput(NamedTuple):
@@ -159,7 +180,7 @@ def _kept_by(node: Node, active: Active) -> tuple[str, ...]:
 class Readers:
     """Who still reads a result while the forward pass runs: says when a node may overwrite its input.
 
-    Results that share memory (VIEWS) are followed under one name.
+    Results that share memory (VIEWS, dropout that does nothing) are followed under one name.
     """
 
     def __init__(self, nodes: tuple[Node, ...], scope: Scope) -> None:
@@ -169,8 +190,8 @@ class Readers:
         self._saved: set[str] = set()
         self._count: Counter[str] = Counter()
         for node in nodes:
-            self._root[node.name] = self.root(node.inputs[0]) if isinstance(node.op, VIEWS) else node.name
-            for name in () if isinstance(node.op, VIEWS) else node.inputs:
+            self._root[node.name] = self.root(node.inputs[0]) if scope.is_view(node) else node.name
+            for name in () if scope.is_view(node) else node.inputs:
                 self._last[self.root(name)] = node.name
                 self._count[self.root(name)] += 1
             if _is_saved_whole(node, scope):

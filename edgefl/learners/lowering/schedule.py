@@ -22,7 +22,9 @@ BufferKind = Literal["float", "int32", "byte"]
 StructureKind = Literal["structure", "order", "structure_t", "order_t"]
 CompanionKind = Literal["velocity", "centre", "linear"]
 LOSS = "loss"  # Call.node of the loss and all that belongs to it
-SlotName = Literal["x", "y", "scale", "shift", "index", "loss", "correct", "hyper", "total", "total_bits", "clip"]
+SlotName = Literal[
+    "x", "y", "scale", "shift", "index", "loss", "correct", "hyper", "total", "total_bits", "clip", "dropout"
+]
 
 
 class Buffer(NamedTuple):

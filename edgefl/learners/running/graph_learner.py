@@ -33,12 +33,13 @@ from edgefl.learners.base import (
     Trainable,
     Work,
 )
-from edgefl.learners.batches import pieces
+from edgefl.learners.batches import Keyed, keyed, pieces
 from edgefl.learners.lowering.active import Growth
 from edgefl.learners.lowering.lower import Mode
 from edgefl.learners.lowering.sparse_weight import sparse_weights
 from edgefl.learners.lowering.updates import Terms
 from edgefl.learners.running import statistics
+from edgefl.learners.running.dropping import begin
 from edgefl.learners.running.growth import check_counts, growth_of
 from edgefl.learners.running.inference import Inference
 from edgefl.learners.running.inputs import check_index, check_samples, sizes_of
@@ -180,13 +181,15 @@ class GraphLearner:
         """One SGD step per batch, in order, on the blocks that `trainable` selects (None: all).
 
         samples    rows that the batches' int32 indices name
+        batches    with the place in the stream of dropout, where the model has any: Minibatches or Listed
         trainable  neurons (not with a mask), or layers by name. Everything outside its blocks keeps its bits, except
                    running statistics of frozen channels, which follow the batches ("track") unless bn_frozen="freeze"
                    restores them
         pull       (mu, centre): adds mu/2 |w - centre|^2 to the loss; centre holds the model's parameters
         linear     adds the inner product of w with these parameters to the loss
         Velocities start at zero in every call. A non-finite loss does not stop the call: it is in the result.
-        Raises     DataError if an index, a label or a shape does not fit; TrainingError without batches; SelectionError
+        Raises     DataError if an index, a label or a shape does not fit; TrainingError without batches, or where there
+                   is dropout without a key; SelectionError
                    if `trainable` are neurons of another model, or the learner is restricted to a mask.
         """
         check_samples(samples, self.graph, self._dtype)
@@ -198,6 +201,7 @@ class GraphLearner:
         work.prepare(session, sizes)
         work.fill_states(session, pull[1] if pull else {}, linear or {})
         left_alone = statistics.frozen(self.spec, trainable) if bn_frozen == "freeze" else {}
+        begin(self.graph, work.dropout, keyed(batches))
         work.loss[0] = 0.0
         examples, steps = 0, dict.fromkeys(sizes, 0)
         with statistics.kept(self._params, left_alone):
@@ -219,15 +223,18 @@ class GraphLearner:
         trainable: Trainable = None,
         delta: Delta = "exact",
         chunk: int | None = None,
+        key: int | None = None,
     ) -> Gradient:
         """Gradient of the mean loss over `index`: parameter -> its compact block [|rows|, |cols|, ...].
 
         chunk   examples per pass; the passes' gradients are summed in order in the learner's type, so the result
                 depends on it in the last bits only. None: one pass. Batch statistics are those of a pass
+        key     of the stream of dropout, 64 bits; what is dropped does not depend on `chunk`
         Of a masked parameter the block is [|ids|], the gradient at the coordinates that exist. Running statistics are
-        left alone. Raises DataError and SelectionError like `fit`.
+        left alone. Raises DataError, SelectionError and TrainingError like `fit`.
         """
         self._check(samples, index)
+        begin(self.graph, self._workspace.dropout, None if key is None else Keyed(key))
         return self._gradient(self._workspace.session("gradient", samples, trainable, delta), index, chunk)
 
     def strongest(
@@ -237,7 +244,7 @@ class GraphLearner:
         loss over `index`: positions in the flattened parameter, sorted. Of equal gradients the lower position is taken;
         NaN counts as infinite.
 
-        The model is as it is, with batch statistics; running statistics are left alone.
+        The model is as it is, with batch statistics and without dropout; running statistics are left alone.
         Raises  SelectionError if the mask does not fit the model, a name is no learned parameter, or a count exceeds
                 the coordinates outside; DataError like `fit`.
         """
@@ -269,6 +276,7 @@ class GraphLearner:
         with statistics.kept(self._params, statistics.everything(self.spec)):
             total = self._gradient_of(session, chunks[0], len(index))
             for part in chunks[1:]:
+                self._workspace.dropout[2] += len(chunks[0])
                 for name, value in self._gradient_of(session, part, len(index)).items():
                     total[name] += value
         total.loss_sum = float(self._workspace.loss[0])

@@ -50,6 +50,7 @@ class Workspace:
     params         the arrays that schedules refer to; of a weight in `sparse` its values
     loss, correct  what softmax_xent adds to
     hyper          what sgd reads: lr, momentum, weight decay, pull
+    dropout        where its stream is: key, step, first example of the batch
     meter          what was executed, with all relatives
     """
 
@@ -80,6 +81,7 @@ class Workspace:
         self.loss, self.correct, self.hyper = np.zeros(1), np.zeros(1, np.int64), np.zeros(4, dtype)
         self.arena = aligned_bytes(0)
         self._total, self._clip = np.zeros(1), np.zeros(1, dtype)
+        self.dropout = np.zeros(3, np.int64)
         self._scratch = 0  # of the passes so far; kept by the kernels, so it is counted only where there is a limit
         self._graph, self._spec, self._backend, self._dtype = planar(graph), spec, backend, dtype
         self._sessions: Sessions = OrderedDict()
@@ -355,6 +357,7 @@ class Workspace:
         slots = {"x": x, "y": samples.y, "scale": samples.scale, "shift": samples.shift, "index": index}
         slots |= {"loss": self.loss, "correct": self.correct, "hyper": self.hyper}
         slots |= {"total": self._total, "total_bits": self._total.view(np.float32), "clip": self._clip}
+        slots |= {"dropout": self.dropout}
         return Memory(self.arena, self._dtype, self.params, session.states, slots, structures(self.sparse))
 
 
