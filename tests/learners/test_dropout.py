@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from edgefl import rng
 from edgefl.algorithms.base import dropout_key, minibatches
@@ -129,7 +130,7 @@ def test_only_key_and_step_say_what_is_dropped(monkeypatch: pytest.MonkeyPatch) 
     graph = GRAPHS["shortcut"]
     data, sgd = samples(graph, 11), SGD(0.1)
 
-    def fitted(*places: tuple[list[np.ndarray], Keyed], first: Keyed | None = None) -> dict[str, bytes]:
+    def fitted(*places: tuple[list[np.ndarray], Keyed]) -> dict[str, bytes]:
         learner = GraphLearner(model(graph))
         for index, place in places:
             learner.fit(data, Listed(index, place), sgd)
@@ -162,6 +163,8 @@ def test_where_nothing_is_trained_nothing_is_dropped() -> None:
     learner, plain = GraphLearner(model(graph)), GraphLearner(Model(without, model(graph).params))
     assert learner.evaluate(data) == plain.evaluate(data)
     assert (learner.predict(data.x) == plain.predict(data.x)).all()
+    expected = oracle.logits(graph, oracle.to_torch(learner.read()), torch.tensor(data.x, dtype=torch.float64), False)
+    np.testing.assert_allclose(learner.predict(data.x), expected.detach().numpy(), atol=1e-5)
     assert (learner.features(data) == plain.features(data)).all()
     outside = Mask.of(learner.spec, {"a.weight": np.zeros((9, 128), bool)})
     found = learner.strongest(data, everything, outside, {"a.weight": 20})["a.weight"]
