@@ -238,7 +238,7 @@ def test_under_a_mask_sparse_layers_take_it_like_dense_ones() -> None:
     spec, draw = ModelSpec.of(graph), np.random.default_rng(0)
     wide = [name for name, param in spec.params.items() if len(param.shape) > 1]
     mask = Mask.of(spec, {name: draw.random(spec.params[name].shape) < 0.05 for name in wide})
-    data, index = samples(graph, 32), [np.arange(32, dtype=np.int32)] * 3
+    data, index = samples(graph, 32), [np.arange(32, dtype=np.int32)]
     learner, whole = GraphLearner(model(graph)), GraphLearner(model(graph), "reference")
     for each in (learner, whole):
         each.restrict(mask, 32)
