@@ -22,9 +22,9 @@ MUTANTS = (
     Mutant(
         "dropout-backward",
         f"{L}dropout.py",
-        "        _drop(recorder, node, dy, dx, recorder.channels_needed(below))",
-        "        _drop(recorder, node, dy, dx, None)\n        dx = dy",
-        "the signal passes where it has other readers as if nothing were dropped",
+        "dx = signals.target(dy)",
+        "dx = dy",
+        "a signal that another result has, too, is written over",
         DROPOUT,
     ),
     Mutant(

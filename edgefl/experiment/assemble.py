@@ -13,7 +13,7 @@ from edgefl import rng
 from edgefl.algorithms import Algorithm
 from edgefl.algorithms.base import Task
 from edgefl.data import partition
-from edgefl.data.catalog import load
+from edgefl.data.catalog import load, shape_of
 from edgefl.data.dataset import DataSet, Shape
 from edgefl.data.split import Indices, Split, parts, split
 from edgefl.experiment.federation import Federation
@@ -53,7 +53,7 @@ def assemble(
     data = load(experiment.data, data_dir)
     data = data.pooled() if experiment.pool else data
     if model is None:
-        return _dealt(experiment, data, built_in(experiment, data.input_shape, data.classes))
+        return _dealt(experiment, data, _built_in(experiment, data.input_shape, data.classes))
     check_fits(model.graph, experiment.data, data.input_shape, data.classes)
     return replace(_dealt(experiment, data, model.graph), weights=model.params)
 
@@ -144,11 +144,15 @@ def check_begin(methods: Mapping[str, Algorithm], federation: Federation, rounds
             raise ValueError(f"{name}: {error}") from None
 
 
-def built_in(experiment: Experiment, input_shape: Shape, classes: int) -> Graph:
-    """The built-in model that the settings name, or that examples of this shape have.
-
-    Raises  ValueError or GraphError if there is none.
+def built_in(experiment: Experiment, classes: int) -> Graph | None:
+    """The built-in model of an experiment with so many classes, without its data; None where these alone say the shape
+    of examples. Raises  ValueError or GraphError if there is no such model.
     """
+    shape = shape_of(experiment.data)
+    return None if shape is None else _built_in(experiment, shape, classes)
+
+
+def _built_in(experiment: Experiment, input_shape: Shape, classes: int) -> Graph:
     return models.build(_model(experiment, input_shape), input_shape, classes)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from edgefl.algorithms import Algorithm
 from edgefl.algorithms.base import MODEL, Local, State
-from edgefl.data.catalog import shape_of
 from edgefl.device.model import method_of
 from edgefl.device.reading import DeviceRecord, is_device, read_device
 from edgefl.errors import RunError
@@ -114,12 +113,11 @@ def _graph(source: Source, experiment: Experiment, params: Mapping[str, np.ndarr
     """Of the run's model: from its own file; or a built-in one, which takes the shape of the data's examples. Where
     that is known of the data set, its files are not read.
     """
-    model, shape = model_of_run(source.path, experiment.model), shape_of(experiment.data)
+    model = model_of_run(source.path, experiment.model)
     if model is not None:
         return model.graph
-    if shape is not None and HEAD_BIAS in params:
-        return built_in(experiment, shape, len(params[HEAD_BIAS]))
-    return assemble(experiment, source.data_dir).graph
+    known = built_in(experiment, len(params[HEAD_BIAS])) if HEAD_BIAS in params else None
+    return assemble(experiment, source.data_dir).graph if known is None else known
 
 
 def _of_device(source: Source) -> Trained:
