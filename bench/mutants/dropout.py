@@ -5,9 +5,9 @@ from __future__ import annotations
 from bench.mutants.kernels import cases
 from bench.mutants.mutant import Mutant
 
-DROPOUT, FUZZ = "tests/learners/test_dropout.py", "tests/learners/test_fuzz.py"
-TRACE, SIMULATED = "tests/nn/test_trace.py", "tests/simulation/test_simulate_dropout.py"
-MODELS, ONNX = "tests/models/test_models.py -k 'dropout or ceil_mode'", "tests/export/test_onnx.py"
+DROPOUT = "tests/learners/test_dropout.py"
+TRACE = "tests/nn/test_trace.py"
+ONNX = "tests/export/test_onnx.py"
 K, L, R = "csrc/kernels/", "edgefl/learners/lowering/", "edgefl/learners/running/"
 
 MUTANTS = (
@@ -49,7 +49,7 @@ MUTANTS = (
         "return isinstance(node.op, Flatten) or (isinstance(node.op, AnyDropout) and not self.drops_at(node))",
         "return isinstance(node.op, Flatten)",
         "a result that an idle dropout hands on is overwritten while others read it",
-        FUZZ,
+        DROPOUT,
     ),
     Mutant(
         "dropout-first",
