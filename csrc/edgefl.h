@@ -63,11 +63,11 @@ typedef struct {
     efl_int64 planes, height, width, out_height, out_width;
 } efl_adaptive;
 
-/* A dropout of x [batch, channels, inner]. Value i of example b's channel c is kept if word e of a stream is `threshold`
- * or more, e being c inner + i, or c where planes are kept or dropped as wholes. The stream's key is state[0]. Word e
- * is word e % 64 / 16 of the block Philox4x32-10 of the counter [e / 64 * 16 + e % 16, state[2] + b, state[1], node], of
- * which each is taken as 32 bits: state[1] counts steps, state[2] is the first example. 0 <= threshold < 2^32,
- * 0 <= node < 2^31. */
+/* A dropout of x [batch, channels, inner]. Value i of example b's channel c is kept if word e of a stream is
+ * `threshold` or more, e being c inner + i, or c where planes are kept or dropped as wholes. The stream's key is
+ * state[0]. Word e is word e % 64 / 16 of the block Philox4x32-10 of the counter [e / 64 * 16 + e % 16, state[2] + b,
+ * state[1], node], of which each is taken as 32 bits: state[1] counts steps, state[2] is the first example. 0 <=
+ * threshold < 2^32, 0 <= node < 2^31. */
 typedef struct {
     efl_int64 batch, channels, inner;
     efl_int64 node, threshold;

@@ -110,8 +110,8 @@ inline efl_status geometry(const efl_pool2d& p) {
     const efl_int64 cols = pool_windows(p.width, p.kernel_w, p.stride_w, p.pad_w, p.ceil_mode);
     if (rows == 0 || cols == 0) return EFL_BAD_SHAPE;
     const auto most = [](efl_int64 size, efl_int64 pad, efl_int64 stride) { return std::max(size + 2 * pad, stride); };
-    return extents({p.planes, most(p.height, p.pad_h, p.stride_h), most(p.width, p.pad_w, p.stride_w), p.kernel_h,
-                    p.kernel_w});
+    return extents(
+        {p.planes, most(p.height, p.pad_h, p.stride_h), most(p.width, p.pad_w, p.stride_w), p.kernel_h, p.kernel_w});
 }
 
 // A max pool numbers the cells of its window by one byte.

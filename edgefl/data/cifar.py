@@ -14,7 +14,7 @@ import numpy as np
 
 from edgefl.data.archive import entries
 from edgefl.data.damage import expect_end, read_exactly
-from edgefl.data.dataset import Array, DataSet
+from edgefl.data.dataset import Array, DataSet, Shape
 from edgefl.errors import DataError
 
 _IMAGE = (3, 32, 32)
@@ -36,6 +36,11 @@ class CifarSet:
     @property
     def files(self) -> tuple[str, ...]:
         return *self.train_files, self.test_file
+
+    @property
+    def input_shape(self) -> Shape:
+        """Of one example."""
+        return _IMAGE
 
     def read(self, source: Path) -> DataSet:
         """Inputs are scaled to [-1, 1], as FedSPU does.

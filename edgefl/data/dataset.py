@@ -15,6 +15,7 @@ import numpy.typing as npt
 from edgefl.errors import DataError
 
 Array = npt.NDArray[Any]
+Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,7 @@ class DataSet:
         return len(self.y)
 
     @property
-    def input_shape(self) -> tuple[int, int, int]:
+    def input_shape(self) -> Shape:
         """(channels, height, width)."""
         channels, height, width = self.x.shape[1:]
         return channels, height, width

@@ -16,7 +16,7 @@ import numpy as np
 
 from edgefl.data.archive import entries
 from edgefl.data.damage import expect_end, read_exactly
-from edgefl.data.dataset import Array, DataSet
+from edgefl.data.dataset import Array, DataSet, Shape
 from edgefl.errors import DataError
 
 
@@ -62,6 +62,11 @@ class IdxSet:
         """Names without ".gz"."""
         kinds = ("images-idx3-ubyte", "labels-idx1-ubyte")
         return tuple(f"{part}-{kind}" for part in (self.train, self.test) for kind in kinds)
+
+    @property
+    def input_shape(self) -> Shape:
+        """Of one example."""
+        return 1, self.side, self.side
 
     def read(self, source: Path) -> DataSet:
         """Raises  DataError naming the file that is missing or damaged, the value and what was expected."""

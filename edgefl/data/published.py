@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from edgefl.data.dataset import DataSet
+from edgefl.data.dataset import DataSet, Shape
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Reader(Protocol):
     def name(self) -> str: ...
     @property
     def files(self) -> tuple[str, ...]: ...
+    @property
+    def input_shape(self) -> Shape: ...
     def read(self, source: Path) -> DataSet: ...
 
 

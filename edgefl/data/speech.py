@@ -17,7 +17,7 @@ import numpy as np
 
 from edgefl.data.archive import entries
 from edgefl.data.damage import damage_named, damages
-from edgefl.data.dataset import Array, DataSet
+from edgefl.data.dataset import Array, DataSet, Shape
 from edgefl.data.logmel import FRAMES, MELS, RATE_HZ, logmel
 from edgefl.errors import DataError
 
@@ -32,6 +32,11 @@ class SpeechSet:
     name: str = "speech_commands"
     clips: int = 105_829
     files: tuple[str, ...] = (TESTING_LIST,)
+
+    @property
+    def input_shape(self) -> Shape:
+        """Of one example."""
+        return 1, FRAMES, MELS
 
     def read(self, source: Path) -> DataSet:
         """Features uint8 [N, 1, 49, 40], scaled to [-1, 1] as FedSPU does; groups are speakers, classes words.

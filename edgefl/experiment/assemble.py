@@ -13,8 +13,8 @@ from edgefl import rng
 from edgefl.algorithms import Algorithm
 from edgefl.algorithms.base import Task
 from edgefl.data import partition
-from edgefl.data.catalog import load
-from edgefl.data.dataset import DataSet
+from edgefl.data.catalog import load, shape_of
+from edgefl.data.dataset import DataSet, Shape
 from edgefl.data.split import Indices, Split, parts, split
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.model_file import NAMED, check_fits
@@ -53,7 +53,7 @@ def assemble(
     data = load(experiment.data, data_dir)
     data = data.pooled() if experiment.pool else data
     if model is None:
-        return _dealt(experiment, data, models.build(_model(experiment, data), data.input_shape, data.classes))
+        return _dealt(experiment, data, _built_in(experiment, data.input_shape, data.classes))
     check_fits(model.graph, experiment.data, data.input_shape, data.classes)
     return replace(_dealt(experiment, data, model.graph), weights=model.params)
 
@@ -144,15 +144,27 @@ def check_begin(methods: Mapping[str, Algorithm], federation: Federation, rounds
             raise ValueError(f"{name}: {error}") from None
 
 
-def _model(experiment: Experiment, data: DataSet) -> str:
+def built_in(experiment: Experiment, classes: int) -> Graph | None:
+    """The built-in model of an experiment with so many classes, without its data; None where these alone say the shape
+    of examples. Raises  ValueError or GraphError if there is no such model.
+    """
+    shape = shape_of(experiment.data)
+    return None if shape is None else _built_in(experiment, shape, classes)
+
+
+def _built_in(experiment: Experiment, input_shape: Shape, classes: int) -> Graph:
+    return models.build(_model(experiment, input_shape), input_shape, classes)
+
+
+def _model(experiment: Experiment, input_shape: Shape) -> str:
     if experiment.model.startswith(NAMED):
         raise ValueError(f"model={experiment.model} without its file; expected --model FILE, or the run that has it")
     if experiment.model and experiment.model not in models.NAMES:
         raise ValueError(f"model={experiment.model}; expected one of {', '.join(models.NAMES)}, or FILE.safetensors")
     if experiment.model:
         return experiment.model
-    if data.input_shape not in MODEL_OF_SHAPE:
+    if input_shape not in MODEL_OF_SHAPE:
         raise ValueError(
-            f"no default model for inputs of shape {data.input_shape}; expected --model {' | '.join(models.NAMES)}"
+            f"no default model for inputs of shape {input_shape}; expected --model {' | '.join(models.NAMES)}"
         )
-    return MODEL_OF_SHAPE[data.input_shape]
+    return MODEL_OF_SHAPE[input_shape]

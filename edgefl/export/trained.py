@@ -19,7 +19,7 @@ from edgefl.algorithms.base import MODEL, Local, State
 from edgefl.device.model import method_of
 from edgefl.device.reading import DeviceRecord, is_device, read_device
 from edgefl.errors import RunError
-from edgefl.experiment.assemble import assemble
+from edgefl.experiment.assemble import assemble, built_in
 from edgefl.experiment.model_file import kept as model_of_run
 from edgefl.experiment.run_file import EXPERIMENT
 from edgefl.experiment.settings import Experiment
@@ -33,6 +33,7 @@ from edgefl.simulation.committed import read_committed
 from edgefl.simulation.journal import COMMIT
 
 NOTHING = Kept({}, {}, {})
+HEAD_BIAS = "fc.bias"  # of built-in models: a value for each class
 
 
 class Trained(NamedTuple):
@@ -80,9 +81,7 @@ def _of_server(source: Source) -> Trained:
     experiment, reached = Experiment.of_run(path), history.progress(path)
     if reached.state is None:
         raise RunError(f"{path} has no closed round; expected at least one")
-    model = model_of_run(path, experiment.model)  # without one, the data's shape says what the built-in model is
-    graph = assemble(experiment, source.data_dir).graph if model is None else model.graph
-    return _of_all(experiment.methods[0], graph, reached.state, reached.round)
+    return _of_all(source, experiment, experiment.methods[0], reached.state, reached.round)
 
 
 def _of_simulation(source: Source) -> Trained:
@@ -92,10 +91,15 @@ def _of_simulation(source: Source) -> Trained:
     if client is not None and not 0 <= client < experiment.clients:
         raise RunError(f"client {client} of {path}; expected an id from 0 to {experiment.clients - 1}")
     found = read_committed(path / name, client)
-    federation = assemble(experiment, source.data_dir, model_of_run(path, experiment.model))
+    algorithm = experiment.algorithms()[name]
     if client is None:
-        return _of_all(name, federation.graph, found.state, found.round)
-    algorithm, initial = experiment.algorithms()[name], federation.initial()
+        return _of_all(source, experiment, name, found.state, found.round)
+    if algorithm.keeps_model and found.kept is not None and found.kept.params:
+        graph = _graph(source, experiment, found.kept.params)
+        local = _local(client, experiment.seed, graph, found.kept, {})
+        return _of_one(name, algorithm, graph, local, found.state.arrays, found.round)
+    federation = assemble(experiment, source.data_dir, model_of_run(path, experiment.model))
+    initial = federation.initial()
     if algorithm.keeps_state and found.kept is None:
         trained = ", ".join(map(str, found.trained)) or "none yet"
         raise RunError(f"client {client} of {path / name} has not trained by round {found.round}; those: {trained}")
@@ -103,6 +107,17 @@ def _of_simulation(source: Source) -> Trained:
     local = _local(client, experiment.seed, federation.graph, kept, algorithm.untrained(found.state, initial))
     local.data, local.train, local.validation, local.test = federation.data, split.train, split.validation, split.test
     return _of_one(name, algorithm, federation.graph, local, found.state.arrays, found.round)
+
+
+def _graph(source: Source, experiment: Experiment, params: Mapping[str, np.ndarray]) -> Graph:
+    """Of the run's model: from its own file; or a built-in one, which takes the shape of the data's examples. Where
+    that is known of the data set, its files are not read.
+    """
+    model = model_of_run(source.path, experiment.model)
+    if model is not None:
+        return model.graph
+    known = built_in(experiment, len(params[HEAD_BIAS])) if HEAD_BIAS in params else None
+    return assemble(experiment, source.data_dir).graph if known is None else known
 
 
 def _of_device(source: Source) -> Trained:
@@ -149,9 +164,10 @@ def _local(client: int, seed: int, graph: Graph, kept: Kept, otherwise: Params) 
     return Local(client, seed, spec, learner, nobody, nothing, nothing, nothing, kept.private, kept.arrays)
 
 
-def _of_all(method: str, graph: Graph, state: State, round: int) -> Trained:
+def _of_all(source: Source, experiment: Experiment, method: str, state: State, round: int) -> Trained:
     if MODEL not in state.arrays:
         raise RunError(f"{method} has no model of all clients; expected --client, as every one has a model of its own")
+    graph = _graph(source, experiment, state.arrays[MODEL])
     return Trained(_model(graph, state.arrays[MODEL]), f"{method}'s model of all clients after round {round}")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgefl.data.catalog import NAMES, PUBLISHED, load, load_published
+from edgefl.data.catalog import NAMES, PUBLISHED, load, load_published, shape_of
 from edgefl.data.dataset import DataSet
 from edgefl.data.locate import candidates, holds, roots
 from edgefl.data.published import Download, Published
@@ -95,6 +95,8 @@ def test_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
 
 def test_every_published_set_has_checked_downloads() -> None:
     assert list(NAMES) == ["digits", *PUBLISHED]
+    assert shape_of("digits") == load("digits").input_shape
+    assert shape_of("mine.npz") is None
     for item in PUBLISHED.values():
         assert item.downloads and item.folders
         for each in item.downloads:

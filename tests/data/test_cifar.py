@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgefl.data.catalog import shape_of
 from edgefl.data.cifar import CifarSet
 from edgefl.errors import DataError
 
@@ -35,6 +36,7 @@ def test_labels_and_planes(tmp_path: Path) -> None:
     data = TEN.read(write(tmp_path, TEN_FILES))
     assert data.y.tolist() == [3, 9, 0, 1]
     assert data.x.shape == (4, 3, 32, 32)
+    assert shape_of("cifar10") == (3, 32, 32)
     assert [[int(plane.min()), int(plane.max())] for plane in data.x[1]] == [[4, 4], [5, 5], [6, 6]]
     assert data.y_test is not None and data.y_test.tolist() == [5]
     assert 255 * data.scale + data.shift == 1 and data.shift == -1

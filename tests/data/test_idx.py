@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgefl.data.catalog import load
+from edgefl.data.catalog import load, shape_of
 from edgefl.data.idx import IdxSet
 from edgefl.errors import DataError
 
@@ -105,6 +105,7 @@ def test_claimed_size_is_not_allocated(tmp_path: Path) -> None:
 def test_real_fashion_mnist(real_data: Path) -> None:
     data = load("fashion-mnist", real_data, fetch=False)
     assert data.x.shape == (60_000, 1, 28, 28)
+    assert shape_of("mnist") == (1, 28, 28)
     assert np.bincount(data.y).tolist() == [6000] * 10
     assert data.y_test is not None and np.bincount(data.y_test).tolist() == [1000] * 10
     mean, deviation = 0.2860, 0.3530  # of the training images in [0, 1], as published with many models

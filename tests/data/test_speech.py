@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgefl.data.catalog import load
+from edgefl.data.catalog import load, shape_of
 from edgefl.data.logmel import HI, LO, RATE_HZ, logmel
 from edgefl.data.speech import SpeechSet, read_wav
 from edgefl.errors import DataError
@@ -38,6 +38,7 @@ def folder(tmp_path: Path) -> Path:
 def test_words_speakers_and_the_official_test_part(folder: Path) -> None:
     data = SpeechSet().read(folder)
     assert data.x.shape == (2, 1, 49, 40) and data.classes == 2
+    assert shape_of("speech_commands") == (1, 49, 40)
     assert data.y.tolist() == [0, 1]  # no/bb, yes/aa
     assert data.groups is not None and data.groups.tolist() == [1, 0]
     assert data.y_test is not None and data.y_test.tolist() == [1]

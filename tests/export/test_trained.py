@@ -15,7 +15,7 @@ import edgefl
 from edgefl.algorithms import METHODS
 from edgefl.algorithms.base import MODEL, Algorithm
 from edgefl.commands.cli import main
-from edgefl.errors import RunError
+from edgefl.errors import DataError, RunError
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_file import open_run
@@ -104,6 +104,25 @@ def test_the_model_of_all_is_the_servers(run: Path, federation: Federation) -> N
             correct, loss = scores(model, None, federation, client)
             assert correct == evaluation["global_local"]["correct"][client], name
             assert loss == pytest.approx(evaluation["global_local"]["loss_sum"][client], rel=1e-5), name
+
+
+def test_of_a_known_data_set_only_the_shape_is_needed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files are asked for where the method needs the client's samples or classes, and nowhere else."""
+    client = read_committed(run / "fedspu").trained[0]
+    asked = [Source(run, None, "fedavg"), Source(run, client, "fedspu")]
+    expected = [find(each) for each in asked]
+
+    def gone(*given: object) -> None:
+        raise DataError("no files of the data set")
+
+    monkeypatch.setattr("edgefl.export.trained.assemble", gone)
+    for source, before in zip(asked, expected, strict=True):
+        found = find(source)
+        assert found.what == before.what
+        assert found.model.graph == before.model.graph
+        assert all((found.model.params[name] == value).all() for name, value in before.model.params.items())
+    with pytest.raises(DataError, match="no files"):
+        find(Source(run, client, "fedper"))
 
 
 def test_every_format_has_the_same_model(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

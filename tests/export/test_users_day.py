@@ -4,8 +4,12 @@ out of a device for another runtime. PyTorch is where the model comes from, and 
 
 from __future__ import annotations
 
+import os
 import runpy
-from contextlib import closing
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,7 +86,26 @@ def serve(
     experiment = replace(processes.EXPERIMENT, **own, **settings)
     open_run(run, experiment.to_json(), model)
     processes.deal(desk / "shares", replace(experiment, model=""))
-    return run, processes.serve(run, experiment, desk / "shares", watch).lines
+    with without_torch(desk):
+        return run, processes.serve(run, experiment, desk / "shares", watch).lines
+
+
+@contextmanager
+def without_torch(desk: Path) -> Iterator[None]:
+    """Processes that are started meanwhile have a torch that cannot be imported."""
+    (desk / "absent").mkdir(exist_ok=True)
+    (desk / "absent" / "torch.py").write_text("raise ModuleNotFoundError('no torch here')")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(desk / "absent"), prepend=os.pathsep)
+        yield
+
+
+def edgefl_without_torch(desk: Path, *arguments: str) -> str:
+    """A command in a process of its own; what it says beside its output."""
+    with without_torch(desk):
+        done = subprocess.run([sys.executable, "-m", "edgefl", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
 
 
 def state_of(run: Path, client: int) -> Path:
@@ -112,15 +135,22 @@ def test_from_a_pretrained_torch_model_to_a_devices_own_in_onnxruntime(
     mine.unlink()  # from here on the run has its own
     assert main(["simulate", "--replay", str(run)]) == 0
     assert capsys.readouterr().out.startswith(f"identical after round {ROUNDS}")
+    assert {"Dropout", "Dropout2d"} <= {node.op.title for node in files.load(run / model_file.COPY).graph.nodes}
 
     device = DeviceState(state_of(run, 2))  # a device that goes on holds its lock
-    assert main(["export", str(state_of(run, 2)), str(desk / "device-2.onnx")]) == 0
+    said = edgefl_without_torch(desk, "export", str(state_of(run, 2)), str(desk / "device-2.onnx"))
+    assert "client 2's model of fedspu after round 2" in said
+    edgefl_without_torch(desk, "export", str(state_of(run, 2)), str(desk / "device-2.safetensors"))
     device.close()
-    assert "client 2's model of fedspu after round 2" in capsys.readouterr().err
     x = read_inputs(share_file(desk / "shares", 2))
     record = read_device(state_of(run, 2))
     learner = GraphLearner(record.initial._replace(params=dict(record.last.kept.params)))
     np.testing.assert_array_equal(labels(desk / "device-2.onnx", x), learner.predict(x).argmax(1))
+
+    share, answers = str(share_file(desk / "shares", 2)), str(desk / "answers.npz")
+    edgefl_without_torch(desk, "predict", str(desk / "device-2.safetensors"), share, "--labels", "-o", answers)
+    with np.load(answers) as answered:
+        np.testing.assert_array_equal(answered["labels"], labels(desk / "device-2.onnx", x))
 
     parts = read_integers(share_file(desk / "shares", 2), ("y", "test"))
     hits = labels(desk / "device-2.onnx", x)[parts["test"]] == parts["y"][parts["test"]]

@@ -1,4 +1,5 @@
-// Averages of windows that cover a plane, as many as are asked for: equal ones, or some longer by a cell that two share.
+// Averages of windows that cover a plane, as many as are asked for: equal ones, or some longer by a cell that two
+// share.
 
 // The cells of part i out of `parts` of `size`.
 struct Stretch {

@@ -1,0 +1,142 @@
+"""Mutants of dropout, from its stream to the methods, and of pools whose last windows are cut."""
+
+from __future__ import annotations
+
+from bench.mutants.kernels import cases
+from bench.mutants.mutant import Mutant
+
+DROPOUT = "tests/learners/test_dropout.py"
+TRACE = "tests/nn/test_trace.py"
+ONNX = "tests/export/test_onnx.py"
+K, L, R = "csrc/kernels/", "edgefl/learners/lowering/", "edgefl/learners/running/"
+
+MUTANTS = (
+    Mutant(
+        "dropout-step",
+        f"{L}lower.py",
+        "        count_step(recorder)\n",
+        "",
+        "every step of a fit drops the same values",
+        DROPOUT,
+    ),
+    Mutant(
+        "dropout-backward",
+        f"{L}dropout.py",
+        "dx = signals.target(dy)",
+        "dx = dy",
+        "a signal that another result has, too, is written over",
+        DROPOUT,
+    ),
+    Mutant(
+        "dropout-node",
+        f"{L}dropout.py",
+        "settings = (names.index(node.name), threshold",
+        "settings = (0, threshold",
+        "all dropouts of a model drop the same places",
+        DROPOUT,
+    ),
+    Mutant(
+        "dropout-evaluated",
+        f"{L}lower.py",
+        'drops = mode in ("train", "gradient")',
+        "drops = True",
+        "predictions drop values, too",
+        DROPOUT,
+    ),
+    Mutant(
+        "dropout-view",
+        f"{L}recorder.py",
+        "return isinstance(node.op, Flatten) or (isinstance(node.op, AnyDropout) and not self.drops_at(node))",
+        "return isinstance(node.op, Flatten)",
+        "a result that an idle dropout hands on is overwritten while others read it",
+        DROPOUT,
+    ),
+    Mutant(
+        "dropout-first",
+        f"{R}graph_learner.py",
+        "self._workspace.dropout[2] += len(chunks[0])",
+        "self._workspace.dropout[2] += 0",
+        "what a gradient drops depends on its chunks",
+        DROPOUT,
+    ),
+    Mutant(
+        "dropout-key",
+        "edgefl/algorithms/base.py",
+        "rng.stream(local.seed, rng.DROPOUT, client=local.client, round=round).key()",
+        "rng.stream(local.seed, rng.DROPOUT, client=local.client).key()",
+        "a client drops the same values in every round",
+        DROPOUT,
+    ),
+    Mutant(
+        "dropout-passes",
+        "edgefl/algorithms/base.py",
+        "steps, _ = passes(len(local.train), first, batch)",
+        "steps, _ = passes(len(local.train), 0, batch)",
+        "passes taken apart drop the same values",
+        DROPOUT,
+    ),
+    Mutant(
+        "dropout-traced",
+        "edgefl/nn/trace.py",
+        "for training in (True, False):",
+        "for training in (False, False):",
+        "F.dropout is lost",
+        TRACE,
+    ),
+    Mutant(
+        "dropout-word",
+        f"{K}dropout.inl.h",
+        "store(factors + TILE_BLOCKS + i, keep_from(scale, words.c1, threshold));",
+        "store(factors + TILE_BLOCKS + i, keep_from(scale, words.c0, threshold));",
+        "a quarter of the values goes by the words of another",
+        cases("dropout"),
+    ),
+    Mutant(
+        "dropout-cut",
+        f"{K}dropout.inl.h",
+        "least(last, start + TILE_VALUES)",
+        "start + TILE_VALUES",
+        "values behind the channels that are asked for are written",
+        cases("dropout"),
+    ),
+    Mutant(
+        "pool-ceil-start",
+        "csrc/core/geometry.h",
+        "(count - 1) * stride >= size + pad",
+        "(count - 1) * stride >= size + 2 * pad",
+        "a last window may begin in the padding behind the plane",
+        cases("avgpool_forward"),
+    ),
+    Mutant(
+        "pool-halving-cut",
+        f"{K}pool/max.inl.h",
+        "if (p.ceil_mode && (p.height % rows || p.width % 2)) return false;",
+        "if (p.ceil_mode && p.height % rows) return false;",
+        "pairs along a row are read beyond its end",
+        cases("maxpool_forward"),
+    ),
+    Mutant(
+        "adaptive-end",
+        f"{K}pool/adaptive.inl.h",
+        "((i + 1) * size + parts - 1) / parts",
+        "(i + 1) * size / parts",
+        "windows that do not divide a plane share no cell",
+        cases("adaptive_avgpool_forward"),
+    ),
+    Mutant(
+        "onnx-cut-average",
+        "edgefl/export/onnx.py",
+        "    if counts and any(over):\n",
+        "    if counts and any(before) and not any(over):\n",
+        "the averages of cut windows count what is behind the padding",
+        ONNX,
+    ),
+    Mutant(
+        "json-later",
+        "edgefl/graph/json.py",
+        "if name not in defaults or value != defaults[name]",
+        "",
+        "graphs without ceil_mode are other texts than before",
+        DROPOUT,
+    ),
+)
