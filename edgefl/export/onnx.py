@@ -30,6 +30,7 @@ from edgefl.graph.operations import (
     GELU,
     AdaptiveAvgPool2d,
     Add,
+    AddParameter,
     AvgPool1d,
     AvgPool2d,
     BatchNorm,
@@ -39,6 +40,7 @@ from edgefl.graph.operations import (
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     Flatten,
     FlattenPlaces,
     GlobalAvgPool,
@@ -52,6 +54,7 @@ from edgefl.graph.operations import (
     MaxPool1d,
     MaxPool2d,
     Mul,
+    MulParameter,
     Operation,
     Pair,
     Permute,
@@ -66,6 +69,7 @@ from edgefl.graph.operations import (
     Softplus,
     Tanh,
     Upsample,
+    WithParameter,
     ZeroPad2d,
 )
 
@@ -144,9 +148,13 @@ class Writer:
         """All parameters of the present node, in torch's order."""
         return [self.parameter(name) for name in self._at.op.parameters()]
 
+    def value(self, name: str) -> np.ndarray:
+        """A parameter of the present node, for a constant."""
+        return self._model.params[self._at.full_name(name)]
+
     def parameter(self, name: str, shape: Sequence[int] | None = None) -> str:
         """A parameter of the present node, in its own shape or another."""
-        full = f"{self._at.name}.{name}"
+        full = self._at.full_name(name)
         value = np.ascontiguousarray(self._model.params[full])
         self.values[full] = value if shape is None else value.reshape(shape)
         return full
@@ -307,6 +315,18 @@ def _slice(op: Slice, inputs: list[str], to: Writer) -> str:
     return to.node("Slice", *inputs, *ends, to.constant("axes", [2]))
 
 
+def _embedding(op: Embedding, inputs: list[str], to: Writer) -> str:
+    rows = to.node("Gather", to.parameter("weight"), to.node("Cast", *inputs, to=TensorProto.INT64))
+    return to.node("Transpose", rows, perm=[0, 2, 1])
+
+
+def _with_parameter(op: WithParameter, inputs: list[str], to: Writer) -> str:
+    """The parameter with its channels first, and ones behind them where it has a value for each."""
+    value = np.reshape(to.value(""), op.shape if len(op.shape) > 1 else (*op.shape, *(1 for _ in to.input_shape[1:])))
+    turned = np.moveaxis(value, -1, 0) if op.channels_last else value
+    return to.node("Add" if isinstance(op, AddParameter) else "Mul", *inputs, to.constant("value", turned))
+
+
 NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     Conv2d: _conv2d,
     Conv1d: _conv1d,
@@ -335,6 +355,9 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     GlobalAvgPool: lambda op, inputs, to: to.node("GlobalAveragePool", *inputs),
     Flatten: lambda op, inputs, to: to.node("Flatten", *inputs),
     FlattenPlaces: _flatten_places,
+    Embedding: _embedding,
+    AddParameter: _with_parameter,
+    MulParameter: _with_parameter,
     Reshape: _reshape,
     Permute: _permute,
     Slice: _slice,

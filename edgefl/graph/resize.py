@@ -13,11 +13,14 @@ from edgefl.graph.operations import (
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     GroupNorm,
     LayerNorm,
     Linear,
     Operation,
     PReLU,
+    Shape,
+    WithParameter,
 )
 
 IdArray = npt.NDArray[np.int32]
@@ -46,12 +49,22 @@ def resized(op: Operation, rows: IdArray | None, cols: IdArray | None) -> Operat
     if isinstance(op, LayerNorm):
         size, *rest = op.normalized_shape
         return replace(op, normalized_shape=(_kept(rows, size), *rest))
+    if isinstance(op, Embedding):
+        return replace(op, embedding_dim=_kept(cols, op.embedding_dim))
+    if isinstance(op, WithParameter):
+        return replace(op, shape=_kept_along(op.shape, rows, cols))
     if isinstance(op, PReLU):
         return replace(op, num_parameters=_kept(rows, op.num_parameters))
     if isinstance(op, GroupNorm):
         _check_groups(op, rows, op.num_channels, op.num_groups)
         return replace(op, num_channels=_kept(rows, op.num_channels))
     return op
+
+
+def _kept_along(shape: Shape, rows: IdArray | None, cols: IdArray | None) -> Shape:
+    """What is kept of the extents of a parameter."""
+    sizes = [_kept(ids, size) for ids, size in zip((rows, cols), shape, strict=False)]
+    return (*sizes, *shape[2:])
 
 
 def _kept(ids: IdArray | None, size: int) -> int:

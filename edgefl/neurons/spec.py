@@ -6,6 +6,7 @@ parameters. The rules (ALGORITHMS 1.1):
 * every convolution and Linear owns a group of its output channels or features; a following norm belongs to it;
 * shape-preserving operations and pooling pass the group on; Flatten repeats a channel for its height * width features,
   FlattenPlaces all channels at each place; a Linear layer at each place is a convolution of single cells;
+* an Embedding owns a group of its features, which lies along axis 1 of its weight; all of its rows are active;
 * where a Permute puts other things than channels on axis 0, no group lies along it, and the one before is free;
 * a depthwise convolution has the neurons of its input, each repeated by the channel multiplier;
 * results that are summed or multiplied share one group, named after the earliest layer in it;
@@ -30,6 +31,7 @@ from edgefl.graph.operations import (
     Concat,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     Flatten,
     FlattenPlaces,
     Kind,
@@ -40,6 +42,7 @@ from edgefl.graph.operations import (
     PReLU,
     Reshape,
     Shape,
+    WithParameter,
 )
 from edgefl.graph.planar import planar
 
@@ -121,7 +124,7 @@ def _spec(graph: Graph) -> ModelSpec:
     settled = {name: groups.settled(axis) for name, axis in axes.items()}
     planes = {node.name: node.op for node in planar(graph).nodes}
     params = {
-        f"{node.name}.{name}": ParamSpec(info.shape, info.kind, *_param_axes(planes[node.name], node, name, settled))
+        node.full_name(name): ParamSpec(info.shape, info.kind, *_param_axes(planes[node.name], node, name, settled))
         for node in graph.nodes
         for name, info in node.op.parameters().items()
     }
@@ -130,7 +133,7 @@ def _spec(graph: Graph) -> ModelSpec:
 
 def _head(graph: Graph) -> tuple[str, ...]:
     at = max((i for i, node in enumerate(graph.nodes) if isinstance(node.op, Linear)), default=len(graph.nodes))
-    return tuple(f"{node.name}.{name}" for node in graph.nodes[at:] for name in node.op.parameters())
+    return tuple(node.full_name(name) for node in graph.nodes[at:] for name in node.op.parameters())
 
 
 def result_axes(graph: Graph) -> dict[str, Axis | None]:
@@ -156,6 +159,8 @@ def _result_axis(
         return _repeated(source, op.out_channels // op.in_channels)
     if isinstance(op, Conv2d | Linear | ConvTranspose2d):
         return _own_axis(node, source, groups)
+    if isinstance(op, Embedding):
+        return groups.add(node.name, op.embedding_dim)
     if isinstance(op, Add | Mul):
         return groups.join(source, axes[node.inputs[1]])
     if isinstance(op, Concat):
@@ -215,6 +220,10 @@ def _param_axes(
     own, source = axes[node.name], axes[node.inputs[0]]
     if isinstance(op, ConvTranspose2d) and name == "weight":
         return source, own if op.groups == 1 else None
+    if isinstance(op, Embedding):
+        return None, own
+    if isinstance(op, WithParameter) and op.channels_last and len(op.shape) > 1:
+        return None, own if len(op.shape) == 2 else None
     if isinstance(op, PReLU) and op.num_parameters == 1:
         return None, None
     reads_all_inputs = isinstance(op, Linear) or (isinstance(op, Conv2d) and op.groups == 1)

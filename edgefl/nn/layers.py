@@ -22,6 +22,7 @@ from edgefl.graph.operations import (
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
@@ -46,9 +47,17 @@ from edgefl.graph.operations import (
     Tanh,
     ZeroPad2d,
 )
-from edgefl.nn.axes import first
+from edgefl.nn.axes import first, last
 from edgefl.nn.module import MeanOfPlanes, Product, SideBySide, Sum
-from edgefl.nn.places import FlatPlaces, LayerNormOfPlaces, LinearOfPlaces, Permuted, PlacesFrom, Reshaped
+from edgefl.nn.places import (
+    EmbeddingOfIds,
+    FlatPlaces,
+    LayerNormOfPlaces,
+    LinearOfPlaces,
+    Permuted,
+    PlacesFrom,
+    Reshaped,
+)
 from edgefl.nn.step import Means, adaptive_pool, avg_pool, expect, max_pool, pair, upsample
 
 
@@ -153,6 +162,13 @@ def _global_pool(output_size: Any) -> Operation:
     return GlobalAvgPool()
 
 
+def _embedding(module: nn.Embedding) -> Means:
+    expect("max_norm", module.max_norm, None)
+    expect("sparse", module.sparse, False)
+    expect("scale_grad_by_freq", module.scale_grad_by_freq, False)
+    return Means((Embedding(module.num_embeddings, module.embedding_dim, module.padding_idx),), first, last)
+
+
 def _dropout(module: nn.Dropout | nn.Dropout2d) -> tuple[Operation, ...]:
     expect("p", module.p, 0)
     return ()
@@ -173,6 +189,7 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Means]] =
     nn.Conv1d: _conv1d,
     nn.ConvTranspose2d: _conv_transpose,
     nn.Linear: _linear,
+    nn.Embedding: _embedding,
     nn.BatchNorm2d: _batch_norm,
     nn.BatchNorm1d: _batch_norm,
     nn.LayerNorm: _layer_norm,
@@ -203,6 +220,7 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Means]] =
     MeanOfPlanes: lambda module: (GlobalAvgPool(),),
     Product: lambda module: (Mul(),),
     SideBySide: lambda module: (Concat(),),
+    EmbeddingOfIds: lambda module: _embedding(module)._replace(gives=first),
     LinearOfPlaces: lambda module: Means(_linear(module), wants=first),
     LayerNormOfPlaces: lambda module: Means(_layer_norm(module), wants=first),
     Permuted: lambda module: (Permute(module.axes),),

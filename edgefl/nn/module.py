@@ -15,6 +15,7 @@ from edgefl.graph.operations import (
     GELU,
     AdaptiveAvgPool2d,
     Add,
+    AddParameter,
     AvgPool1d,
     AvgPool2d,
     BatchNorm1d,
@@ -23,6 +24,7 @@ from edgefl.graph.operations import (
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     Flatten,
     FlattenPlaces,
     GlobalAvgPool,
@@ -35,6 +37,7 @@ from edgefl.graph.operations import (
     MaxPool1d,
     MaxPool2d,
     Mul,
+    MulParameter,
     Operation,
     Permute,
     PReLU,
@@ -48,9 +51,18 @@ from edgefl.graph.operations import (
     Softplus,
     Tanh,
     Upsample,
+    WithParameter,
     ZeroPad2d,
 )
-from edgefl.nn.places import FlatPlaces, LayerNormOfPlaces, LinearOfPlaces, Permuted, PlacesFrom, Reshaped
+from edgefl.nn.places import (
+    EmbeddingOfIds,
+    FlatPlaces,
+    LayerNormOfPlaces,
+    LinearOfPlaces,
+    Permuted,
+    PlacesFrom,
+    Reshaped,
+)
 
 
 def to_torch(model: Model) -> GraphModule:
@@ -61,7 +73,8 @@ def to_torch(model: Model) -> GraphModule:
     """
     model.graph.check(model.params)
     module = GraphModule(model.graph)
-    values = {name: torch.tensor(value) for name, value in model.params.items()}
+    shapes = {name: value.shape for name, value in module.state_dict().items()}
+    values = {name: torch.tensor(value).reshape(shapes[name]) for name, value in model.params.items()}
     module.load_state_dict(values, strict=False)  # strict would ask for num_batches_tracked; check() saw all others
     return module
 
@@ -101,14 +114,37 @@ class GraphModule(nn.Module):
         super().__init__()
         self.edgefl_graph = graph
         for node in graph.nodes:
-            _attach(self, node.name, _layer(node.op, graph.shapes[node.inputs[0]]))
+            if isinstance(node.op, WithParameter):
+                start = torch.full((*(1,) * node.op.ones, *node.op.shape), float(isinstance(node.op, MulParameter)))
+                _attach(self, node.name, nn.Parameter(start))
+            else:
+                _attach(self, node.name, _layer(node.op, graph.shapes[node.inputs[0]]))
 
     def forward(self, x: Tensor) -> Tensor:
         """x [batch, *input_shape] -> [batch, *output_shape]"""
         results = {INPUT: x}
         for node in self.edgefl_graph.nodes:
-            results[node.name] = self.get_submodule(node.name)(*(results[name] for name in node.inputs))
+            inputs = [results[name] for name in node.inputs]
+            if isinstance(node.op, WithParameter):
+                results[node.name] = _combined(node.op, inputs[0], _value(self, node.name))
+            else:
+                results[node.name] = self.get_submodule(node.name)(*inputs)
         return results[node.name]
+
+
+def _value(root: nn.Module, name: str) -> Tensor:
+    """A parameter by its name."""
+    path, _, last = name.rpartition(".")
+    found: Tensor = getattr(root.get_submodule(path), last)
+    return found
+
+
+def _combined(op: WithParameter, x: Tensor, value: Tensor) -> Tensor:
+    """x with a parameter added or multiplied, which is brought to x's axes."""
+    extents = op.shape if len(op.shape) > 1 else (*op.shape, *(1,) * (x.dim() - 2))
+    value = value.view(extents)
+    value = value.movedim(-1, 0) if op.channels_last else value
+    return x + value if isinstance(op, AddParameter) else x * value
 
 
 def _layer(op: Operation, source: Shape) -> nn.Module:
@@ -149,6 +185,7 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     MaxPool2d: lambda op: nn.MaxPool2d(op.kernel_size, op.stride, op.padding),
     AvgPool2d: lambda op: nn.AvgPool2d(op.kernel_size, op.stride, op.padding, count_include_pad=op.count_include_pad),
     GlobalAvgPool: lambda op: MeanOfPlanes(),
+    Embedding: lambda op: EmbeddingOfIds(op.num_embeddings, op.embedding_dim, op.padding_idx),
     Flatten: lambda op: nn.Flatten(),
     FlattenPlaces: lambda op: FlatPlaces(),
     Permute: lambda op: Permuted(op.axes),
@@ -158,8 +195,8 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
 }
 
 
-def _attach(root: nn.Module, name: str, layer: nn.Module) -> None:
-    """Make `layer` reachable from `root` under the dotted `name`, keeping what is already there."""
+def _attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
+    """Make a module or parameter reachable from `root` under the dotted `name`, keeping what is already there."""
     *path, last = name.split(".")
     parent = root
     try:
@@ -167,6 +204,9 @@ def _attach(root: nn.Module, name: str, layer: nn.Module) -> None:
             if part not in parent._modules:
                 parent.add_module(part, nn.Module())
             parent = parent.get_submodule(part)
+        if isinstance(layer, nn.Parameter):
+            parent.register_parameter(last, layer)
+            return
         _keep_children(parent._modules.get(last), layer)
         parent._modules.pop(last, None)
         parent.add_module(last, layer)

@@ -63,3 +63,10 @@ class PlacesFrom(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x[:, :, self.start : self.start + self.length]
+
+
+class EmbeddingOfIds(nn.Embedding):
+    """Rows of a table as [B, features, length], of ids in floats."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.long()).movedim(-1, 1)

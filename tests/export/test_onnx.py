@@ -22,6 +22,7 @@ from edgefl.graph.operations import (
     OPERATIONS,
     AdaptiveAvgPool2d,
     Add,
+    AddParameter,
     AvgPool1d,
     AvgPool2d,
     BatchNorm1d,
@@ -29,6 +30,7 @@ from edgefl.graph.operations import (
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     Flatten,
     FlattenPlaces,
     GlobalAvgPool,
@@ -40,6 +42,7 @@ from edgefl.graph.operations import (
     Linear,
     MaxPool1d,
     MaxPool2d,
+    MulParameter,
     Operation,
     Permute,
     PReLU,
@@ -121,6 +124,14 @@ CASES: list[tuple[Operation, Shape]] = [
     *((Permute(axes), PLANES) for axes in permutations(range(3))),
     (FlattenPlaces(), PLANES),
     (Slice(2, 5), LINE),
+    (Embedding(7, 5, 2), (13,)),
+    (AddParameter((6,)), LINE),
+    (AddParameter((19, 6), True, 1), LINE),
+    (AddParameter((6, 9, 11)), PLANES),
+    (AddParameter((9, 11, 6), True), PLANES),
+    (MulParameter((6, 1, 1)), PLANES),
+    (MulParameter((13,)), (13,)),
+    (MulParameter((19, 6), True), LINE),
 ]
 
 
@@ -159,6 +170,7 @@ def test_onnxruntime_gives_our_outputs_for_every_operation_and_model() -> None:
         learner = GraphLearner(model)
         for batch in BATCHES:
             x = np.random.default_rng(batch).standard_normal((batch, *graph.input_shape)).astype(np.float32)
+            x = x if graph.vocabulary is None else np.floor(np.abs(x)) % graph.vocabulary
             (found,) = session.run(["output"], {"input": x})
             expected = learner.predict(x).reshape(batch, *graph.output_shape)
             assert found.shape == expected.shape, name

@@ -12,11 +12,13 @@ from torch.nn import functional as F  # noqa: N812
 from edgefl.graph import INPUT, Graph, Node, Params
 from edgefl.graph.operations import (
     Add,
+    AddParameter,
     BatchNorm,
     Concat,
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
@@ -29,6 +31,7 @@ from edgefl.graph.operations import (
     Reshape,
     Slice,
     Upsample,
+    WithParameter,
 )
 from edgefl.learners import SGD, Samples
 from edgefl.learners.base import Pull
@@ -74,6 +77,12 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
         return F.conv_transpose2d(x, weight, bias, *settings)
     if isinstance(op, LayerNorm) and len(op.normalized_shape) == 1:
         return F.layer_norm(x.movedim(1, -1), op.normalized_shape, weight, bias, op.eps).movedim(-1, 1)
+    if isinstance(op, Embedding):
+        return F.embedding(x.long(), weight, op.padding_idx).movedim(-1, 1)
+    if isinstance(op, WithParameter):
+        value = params[node.name] if len(op.shape) > 1 else params[node.name].view(-1, *[1] * (x.dim() - 2))
+        value = value.movedim(-1, 0) if op.channels_last else value
+        return x + value if isinstance(op, AddParameter) else x * value
     if isinstance(op, Reshape):
         return x.reshape(len(x), -1, *op.places)
     if isinstance(op, Permute):

@@ -424,12 +424,80 @@ class Encoder(nn.Module):
 
 
 class Text(nn.Module):
+    """The mean of words, as in fastText."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.embedding, self.head = nn.Embedding(20, 8), nn.Linear(8, CLASSES)
+        self.embedding, self.head = nn.Embedding(WORDS, 8), nn.Linear(8, CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.embedding(x.long()).mean(1))
+
+
+class TextCNN(nn.Module):
+    """Windows of several widths over words, and the largest of each over time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(WORDS, 6, padding_idx=0)
+        self.convs = nn.ModuleList(nn.Conv1d(6, 4, width) for width in (2, 3))
+        self.fc = nn.Linear(8, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embedding(x).transpose(1, 2)
+        found = [F.relu(conv(x)) for conv in self.convs]
+        return self.fc(torch.cat([F.max_pool1d(y, y.size(2)).squeeze(2) for y in found], dim=1))
+
+
+class PositionalText(nn.Module):
+    """Words with learned positions, a feed-forward block at each, and the first place as the summary."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.embed, self.position = nn.Embedding(WORDS, 8), nn.Parameter(torch.randn(1, length, 8) * 0.3)
+        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 12), nn.Linear(12, 8)
+        self.mix, self.head = nn.Conv1d(8, 8, 5, padding=2), nn.Linear(8, CLASSES)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids) + self.position
+        x = x + self.down(F.gelu(self.up(self.norm(x))))
+        return self.head(self.mix(x.mT).mT[:, 0])
+
+
+class CountedPositions(nn.Module):
+    """Positions from a table of their own, as in BERT and GPT, and all places side by side."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(WORDS, 6), nn.Embedding(length, 6)
+        self.norm, self.fc, self.head = nn.LayerNorm(6), nn.Linear(6, 5), nn.Linear(5 * length, CLASSES)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        batch, length = ids.shape
+        x = self.norm(self.words(ids) + self.places(torch.arange(length, device=ids.device)))
+        return self.head(torch.tanh(self.fc(x)).reshape(batch, -1))
+
+
+class Scaled(nn.Module):
+    """ConvNeXt's block with its layer scale, written with channels last."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.dwconv, self.norm = nn.Conv2d(channels, channels, 3, padding=1, groups=channels), nn.LayerNorm(channels)
+        self.pwconv1, self.pwconv2 = nn.Linear(channels, 2 * channels), nn.Linear(2 * channels, channels)
+        self.gamma = nn.Parameter(torch.full((channels,), 0.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.dwconv(x).permute(0, 2, 3, 1)
+        y = self.gamma * self.pwconv2(F.gelu(self.pwconv1(self.norm(y))))
+        return x + y.permute(0, 3, 1, 2)
+
+
+def convnext_scaled() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 2, 2), Scaled(6), nn.Conv2d(6, 8, 2, 2), Scaled(8), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.LayerNorm(8), nn.Linear(8, CLASSES),
+    )  # fmt: skip
 
 
 class Permuted(nn.Module):
@@ -517,7 +585,7 @@ def ceiled() -> nn.Module:
 
 
 FEATURES, IMAGE, GREY, SMALL_GREY, LINE, SOUND = (12,), (3, 8, 8), (1, 12, 12), (1, 8, 8), (6, 24), (1, 96)
-FRAMES = (10, 6)
+FRAMES, IDS, WORDS = (10, 6), (10,), 20
 
 TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "logistic regression": (logistic, FEATURES),
@@ -556,13 +624,20 @@ TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "MLP-Mixer-like": (Mixer, IMAGE),
     "MLP of frames": (frames_mlp, FRAMES),
     "last moment": (LastMoment, FRAMES),
+    "ConvNeXt with layer scale": (convnext_scaled, IMAGE),
+    "text with Embedding": (Text, IDS),
+    "text convolution": (TextCNN, IDS),
+    "text with positions": (lambda: PositionalText(*IDS), IDS),
+    "text with counted positions": (lambda: CountedPositions(*IDS), IDS),
 }
+
+TEXTS = ("text with Embedding", "text convolution", "text with positions", "text with counted positions")
+"""Those that take ids of words."""
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], Shape, str]] = {
     "GRU": (gru, (10, 6), "module 'recurrent' (GRU): expected one of"),
     "LSTM": (lstm, (10, 6), "module 'recurrent' (LSTM): expected one of"),
     "Transformer encoder": (Encoder, (10, 8), "TransformerEncoderLayer"),
-    "text with Embedding": (Text, (10,), "method 'long': edgefl has no operation for it"),
     "dropout": (with_dropout, FEATURES, "p=0.5; expected 0"),
     "pooling with ceil_mode": (ceiled, IMAGE, "ceil_mode=True; expected False"),
 }

@@ -35,6 +35,13 @@ from edgefl.graph.operations.arrange import (
 )
 from edgefl.graph.operations.base import LARGEST_SETTING, Kind, Operation, Pair, ParamInfo, Shape
 from edgefl.graph.operations.norm import BatchNorm, BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm
+from edgefl.graph.operations.parameter import (
+    AddParameter,
+    Embedding,
+    EmbeddingOfRow,
+    MulParameter,
+    WithParameter,
+)
 from edgefl.graph.operations.pool import (
     AdaptiveAvgPool2d,
     AvgPool1d,
@@ -85,6 +92,9 @@ OPERATIONS: dict[str, type[Operation]] = {
         Permute,
         FlattenPlaces,
         Slice,
+        Embedding,
+        AddParameter,
+        MulParameter,
     )
 }
 """By the name in a graph's JSON."""
@@ -99,6 +109,7 @@ __all__ = [
     "VIEWS",
     "AdaptiveAvgPool2d",
     "Add",
+    "AddParameter",
     "AvgPool1d",
     "AvgPool2d",
     "BatchNorm",
@@ -108,6 +119,8 @@ __all__ = [
     "Conv1d",
     "Conv2d",
     "ConvTranspose2d",
+    "Embedding",
+    "EmbeddingOfRow",
     "Flatten",
     "FlattenPlaces",
     "GlobalAvgPool",
@@ -122,6 +135,7 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "Mul",
+    "MulParameter",
     "Operation",
     "PReLU",
     "Pair",
@@ -141,5 +155,6 @@ __all__ = [
     "Softplus",
     "Tanh",
     "Upsample",
+    "WithParameter",
     "ZeroPad2d",
 ]

@@ -22,7 +22,7 @@ from edgefl.graph.operations import (
     MaxPool2d,
     Operation,
 )
-from edgefl.learners.lowering import activation, arrange, group_norm, layer_norm, sparse, transposed
+from edgefl.learners.lowering import activation, arrange, group_norm, layer_norm, parameter, sparse, transposed
 from edgefl.learners.lowering.channels import count, is_empty
 from edgefl.learners.lowering.forward import average_window
 from edgefl.learners.lowering.fusion import HALVING, NormReLU
@@ -231,4 +231,4 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradie
     GlobalAvgPool: _avgpool,
     AdaptiveAvgPool2d: _avgpool,
 }  # and those of the files of families
-_TABLE |= activation.BACKWARD | arrange.BACKWARD | layer_norm.BACKWARD | transposed.BACKWARD
+_TABLE |= activation.BACKWARD | arrange.BACKWARD | layer_norm.BACKWARD | parameter.BACKWARD | transposed.BACKWARD

@@ -23,7 +23,7 @@ from edgefl.graph.operations import (
     MaxPool2d,
     Operation,
 )
-from edgefl.learners.lowering import activation, arrange, group_norm, layer_norm, sparse, transposed
+from edgefl.learners.lowering import activation, arrange, group_norm, layer_norm, parameter, sparse, transposed
 from edgefl.learners.lowering.fusion import HALVING, NormReLU
 from edgefl.learners.lowering.recorder import Readers, Recorder
 from edgefl.learners.lowering.saving import save_input, weight_and_bias
@@ -200,4 +200,4 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     GlobalAvgPool: _avgpool,
     AdaptiveAvgPool2d: _avgpool,
 }
-_TABLE |= activation.FORWARD | arrange.FORWARD | layer_norm.FORWARD | transposed.FORWARD
+_TABLE |= activation.FORWARD | arrange.FORWARD | layer_norm.FORWARD | parameter.FORWARD | transposed.FORWARD

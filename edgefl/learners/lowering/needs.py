@@ -21,6 +21,7 @@ from edgefl.graph.operations import (
     Concat,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     Flatten,
     FlattenPlaces,
     GroupNorm,
@@ -29,6 +30,7 @@ from edgefl.graph.operations import (
     Operation,
     Permute,
     Reshape,
+    WithParameter,
 )
 from edgefl.learners.base import Delta
 from edgefl.learners.lowering.channels import NONE, beside, is_empty, members, owners, union
@@ -41,8 +43,15 @@ PRODUCTS = (Conv2d, ConvTranspose2d, Linear)
 
 def own_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     """Output channels of a node whose parameters are trained; empty for a node without parameters."""
-    axes = blocks.get(f"{node.name}.weight", (NONE, NONE))
-    return axes[1] if isinstance(node.op, ConvTranspose2d) else axes[0]
+    axes = blocks.get(node.full_name(node.op.main), (NONE, NONE))
+    return axes[1] if _has_columns(node.op) else axes[0]
+
+
+def _has_columns(op: Operation) -> bool:
+    """Whether the operation's neurons lie along axis 1 of its parameter."""
+    if isinstance(op, WithParameter):
+        return op.channels_last and len(op.shape) == 2
+    return isinstance(op, ConvTranspose2d | Embedding)
 
 
 def gradient_needs(graph: Graph, blocks: Mapping[str, RowsCols], delta: Delta) -> dict[str, Index]:

@@ -14,7 +14,19 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
-from edgefl.graph.operations import VIEWS, Conv2d, GroupNorm, Mul, PReLU, Shape, Sigmoid, Smooth, Tanh
+from edgefl.graph.operations import (
+    VIEWS,
+    Conv2d,
+    Embedding,
+    GroupNorm,
+    Mul,
+    MulParameter,
+    PReLU,
+    Shape,
+    Sigmoid,
+    Smooth,
+    Tanh,
+)
 from edgefl.learners.lowering.active import Active
 from edgefl.learners.lowering.channels import NONE, is_empty
 from edgefl.learners.lowering.fusion import NormReLU
@@ -132,7 +144,7 @@ class Recorder:
         return self.extras[name, "turned"]
 
     def param(self, node: Node, name: str) -> Param:
-        return Param(f"{node.name}.{name}", node.op.parameters()[name].shape)
+        return Param(node.full_name(name), node.op.parameters()[name].shape)
 
     def needed(self, name: str) -> bool:
         """Whether the gradient of a result is needed."""
@@ -148,7 +160,7 @@ def _kept_by(node: Node, active: Active) -> tuple[str, ...]:
         return (node.name,) if node.inputs[0] in active.needs else ()
     if isinstance(node.op, Smooth):
         return node.inputs if node.inputs[0] in active.needs else ()
-    if isinstance(node.op, PReLU):
+    if isinstance(node.op, PReLU | MulParameter | Embedding):
         return node.inputs if node.name in active.needs else ()
     if isinstance(node.op, Mul):
         first, second = node.inputs
