@@ -7,7 +7,8 @@ parameters. The rules (ALGORITHMS 1.1):
 * shape-preserving operations and pooling pass the group on; Flatten repeats a channel for its height * width features,
   FlattenPlaces all channels at each place; a Linear layer at each place is a convolution of single cells;
 * an Embedding owns a group of its features, which lies along axis 1 of its weight; all of its rows are active;
-* where a Permute puts other things than channels on axis 0, no group lies along it, and the one before is free;
+* where a Permute puts other things than channels on axis 0, or a parameter that is added or multiplied has channels on
+  its third axis, no group lies along the result, and the one before is free;
 * a depthwise convolution has the neurons of its input, each repeated by the channel multiplier;
 * results that are summed or multiplied share one group, named after the earliest layer in it;
 * results put one after another keep their groups, each along its part of the axis;
@@ -170,7 +171,7 @@ def _result_axis(
     if isinstance(op, FlattenPlaces):
         channels = shapes[node.inputs[0]][0]
         return source and _concatenated([parts_of(source, channels)] * (shapes[node.name][0] // channels))
-    if isinstance(op, Permute) and op.axes[0] != 0:
+    if (isinstance(op, Permute) and op.axes[0] != 0) or (isinstance(op, WithParameter) and _is_apart(op)):
         groups.free(source)
         return None
     return source
@@ -185,6 +186,11 @@ def _own_axis(node: Node, source: Axis | None, groups: _Groups) -> Axis | None:
     if isinstance(op, ConvTranspose2d) and op.groups > 1:
         return None
     return groups.add(node.name, op.out_features if isinstance(op, Linear) else op.out_channels)
+
+
+def _is_apart(op: WithParameter) -> bool:
+    """Whether the parameter has its channels on the third axis, which is no axis of a block."""
+    return op.channels_last and len(op.shape) > 2
 
 
 def _reshaped(source: Axis | None, before: int, after: int, groups: _Groups) -> Axis | None:
@@ -223,7 +229,7 @@ def _param_axes(
     if isinstance(op, Embedding):
         return None, own
     if isinstance(op, WithParameter) and op.channels_last and len(op.shape) > 1:
-        return None, own if len(op.shape) == 2 else None
+        return None, own
     if isinstance(op, PReLU) and op.num_parameters == 1:
         return None, None
     reads_all_inputs = isinstance(op, Linear) or (isinstance(op, Conv2d) and op.groups == 1)

@@ -126,7 +126,8 @@ class GraphModule(nn.Module):
         for node in self.edgefl_graph.nodes:
             inputs = [results[name] for name in node.inputs]
             if isinstance(node.op, WithParameter):
-                results[node.name] = _combined(node.op, inputs[0], _value(self, node.name))
+                places = len(self.edgefl_graph.shapes[node.name]) - 1
+                results[node.name] = _combined(node.op, inputs[0], _value(self, node.name), places)
             else:
                 results[node.name] = self.get_submodule(node.name)(*inputs)
         return results[node.name]
@@ -139,9 +140,9 @@ def _value(root: nn.Module, name: str) -> Tensor:
     return found
 
 
-def _combined(op: WithParameter, x: Tensor, value: Tensor) -> Tensor:
-    """x with a parameter added or multiplied, which is brought to x's axes."""
-    extents = op.shape if len(op.shape) > 1 else (*op.shape, *(1,) * (x.dim() - 2))
+def _combined(op: WithParameter, x: Tensor, value: Tensor, places: int) -> Tensor:
+    """x, which has so many axes of places, with a parameter added or multiplied that is brought to x's axes."""
+    extents = op.shape if len(op.shape) > 1 else (*op.shape, *(1,) * places)
     value = value.view(extents)
     value = value.movedim(-1, 0) if op.channels_last else value
     return x + value if isinstance(op, AddParameter) else x * value
