@@ -278,7 +278,8 @@ def _adaptive_pool(op: AdaptiveAvgPool2d, inputs: list[str], to: Writer) -> str:
 
 
 def _upsample(op: Upsample, inputs: list[str], to: Writer) -> str:
-    scales = to.constant("scales", [1.0, 1.0, *map(float, op.scale_factor)])
+    factors = op.scale_factor if len(to.input_shape) == 3 else op.scale_factor[1:]
+    scales = to.constant("scales", [1.0, 1.0, *map(float, factors)])
     how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     return to.node("Resize", *inputs, "", scales, **how)
 

@@ -45,6 +45,7 @@ from edgefl.graph.operations import (
     Slice,
     Softplus,
     Tanh,
+    Upsample,
     ZeroPad2d,
 )
 from edgefl.nn.axes import first, last
@@ -56,6 +57,7 @@ from edgefl.nn.places import (
     LinearOfPlaces,
     Permuted,
     PlacesFrom,
+    RepeatedPlaces,
     Reshaped,
 )
 from edgefl.nn.step import Means, adaptive_pool, avg_pool, expect, max_pool, pair, upsample
@@ -226,5 +228,6 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Means]] =
     Permuted: lambda module: (Permute(module.axes),),
     Reshaped: lambda module: (Reshape(module.places),),
     FlatPlaces: lambda module: (FlattenPlaces(),),
+    RepeatedPlaces: lambda module: (Upsample((1, module.times)),),
     PlacesFrom: lambda module: (Slice(module.start, module.length),),
 }

@@ -61,6 +61,7 @@ from edgefl.nn.places import (
     LinearOfPlaces,
     Permuted,
     PlacesFrom,
+    RepeatedPlaces,
     Reshaped,
 )
 
@@ -154,6 +155,8 @@ def _layer(op: Operation, source: Shape) -> nn.Module:
         return LinearOfPlaces(op.in_features, op.out_features, op.bias)
     if isinstance(op, LayerNorm) and len(source) > len(op.normalized_shape):
         return LayerNormOfPlaces(op.normalized_shape, op.eps)
+    if isinstance(op, Upsample) and len(source) == 2:
+        return RepeatedPlaces(op.scale_factor[1])
     return _LAYERS[type(op)](op)
 
 

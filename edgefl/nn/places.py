@@ -70,3 +70,14 @@ class EmbeddingOfIds(nn.Embedding):
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.long()).movedim(-1, 1)
+
+
+class RepeatedPlaces(nn.Module):
+    """Each place of a line so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.repeat_interleave(self.times, -1)

@@ -21,7 +21,18 @@ from torch.nn import functional
 
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model, Node, Params
-from edgefl.graph.operations import AddParameter, Concat, Mul, MulParameter, Operation, Permute, Shape, WithParameter
+from edgefl.graph.operations import (
+    Add,
+    AddParameter,
+    Concat,
+    Mul,
+    MulParameter,
+    Operation,
+    Permute,
+    Shape,
+    Upsample,
+    WithParameter,
+)
 from edgefl.nn.axes import Axes, Layout, Value, first, moved, wanted
 from edgefl.nn.functions import FUNCTIONS, METHODS
 from edgefl.nn.layers import MODULES
@@ -239,12 +250,27 @@ class _Converter:
         means = means or Means(step.ops)
         wants = means.wants or wanted(step.ops[0])
         values = tuple(self._placed(value, wants(len(value.axes)) if wants else values[0].axes) for value in values)
+        if isinstance(step.ops[0], Add):
+            values = self._alike(values)
         gives = means.gives or wants or (lambda rank: values[0].axes)
         result = self._run(step.ops, values, name, is_free, gives)
         if means.results is None:
             self._values[node] = result
         else:
             self._several[node] = tuple(partial(self._run, ops, (result,), name, False, gives) for ops in means.results)
+
+    def _alike(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Summands of one shape: what has one place, as features have, is repeated at those of the other."""
+        largest = max(values, key=lambda value: math.prod(value.shape))
+        wanting = [value.shape == (largest.shape[0], *(1 for _ in largest.shape[1:])) for value in values]
+        if largest.shape[1:] in ((), (1,), (1, 1)) or not any(wanting):
+            return values
+        op = Upsample((largest.shape[1], largest.shape[2]) if len(largest.shape) == 3 else (1, largest.shape[1]))
+
+        def repeated(value: Value) -> Value:
+            return self._run((op,), (value,), f"{value.name}_repeated", False, lambda rank: largest.axes)
+
+        return tuple(repeated(value) if few else value for value, few in zip(values, wanting, strict=True))
 
     def _run(
         self, ops: tuple[Operation, ...], values: tuple[Value, ...], name: str, is_free: bool, gives: Layout

@@ -113,6 +113,7 @@ CASES: list[tuple[Operation, Shape]] = [
     (GlobalAvgPool(), LINE),
     (AdaptiveAvgPool2d((3, 11)), PLANES),
     (Upsample((2, 3)), PLANES),
+    (Upsample((1, 3)), LINE),
     (ZeroPad2d((1, 0, 2, 3)), PLANES),
     (Linear(6, 5), PLANES),
     (Linear(6, 5, bias=False), LINE),

@@ -102,7 +102,7 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
     if isinstance(op, Hardsigmoid):
         return (x / 6 + 0.5).clamp(0, 1)  # torch's own multiplies by 1/6 in float32, going back
     if isinstance(op, Upsample):
-        return F.interpolate(x, scale_factor=op.scale_factor, mode="nearest")
+        return F.interpolate(x, scale_factor=op.scale_factor[4 - x.dim() :], mode="nearest")
     if isinstance(op, BatchNorm):
         stats = params[f"{node.name}.running_mean"], params[f"{node.name}.running_var"]
         return F.batch_norm(x, *stats, weight, bias, training, op.momentum, op.eps)

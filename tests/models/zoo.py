@@ -464,6 +464,20 @@ class PositionalText(nn.Module):
         return self.head(self.mix(x.mT).mT[:, 0])
 
 
+class Summarised(nn.Module):
+    """Words beside what all of them say together, which every place is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.all, self.each = nn.Embedding(WORDS, 6), nn.Linear(6, 6), nn.Linear(6, 8)
+        self.head = nn.Linear(8, CLASSES)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)
+        together = torch.tanh(self.all(x.mean(dim=1)))
+        return self.head(F.silu(self.each(x + together.unsqueeze(1))).max(dim=1).values)
+
+
 class CountedPositions(nn.Module):
     """Positions from a table of their own, as in BERT and GPT, and all places side by side."""
 
@@ -628,10 +642,11 @@ TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "text with Embedding": (Text, IDS),
     "text convolution": (TextCNN, IDS),
     "text with positions": (lambda: PositionalText(*IDS), IDS),
+    "text with a summary": (Summarised, IDS),
     "text with counted positions": (lambda: CountedPositions(*IDS), IDS),
 }
 
-TEXTS = ("text with Embedding", "text convolution", "text with positions", "text with counted positions")
+TEXTS = tuple(name for name, (_, shape) in TAKEN.items() if shape is IDS)
 """Those that take ids of words."""
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], Shape, str]] = {

@@ -193,7 +193,9 @@ def at_places(shape: Shape, out: int) -> list[Operation]:
     if min(places) == 1:  # a parameter of one place is one of channels
         return candidates
     whole = [AddParameter(last, True, 1), MulParameter(shape, ones=1), MulParameter((channels, *(1 for _ in places)))]
-    moved = [Slice(1, places[0] - 1), Reshape((1, *places))] if len(places) == 1 else [Permute((0, 2, 1))]
+    moved = (
+        [Slice(1, places[0] - 1), Reshape((1, *places)), Upsample((1, 2))] if len(places) == 1 else [Permute((0, 2, 1))]
+    )
     return [*candidates, *whole, *moved]
 
 
