@@ -86,7 +86,7 @@ efl_status efl_embedding_forward_f32(const float* ids, efl_int64 batch, efl_int6
 }
 
 efl_status efl_embedding_backward_f32(const float* dy, const float* ids, efl_int64 batch, efl_int64 features,
-                                      efl_int64 length, efl_int64 rows, efl_int64 padding, efl_index cols,
+                                      efl_int64 length, efl_int64 rows, efl_int32 padding, efl_index cols,
                                       float* dweight) {
     EFL_CHECK(extents({batch, length, features}));
     EFL_CHECK(extents({rows, features}));

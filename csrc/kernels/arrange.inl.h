@@ -163,7 +163,7 @@ static void embedding_image(const float* dy, const float* ids, int64_t length, e
 }
 
 static efl_status embedding_backward_f32(const float* dy, const float* ids, efl_int64 batch, efl_int64 features,
-                                         efl_int64 length, efl_int64 rows, efl_int64 padding, efl_index cols,
+                                         efl_int64 length, efl_int64 rows, efl_int32 padding, efl_index cols,
                                          float* dweight) {
     const int64_t width = count_of(cols, features);
     split(rows, width, [&](int64_t first, int64_t last) {

@@ -120,7 +120,7 @@ Call embedding_backward(Args& a) {
         a.refuse("padding", "value " + std::to_string(padding), "-1 to " + std::to_string(dweight.shape[0] - 1));
     return [=] {
         return efl_embedding_backward_f32(dy.in(), ids.in(), dy.shape[0], dy.shape[1], dy.shape[2], dweight.shape[0],
-                                          padding, cols, dweight.out());
+                                          efl_int32(padding), cols, dweight.out());
     };
 }
 

@@ -32,6 +32,8 @@ def time_step(model: Model, training: Training) -> StepTime:
     learner, graph, batch = GraphLearner(model), model.graph, training.batch
     draw = np.random.default_rng(1)
     x = draw.standard_normal((batch, *graph.input_shape), np.float32)
+    if graph.vocabulary is not None:
+        x = draw.integers(0, graph.vocabulary, x.shape).astype(np.float32)
     samples = Samples(x, draw.integers(0, graph.output_shape[0], batch).astype(np.int32))
     batches = Listed([np.arange(batch, dtype=np.int32)] * STEPS, Keyed(1))
     found: list[float] = []

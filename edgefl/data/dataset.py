@@ -22,7 +22,7 @@ Shape = tuple[int, int, int]
 class DataSet:
     """Examples of one classification problem.
 
-    x             uint8 or float32 [N, C, H, W]; a model's input is x * scale + shift
+    x             uint8 or float32 [N, C, H, W], or [N, F]; a model's input is x * scale + shift
     y             int32 [N], in [0, classes)
     groups        int32 [N], who an example comes from (speaker, alphabet); negative: not known. None: not recorded
     partial       what is missing, in words, if this is not the whole published data set
@@ -62,9 +62,8 @@ class DataSet:
 
     @property
     def input_shape(self) -> Shape:
-        """(channels, height, width)."""
-        channels, height, width = self.x.shape[1:]
-        return channels, height, width
+        """(channels, height, width), or how many features or ids there are."""
+        return self.x.shape[1:]
 
     def pooled(self) -> DataSet:
         """All examples in one pool, test part last. `groups` survive if both parts have them."""
@@ -80,8 +79,9 @@ class DataSet:
 
 
 def _check(name: str, suffix: str, x: Array, y: Array, groups: Array | None, classes: int) -> None:
-    if x.ndim != 4 or x.dtype not in (np.uint8, np.float32) or not x.flags.c_contiguous:
-        raise DataError(f"{name}: x{suffix} is {x.dtype} {x.shape}; expected contiguous uint8 or float32 [N, C, H, W]")
+    if x.ndim not in (2, 4) or x.dtype not in (np.uint8, np.float32) or not x.flags.c_contiguous:
+        expected = "contiguous uint8 or float32 [N, C, H, W] or [N, F]"
+        raise DataError(f"{name}: x{suffix} is {x.dtype} {x.shape}; expected {expected}")
     if y.shape != (len(x),) or y.dtype != np.int32:
         raise DataError(f"{name}: y{suffix} is {y.dtype} {y.shape}; expected int32 ({len(x)},)")
     if groups is not None and (groups.shape != y.shape or groups.dtype != np.int32):

@@ -1,6 +1,6 @@
 """Labelled examples in an npz file, with optional group ids.
 
-    x or x_train    uint8 or float [N, H, W] or [N, C, H, W]
+    x or x_train    uint8 or float [N, H, W] or [N, C, H, W]; or [N, F], features, or ids of words as any integers
     y or y_train    integers [N], from 0
     x_test, y_test  optional, alike
     G or G_train, and G_test
@@ -29,6 +29,7 @@ from edgefl.data.damage import damage_named, expect_end, read_exactly
 from edgefl.data.dataset import Array, DataSet, listed, not_finite
 from edgefl.errors import DataError
 
+LARGEST_ID = 2**24  # of whole numbers that float32 holds one by one
 MOST_UNSTATED = 1000  # classes that a file may have without saying so, however few examples there are
 
 
@@ -123,10 +124,11 @@ class _Reader:
 
     def images(self, key: str) -> Array:
         x = self.array(key)
-        if x.ndim not in (3, 4) or (x.dtype != np.uint8 and x.dtype.kind != "f"):
-            raise DataError(
-                f"{self.path}: {key} is {x.dtype} {x.shape}; expected uint8 or float [N, H, W] or [N, C, H, W]"
-            )
+        if x.ndim == 2 and x.dtype.kind in "iu" and x.dtype != np.uint8:
+            return self.ids(key, x)
+        if x.ndim not in (2, 3, 4) or (x.dtype != np.uint8 and x.dtype.kind != "f"):
+            expected = "uint8 or float [N, H, W], [N, C, H, W] or [N, F], or integers [N, F]"
+            raise DataError(f"{self.path}: {key} is {x.dtype} {x.shape}; expected {expected}")
         x = x[:, np.newaxis] if x.ndim == 3 else x
         if x.dtype == np.uint8:
             return np.ascontiguousarray(x)
@@ -135,6 +137,12 @@ class _Reader:
         if (at := not_finite(values)) is not None:
             raise DataError(f"{self.path}: {key}[{listed(at)}] is {x[at]}; expected finite float32 values")
         return values
+
+    def ids(self, key: str, x: Array) -> Array:
+        """Whole numbers as float32, which holds those up to 2^24."""
+        if x.size and max(abs(int(x.min())), int(x.max())) > LARGEST_ID:
+            raise DataError(f"{self.path}: {key} is from {x.min()} to {x.max()}; expected ids of at most {LARGEST_ID}")
+        return np.ascontiguousarray(x, np.float32)
 
     def integers(self, key: str) -> Array:
         values = self.array(key)

@@ -34,6 +34,7 @@ from edgefl.graph.operations import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     Add,
+    AddParameter,
     AvgPool1d,
     AvgPool2d,
     BatchNorm,
@@ -46,6 +47,7 @@ from edgefl.graph.operations import (
     Dropout,
     Dropout1d,
     Dropout2d,
+    Embedding,
     Flatten,
     FlattenPlaces,
     GlobalAvgPool,
@@ -59,6 +61,7 @@ from edgefl.graph.operations import (
     MaxPool1d,
     MaxPool2d,
     Mul,
+    MulParameter,
     Operation,
     Pair,
     Permute,
@@ -75,6 +78,7 @@ from edgefl.graph.operations import (
     Softplus,
     Tanh,
     Upsample,
+    WithParameter,
     ZeroPad2d,
 )
 
@@ -155,13 +159,13 @@ class Writer:
 
     def parameter(self, name: str, shape: Sequence[int] | None = None) -> str:
         """A parameter of the present node, in its own shape or another."""
-        full, value = f"{self._at.name}.{name}", self.value(name)
+        full, value = self._at.full_name(name), self.value(name)
         self.values[full] = value if shape is None else value.reshape(shape)
         return full
 
     def value(self, name: str) -> np.ndarray:
         """A parameter of the present node as it is."""
-        return np.ascontiguousarray(self._model.params[f"{self._at.name}.{name}"])
+        return np.ascontiguousarray(self._model.params[self._at.full_name(name)])
 
     def constant(self, name: str, value: Any) -> str:
         """Numbers that are no parameter of the model; int64 for integers, float32 for others."""
@@ -320,7 +324,8 @@ def shares(size: int, parts: int) -> np.ndarray:
 
 
 def _upsample(op: Upsample, inputs: list[str], to: Writer) -> str:
-    scales = to.constant("scales", [1.0, 1.0, *map(float, op.scale_factor)])
+    factors = op.scale_factor if len(to.input_shape) == 3 else op.scale_factor[1:]
+    scales = to.constant("scales", [1.0, 1.0, *map(float, factors)])
     how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     return to.node("Resize", *inputs, "", scales, **how)
 
@@ -346,6 +351,18 @@ def _flatten_places(op: FlattenPlaces, inputs: list[str], to: Writer) -> str:
 def _slice(op: Slice, inputs: list[str], to: Writer) -> str:
     ends = to.constant("starts", [op.start]), to.constant("ends", [op.start + op.length])
     return to.node("Slice", *inputs, *ends, to.constant("axes", [2]))
+
+
+def _embedding(op: Embedding, inputs: list[str], to: Writer) -> str:
+    rows = to.node("Gather", to.parameter("weight"), to.node("Cast", *inputs, to=TensorProto.INT64))
+    return to.node("Transpose", rows, perm=[0, 2, 1])
+
+
+def _with_parameter(op: WithParameter, inputs: list[str], to: Writer) -> str:
+    """The parameter with its channels first, and ones behind them where it has a value for each."""
+    value = np.reshape(to.value(""), op.shape if len(op.shape) > 1 else (*op.shape, *(1 for _ in to.input_shape[1:])))
+    turned = np.moveaxis(value, -1, 0) if op.channels_last else value
+    return to.node("Add" if isinstance(op, AddParameter) else "Mul", *inputs, to.constant("value", turned))
 
 
 NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
@@ -377,6 +394,9 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     GlobalAvgPool: lambda op, inputs, to: to.node("GlobalAveragePool", *inputs),
     Flatten: lambda op, inputs, to: to.node("Flatten", *inputs),
     FlattenPlaces: _flatten_places,
+    Embedding: _embedding,
+    AddParameter: _with_parameter,
+    MulParameter: _with_parameter,
     Reshape: _reshape,
     Permute: _permute,
     Slice: _slice,

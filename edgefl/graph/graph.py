@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,14 +21,17 @@ from edgefl.errors import GraphError
 from edgefl.graph.operations import (
     LARGEST_SETTING,
     BatchNorm,
+    Embedding,
     GroupNorm,
     LayerNorm,
+    MulParameter,
     Operation,
     ParamInfo,
     PReLU,
     Recurrent,
     SelfAttention,
     Shape,
+    WithParameter,
 )
 from edgefl.graph.resize import IdArray, resized
 
@@ -58,6 +62,10 @@ class Node:
     name: str
     op: Operation
     inputs: tuple[str, ...]
+
+    def full_name(self, part: str) -> str:
+        """Of a parameter by the last part of its name; "" is the parameter that the node is called by."""
+        return f"{self.name}.{part}" if part else self.name
 
     def output(self, shapes: Mapping[str, Shape]) -> Shape:
         """Shape of the result, given the shapes of earlier results by name. Raises GraphError with the node's name."""
@@ -93,12 +101,18 @@ class Graph:
         return shapes
 
     @property
+    def vocabulary(self) -> int | None:
+        """The number of ids, where the input is ids, of which an Embedding looks up rows."""
+        sizes = [node.op.num_embeddings for node in self.nodes if isinstance(node.op, Embedding)]
+        return min(sizes, default=None)
+
+    @property
     def output_shape(self) -> Shape:
         return self.shapes[self.nodes[-1].name]
 
     def parameters(self) -> dict[str, ParamInfo]:
         """Shape and kind of every parameter, by full name, in node order."""
-        return {f"{node.name}.{name}": info for node in self.nodes for name, info in node.op.parameters().items()}
+        return {node.full_name(name): info for node in self.nodes for name, info in node.op.parameters().items()}
 
     def macs(self) -> dict[str, int]:
         """Multiply-accumulates of one example's forward pass, by convolution and Linear node."""
@@ -110,12 +124,13 @@ class Graph:
 
         Weights and biases of convolutions and Linear are uniform in +-1/sqrt(fan_in) (kaiming_uniform with a = sqrt 5);
         norms start at weight 1, bias 0, running_mean 0, running_var 1; a PReLU's weight at 1/4. Recurrent layers are
-        uniform in +-1/sqrt(hidden_size); attention's in_proj by Glorot, its bias 0.
+        uniform in +-1/sqrt(hidden_size); attention's in_proj by Glorot, its bias 0; an Embedding is normally
+        distributed. Where torch leaves it to its user: what is added starts at 0, what multiplies at 1.
         """
         params: Params = {}
         for node in self.nodes:
             for name, info in node.op.parameters().items():
-                params[f"{node.name}.{name}"] = _initial(node.op, name, info.shape, stream)
+                params[node.full_name(name)] = _initial(node.op, name, info.shape, stream)
         return params
 
     def check(self, params: Mapping[str, np.ndarray]) -> None:
@@ -163,6 +178,9 @@ def _check_structure(graph: Graph) -> None:
         _check_node(node, known, names)
         known.add(node.name)
         unused = (unused - set(node.inputs)) | {node.name}
+    owned = Counter(node.full_name(part) for node in graph.nodes for part in node.op.parameters())
+    if shared := [name for name, owners in owned.items() if owners > 1]:
+        raise GraphError(f"parameter {shared[0]!r} belongs to two nodes; expected one")
     if idle := unused - {graph.nodes[-1].name}:
         raise GraphError(f"results {sorted(idle)} are never used; expected only the last node {graph.nodes[-1].name!r}")
 
@@ -180,12 +198,14 @@ def _check_node(node: Node, known: set[str], names: set[str]) -> None:
         if name not in known:
             why = "comes later; expected topological order" if name in names else "is unknown; expected a result"
             raise GraphError(f"node {node.name!r}: input {name!r} {why}")
+    if isinstance(node.op, Embedding) and node.inputs != (INPUT,):
+        raise GraphError(f"node {node.name!r}: ids from {node.inputs[0]!r}; expected those of {INPUT!r}")
     if len(set(node.inputs)) < len(node.inputs):
         raise GraphError(f"node {node.name!r}: inputs {node.inputs}; expected two different results")
 
 
 def _smaller(node: Node, blocks: Blocks) -> Node:
-    rows, cols = blocks.get(f"{node.name}.{node.op.weight}", (None, None))
+    rows, cols = blocks.get(node.full_name(node.op.main), (None, None))
     if rows is None and cols is None:
         return node
     try:
@@ -203,6 +223,10 @@ def _initial(op: Operation, name: str, shape: Shape, stream: Stream) -> np.ndarr
         return np.full(shape, name in ("weight", "running_var"), dtype=np.float32)
     if isinstance(op, PReLU):
         return np.full(shape, 0.25, dtype=np.float32)
+    if isinstance(op, WithParameter):
+        return np.full(shape, isinstance(op, MulParameter), dtype=np.float32)
+    if isinstance(op, Embedding):
+        return _normal(math.prod(shape), stream).reshape(shape)
     bound = _bound(op, name)
     return ((2.0 * stream.uniform(math.prod(shape)) - 1.0) * bound).astype(np.float32).reshape(shape)
 
@@ -211,7 +235,13 @@ def _bound(op: Operation, name: str) -> float:
     """Of the uniform values that a parameter starts from, as in torch."""
     if isinstance(op, Recurrent):
         return 1.0 / math.sqrt(op.hidden_size)
-    shape = op.parameters()[op.weight].shape
+    shape = op.parameters()[op.main].shape
     if isinstance(op, SelfAttention):
-        return math.sqrt(6.0 / sum(shape)) if name == op.weight else 0.0
+        return math.sqrt(6.0 / sum(shape)) if name == op.main else 0.0
     return 1.0 / math.sqrt(math.prod(shape[1:]))
+
+
+def _normal(count: int, stream: Stream) -> np.ndarray:
+    """Normally distributed, two by two from uniform numbers (Box and Muller 1958)."""
+    radius, turn = np.split(stream.uniform(2 * count), 2)
+    return (np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * turn)).astype(np.float32)

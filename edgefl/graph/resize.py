@@ -13,6 +13,7 @@ from edgefl.graph.operations import (
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     GroupNorm,
     LayerNorm,
     Linear,
@@ -20,6 +21,8 @@ from edgefl.graph.operations import (
     PReLU,
     Recurrent,
     SelfAttention,
+    Shape,
+    WithParameter,
 )
 
 IdArray = npt.NDArray[np.int32]
@@ -48,6 +51,10 @@ def resized(op: Operation, rows: IdArray | None, cols: IdArray | None) -> Operat
     if isinstance(op, LayerNorm):
         size, *rest = op.normalized_shape
         return replace(op, normalized_shape=(_kept(rows, size), *rest))
+    if isinstance(op, Embedding):
+        return replace(op, embedding_dim=_kept(cols, op.embedding_dim))
+    if isinstance(op, WithParameter):
+        return replace(op, shape=_kept_along(op.shape, rows, cols))
     if isinstance(op, PReLU):
         return replace(op, num_parameters=_kept(rows, op.num_parameters))
     if isinstance(op, Recurrent):
@@ -60,6 +67,12 @@ def resized(op: Operation, rows: IdArray | None, cols: IdArray | None) -> Operat
         _check_groups(op, rows, op.num_channels, op.num_groups)
         return replace(op, num_channels=_kept(rows, op.num_channels))
     return op
+
+
+def _kept_along(shape: Shape, rows: IdArray | None, cols: IdArray | None) -> Shape:
+    """What is kept of the extents of a parameter."""
+    sizes = [_kept(ids, size) for ids, size in zip((rows, cols), shape, strict=False)]
+    return (*sizes, *shape[2:])
 
 
 def _kept(ids: IdArray | None, size: int) -> int:

@@ -16,6 +16,7 @@ from edgefl.graph.operations import (
     LayerNorm,
     MaxPool2d,
     Mul,
+    MulParameter,
     Operation,
     ParamInfo,
     PReLU,
@@ -87,7 +88,7 @@ def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
             bits["curves"] += 32 * _of_sequences(node.op, graph.shapes[node.name])
         elif isinstance(node.op, BatchNorm | GroupNorm | LayerNorm):
             bits["xhat"] += 32 * results
-        elif isinstance(node.op, Smooth | PReLU):
+        elif isinstance(node.op, Smooth | PReLU | MulParameter):
             bits["curves"] += 32 * results
         elif isinstance(node.op, Mul):
             bits["curves"] += 32 * sum(math.prod(graph.shapes[name]) for name in node.inputs)

@@ -159,8 +159,10 @@ def _blank(graph: Graph) -> Model:
 def _samples(graph: Graph, training: Training) -> Samples:
     values = np.random.RandomState(SEED)
     count = max(SAMPLES, training.batch, training.examples or 0)
-    images = values.randint(0, 256, (count, *graph.input_shape), np.uint8)
-    return Samples(images, values.randint(0, graph.output_shape[0], count, np.int32), scale=1 / 255)
+    rows = graph.vocabulary
+    x = values.randint(0, min(rows or 256, 256), (count, *graph.input_shape), np.uint8)
+    labels = values.randint(0, graph.output_shape[0], count, np.int32)
+    return Samples(x, labels, scale=1 / 255 if rows is None else 1.0)
 
 
 def _torch_saved(training: Training) -> int:

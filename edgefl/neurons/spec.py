@@ -6,8 +6,10 @@ parameters. The rules (ALGORITHMS 1.1):
 * every convolution and Linear owns a group of its output channels or features; a following norm belongs to it;
 * shape-preserving operations and pooling pass the group on; Flatten repeats a channel for its height * width features,
   FlattenPlaces all channels at each place; a Linear layer at each place is a convolution of single cells;
-* where a Permute puts other things than channels on axis 0, no group lies along it, and the one before is free;
 * a recurrent layer owns a group of its hidden units, each with all its gates, and attention one of its heads;
+* an Embedding owns a group of its features, which lies along axis 1 of its weight; all of its rows are active;
+* where a Permute puts other things than channels on axis 0, or a parameter that is added or multiplied has channels on
+  its third axis, no group lies along the result, and the one before is free;
 * a depthwise convolution has the neurons of its input, each repeated by the channel multiplier;
 * results that are summed or multiplied share one group, named after the earliest layer in it;
 * results put one after another keep their groups, each along its part of the axis;
@@ -31,6 +33,7 @@ from edgefl.graph.operations import (
     Concat,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     Flatten,
     FlattenPlaces,
     Kind,
@@ -43,6 +46,7 @@ from edgefl.graph.operations import (
     Reshape,
     SelfAttention,
     Shape,
+    WithParameter,
 )
 from edgefl.graph.planar import planar
 
@@ -124,7 +128,7 @@ def _spec(graph: Graph) -> ModelSpec:
     settled = {name: groups.settled(axis) for name, axis in axes.items()}
     planes = {node.name: node.op for node in planar(graph).nodes}
     params = {
-        f"{node.name}.{name}": ParamSpec(info.shape, info.kind, *_param_axes(planes[node.name], node, name, settled))
+        node.full_name(name): ParamSpec(info.shape, info.kind, *_param_axes(planes[node.name], node, name, settled))
         for node in graph.nodes
         for name, info in node.op.parameters().items()
     }
@@ -133,7 +137,7 @@ def _spec(graph: Graph) -> ModelSpec:
 
 def _head(graph: Graph) -> tuple[str, ...]:
     at = max((i for i, node in enumerate(graph.nodes) if isinstance(node.op, Linear)), default=len(graph.nodes))
-    return tuple(f"{node.name}.{name}" for node in graph.nodes[at:] for name in node.op.parameters())
+    return tuple(node.full_name(name) for node in graph.nodes[at:] for name in node.op.parameters())
 
 
 def result_axes(graph: Graph) -> dict[str, Axis | None]:
@@ -163,6 +167,8 @@ def _result_axis(
         return groups.add(node.name, op.hidden_size)
     if isinstance(op, SelfAttention):
         return _repeat(groups.add(node.name, op.num_heads), op.head_dim)
+    if isinstance(op, Embedding):
+        return groups.add(node.name, op.embedding_dim)
     if isinstance(op, Add | Mul):
         return groups.join(source, axes[node.inputs[1]])
     if isinstance(op, Concat):
@@ -172,7 +178,7 @@ def _result_axis(
     if isinstance(op, FlattenPlaces):
         channels = shapes[node.inputs[0]][0]
         return source and _concatenated([parts_of(source, channels)] * (shapes[node.name][0] // channels))
-    if isinstance(op, Permute) and op.axes[0] != 0:
+    if (isinstance(op, Permute) and op.axes[0] != 0) or (isinstance(op, WithParameter) and _is_apart(op)):
         groups.free(source)
         return None
     return source
@@ -187,6 +193,11 @@ def _own_axis(node: Node, source: Axis | None, groups: _Groups) -> Axis | None:
     if isinstance(op, ConvTranspose2d) and op.groups > 1:
         return None
     return groups.add(node.name, op.out_features if isinstance(op, Linear) else op.out_channels)
+
+
+def _is_apart(op: WithParameter) -> bool:
+    """Whether the parameter has its channels on the third axis, which is no axis of a block."""
+    return op.channels_last and len(op.shape) > 2
 
 
 def _reshaped(source: Axis | None, before: int, after: int, groups: _Groups) -> Axis | None:
@@ -222,10 +233,14 @@ def _param_axes(
     own, source = axes[node.name], axes[node.inputs[0]]
     if isinstance(op, ConvTranspose2d) and name == "weight":
         return source, own if op.groups == 1 else None
+    if isinstance(op, Embedding):
+        return None, own
+    if isinstance(op, WithParameter) and op.channels_last and len(op.shape) > 1:
+        return None, own
     if isinstance(op, PReLU) and op.num_parameters == 1:
         return None, None
     if isinstance(op, Recurrent | SelfAttention):
-        cols = {op.weight: source, "weight_hh_l0": own}
+        cols = {op.main: source, "weight_hh_l0": own}
         return _below_each_other(op, own), cols.get(name)
     reads_all_inputs = isinstance(op, Linear) or (isinstance(op, Conv2d) and op.groups == 1)
     return own, source if name == "weight" and reads_all_inputs else None

@@ -25,6 +25,7 @@ from edgefl.graph.operations import (
     Dropout,
     Dropout1d,
     Dropout2d,
+    Embedding,
     FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
@@ -46,11 +47,21 @@ from edgefl.graph.operations import (
     Slice,
     Softplus,
     Tanh,
+    Upsample,
     ZeroPad2d,
 )
-from edgefl.nn.axes import first
+from edgefl.nn.axes import first, last
 from edgefl.nn.module import MeanOfPlanes, Product, SideBySide, Sum
-from edgefl.nn.places import FlatPlaces, LayerNormOfPlaces, LinearOfPlaces, Permuted, PlacesFrom, Reshaped
+from edgefl.nn.places import (
+    EmbeddingOfIds,
+    FlatPlaces,
+    LayerNormOfPlaces,
+    LinearOfPlaces,
+    Permuted,
+    PlacesFrom,
+    RepeatedPlaces,
+    Reshaped,
+)
 from edgefl.nn.step import (
     Fitting,
     Means,
@@ -156,6 +167,13 @@ def _upsample(module: nn.Upsample) -> tuple[Operation, ...]:
     return (upsample(module.size, module.scale_factor, module.mode, module.align_corners),)
 
 
+def _embedding(module: nn.Embedding) -> Means:
+    expect("max_norm", module.max_norm, None)
+    expect("sparse", module.sparse, False)
+    expect("scale_grad_by_freq", module.scale_grad_by_freq, False)
+    return Means((Embedding(module.num_embeddings, module.embedding_dim, module.padding_idx),), first, last)
+
+
 def _dropout(kind: type[AnyDropout]) -> Callable[[Any], tuple[Operation, ...]]:
     return lambda module: dropout(kind, module.p)
 
@@ -175,6 +193,7 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting |
     nn.Conv1d: _conv1d,
     nn.ConvTranspose2d: _conv_transpose,
     nn.Linear: _linear,
+    nn.Embedding: _embedding,
     nn.BatchNorm2d: _batch_norm,
     nn.BatchNorm1d: _batch_norm,
     nn.LayerNorm: _layer_norm,
@@ -208,10 +227,12 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting |
     MeanOfPlanes: lambda module: (GlobalAvgPool(),),
     Product: lambda module: (Mul(),),
     SideBySide: lambda module: (Concat(),),
+    EmbeddingOfIds: lambda module: _embedding(module)._replace(gives=first),
     LinearOfPlaces: lambda module: Means(_linear(module), wants=first),
     LayerNormOfPlaces: lambda module: Means(_layer_norm(module), wants=first),
     Permuted: lambda module: (Permute(module.axes),),
     Reshaped: lambda module: (Reshape(module.places),),
     FlatPlaces: lambda module: (FlattenPlaces(),),
+    RepeatedPlaces: lambda module: (Upsample((1, module.times)),),
     PlacesFrom: lambda module: (Slice(module.start, module.length),),
 }

@@ -19,6 +19,7 @@ from edgefl.graph.operations import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     Add,
+    AddParameter,
     AvgPool1d,
     AvgPool2d,
     BatchNorm1d,
@@ -30,6 +31,7 @@ from edgefl.graph.operations import (
     Dropout,
     Dropout1d,
     Dropout2d,
+    Embedding,
     Flatten,
     FlattenPlaces,
     GlobalAvgPool,
@@ -42,6 +44,7 @@ from edgefl.graph.operations import (
     MaxPool1d,
     MaxPool2d,
     Mul,
+    MulParameter,
     Operation,
     Permute,
     PReLU,
@@ -56,9 +59,19 @@ from edgefl.graph.operations import (
     Softplus,
     Tanh,
     Upsample,
+    WithParameter,
     ZeroPad2d,
 )
-from edgefl.nn.places import FlatPlaces, LayerNormOfPlaces, LinearOfPlaces, Permuted, PlacesFrom, Reshaped
+from edgefl.nn.places import (
+    EmbeddingOfIds,
+    FlatPlaces,
+    LayerNormOfPlaces,
+    LinearOfPlaces,
+    Permuted,
+    PlacesFrom,
+    RepeatedPlaces,
+    Reshaped,
+)
 
 
 def to_torch(model: Model) -> GraphModule:
@@ -69,7 +82,8 @@ def to_torch(model: Model) -> GraphModule:
     """
     model.graph.check(model.params)
     module = GraphModule(model.graph)
-    values = {name: torch.tensor(value) for name, value in model.params.items()}
+    shapes = {name: value.shape for name, value in module.state_dict().items()}
+    values = {name: torch.tensor(value).reshape(shapes[name]) for name, value in model.params.items()}
     module.load_state_dict(values, strict=False)  # strict would ask for num_batches_tracked; check() saw all others
     return module
 
@@ -139,14 +153,38 @@ class GraphModule(nn.Module):
         super().__init__()
         self.edgefl_graph = graph
         for node in graph.nodes:
-            _attach(self, node.name, _layer(node.op, graph.shapes[node.inputs[0]]))
+            if isinstance(node.op, WithParameter):
+                start = torch.full((*(1,) * node.op.ones, *node.op.shape), float(isinstance(node.op, MulParameter)))
+                _attach(self, node.name, nn.Parameter(start))
+            else:
+                _attach(self, node.name, _layer(node.op, graph.shapes[node.inputs[0]]))
 
     def forward(self, x: Tensor) -> Tensor:
         """x [batch, *input_shape] -> [batch, *output_shape]"""
         results = {INPUT: x}
         for node in self.edgefl_graph.nodes:
-            results[node.name] = self.get_submodule(node.name)(*(results[name] for name in node.inputs))
+            inputs = [results[name] for name in node.inputs]
+            if isinstance(node.op, WithParameter):
+                places = len(self.edgefl_graph.shapes[node.name]) - 1
+                results[node.name] = _combined(node.op, inputs[0], _value(self, node.name), places)
+            else:
+                results[node.name] = self.get_submodule(node.name)(*inputs)
         return results[node.name]
+
+
+def _value(root: nn.Module, name: str) -> Tensor:
+    """A parameter by its name."""
+    path, _, last = name.rpartition(".")
+    found: Tensor = getattr(root.get_submodule(path), last)
+    return found
+
+
+def _combined(op: WithParameter, x: Tensor, value: Tensor, places: int) -> Tensor:
+    """x, which has so many axes of places, with a parameter added or multiplied that is brought to x's axes."""
+    extents = op.shape if len(op.shape) > 1 else (*op.shape, *(1,) * places)
+    value = value.view(extents)
+    value = value.movedim(-1, 0) if op.channels_last else value
+    return x + value if isinstance(op, AddParameter) else x * value
 
 
 def _layer(op: Operation, source: Shape) -> nn.Module:
@@ -155,6 +193,8 @@ def _layer(op: Operation, source: Shape) -> nn.Module:
         return LinearOfPlaces(op.in_features, op.out_features, op.bias)
     if isinstance(op, LayerNorm) and len(source) > len(op.normalized_shape):
         return LayerNormOfPlaces(op.normalized_shape, op.eps)
+    if isinstance(op, Upsample) and len(source) == 2:
+        return RepeatedPlaces(op.scale_factor[1])
     return _LAYERS[type(op)](op)
 
 
@@ -191,6 +231,7 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     Dropout1d: lambda op: nn.Dropout1d(op.p),
     Dropout2d: lambda op: nn.Dropout2d(op.p),
     GlobalAvgPool: lambda op: MeanOfPlanes(),
+    Embedding: lambda op: EmbeddingOfIds(op.num_embeddings, op.embedding_dim, op.padding_idx),
     Flatten: lambda op: nn.Flatten(),
     FlattenPlaces: lambda op: FlatPlaces(),
     Permute: lambda op: Permuted(op.axes),
@@ -203,8 +244,8 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
 }
 
 
-def _attach(root: nn.Module, name: str, layer: nn.Module) -> None:
-    """Make `layer` reachable from `root` under the dotted `name`, keeping what is already there."""
+def _attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
+    """Make a module or parameter reachable from `root` under the dotted `name`, keeping what is already there."""
     *path, last = name.split(".")
     parent = root
     try:
@@ -212,6 +253,9 @@ def _attach(root: nn.Module, name: str, layer: nn.Module) -> None:
             if part not in parent._modules:
                 parent.add_module(part, nn.Module())
             parent = parent.get_submodule(part)
+        if isinstance(layer, nn.Parameter):
+            parent.register_parameter(last, layer)
+            return
         _keep_children(parent._modules.get(last), layer)
         parent._modules.pop(last, None)
         parent.add_module(last, layer)

@@ -63,3 +63,21 @@ class PlacesFrom(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x[:, :, self.start : self.start + self.length]
+
+
+class EmbeddingOfIds(nn.Embedding):
+    """Rows of a table as [B, features, length], of ids in floats."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.long()).movedim(-1, 1)
+
+
+class RepeatedPlaces(nn.Module):
+    """Each place of a line so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.repeat_interleave(self.times, -1)

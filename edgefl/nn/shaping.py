@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from edgefl.errors import GraphError
+from edgefl.graph import INPUT
 from edgefl.graph.operations import (
     AvgPool2d,
     Flatten,
@@ -210,6 +211,13 @@ def _part(value: Value, dim: int, part: Any) -> Shaped:
     return Shaped(wants, (Slice(part % length, 1), Flatten()), axes)
 
 
+def ids(value: Value, *args: Any) -> Shaped:
+    """The input as integers."""
+    if value.name != INPUT:
+        raise GraphError("integers of a result; expected those of the input, for an Embedding")
+    return _renamed(value, value.axes)
+
+
 def select(value: Value, dim: int, index: int) -> Shaped:
     return item(value, (*(slice(None),) * _axis(value, dim), index))
 
@@ -273,6 +281,7 @@ SHAPING: dict[Any, Callable[..., Shaped]] = {
     **dict.fromkeys(("amax", torch.amax), maximum),
     **dict.fromkeys(MAXIMA, maximum),
     operator.getitem: item,
+    **dict.fromkeys(("long", "int"), ids),
     **dict.fromkeys(("select", torch.select), select),
     **dict.fromkeys(("narrow", torch.narrow), narrow),
 }

@@ -21,15 +21,32 @@ from torch.nn import functional
 
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model, Node, Params
-from edgefl.graph.operations import Concat, Mul, Operation, Permute, Shape
+from edgefl.graph.operations import (
+    Add,
+    AddParameter,
+    Concat,
+    Mul,
+    MulParameter,
+    Operation,
+    Permute,
+    Shape,
+    Upsample,
+    WithParameter,
+)
 from edgefl.nn.axes import Axes, Layout, Value, first, moved, wanted
 from edgefl.nn.functions import FUNCTIONS, METHODS
 from edgefl.nn.layers import MODULES
 from edgefl.nn.module import to_torch
 from edgefl.nn.shaping import MAXIMA, SHAPING, Shaped, flatten, transpose, unflatten
+from edgefl.nn.standing import combined, positions, viewed
 from edgefl.nn.step import Means, Step, expect
 
 ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.floordiv)
+COMBINING: dict[Any, type[WithParameter]] = {
+    **dict.fromkeys((operator.add, operator.iadd, torch.add, "add", "add_"), AddParameter),
+    **dict.fromkeys((operator.mul, operator.imul, torch.mul, "mul", "mul_"), MulParameter),
+}
+OVERWRITING = (operator.iadd, operator.imul, "add_", "mul_")
 JOINS = (torch.cat, torch.concat, torch.concatenate)
 SOFTMAXES: dict[Any, type[nn.Module]] = {
     functional.softmax: nn.Softmax,
@@ -46,20 +63,25 @@ def from_torch(module: nn.Module, example_input: Tensor) -> Model:
     """The graph and parameters of a torch module made of edgefl's operations.
 
     module         any nn.Module that torch.fx can trace; it is not changed
-    example_input  float32 [batch, channels, height, width] or [batch, features]: gives the input shape, and checks
-                   the result in evaluation mode
+    example_input  float32 [batch, channels, height, width], [batch, features] or alike, or int64 ids [batch, length]:
+                   gives the input shape, and checks the result in evaluation mode
     A single layer is taken as a Sequential of it.
     A softmax or log_softmax at the end is left to the loss, with a warning: the graph's outputs are logits.
     Raises  GraphError naming the first operation or argument that edgefl cannot take.
     """
-    if example_input.dtype != torch.float32 or example_input.dim() < 2:
-        raise GraphError(
-            f"example_input: {example_input.dtype} of {example_input.dim()} axes; expected float32 batches"
-        )
+    if example_input.dtype not in (torch.float32, torch.int64) or example_input.dim() < 2:
+        found = f"{example_input.dtype} of {example_input.dim()} axes"
+        raise GraphError(f"example_input: {found}; expected float32 batches, or ids in int64")
     if type(module) in MODULES:  # names need a part before ".weight": those of a Sequential of one
         module = nn.Sequential(module)
-    graph, left_out = _converted(module, tuple(example_input.shape[1:]))
+    own = set(vars(module))
+    try:
+        graph, left_out = _converted(module, tuple(example_input.shape[1:]))
+    finally:
+        for constant in set(vars(module)) - own:  # that torch.fx has left there
+            delattr(module, constant)
     model = Model(graph, _parameters(graph, module))
+    _check_ids(graph, example_input)
     _check_output(model, module, example_input, left_out)
     return model
 
@@ -99,6 +121,7 @@ class _Converter:
     def __init__(self, module: nn.Module, input_shape: Shape) -> None:
         self._modules = dict(module.named_modules())
         self._input_shape = input_shape
+        self._parameters = {value.data_ptr(): name for name, value in module.named_parameters()}
         self._nodes: list[Node] = []
         self._values: dict[fx.Node, Value] = {}
         self._several: dict[fx.Node, tuple[Callable[[], Value], ...]] = {}  # results of which each is made if asked for
@@ -139,7 +162,15 @@ class _Converter:
             elif not self._fold(node):
                 self._visit_call(node)
         elif node.op == "get_attr":
-            raise GraphError("a parameter or buffer used outside its module; edgefl has no operation for it")
+            self._known[node] = self._tensor(str(node.target))
+
+    def _tensor(self, name: str) -> Tensor:
+        """A parameter, buffer or constant by its name."""
+        parent, _, last = name.rpartition(".")
+        found = getattr(self._modules[parent], last)
+        if not isinstance(found, Tensor):
+            raise GraphError(f"{type(found).__name__}; expected a parameter")
+        return found.detach()
 
     def _visit_module(self, node: fx.Node, module: nn.Module) -> None:
         if isinstance(module, nn.Softmax | nn.LogSoftmax):
@@ -148,6 +179,8 @@ class _Converter:
             self._shape_by_module(node, flatten, module.start_dim, module.end_dim)
         elif isinstance(module, nn.Unflatten):
             self._shape_by_module(node, unflatten, module.dim, module.unflattened_size)
+        elif isinstance(module, nn.Embedding) and isinstance(ids := self._resolved(node.args[0]), Tensor):
+            self._known[node] = positions(module, ids)
         else:
             self._call_module(node)
 
@@ -160,6 +193,8 @@ class _Converter:
         args, settings = list(self._resolved(node.args)), dict(self._resolved(node.kwargs))
         if node.target in JOINS:
             self._join(node, *args, **settings)
+        elif node.target in COMBINING and any(isinstance(argument, Tensor) for argument in args):
+            self._combine(node, COMBINING[node.target], args)
         elif node.target in SHAPING:
             value = self._value_of(args.pop(0) if args else settings.pop("input"))
             shaped = _called(SHAPING[node.target], value, *args, **settings)
@@ -169,6 +204,22 @@ class _Converter:
                 self._values[node] = self._shaped(shaped, value, node.name)
         else:
             self._append(node, self._step(node, args, settings), node.name)
+
+    def _combine(self, node: fx.Node, kind: type[WithParameter], arguments: list[Any]) -> None:
+        """A parameter that is added or multiplied."""
+        (seen,) = (argument for argument in arguments if isinstance(argument, Tensor))
+        (source,) = (argument for argument in arguments if not isinstance(argument, Tensor))
+        if node.target in OVERWRITING:
+            _refuse_later_use(source, node)
+        value, name = self._value_of(source), self._parameters.get(seen.data_ptr(), "")
+        parameter = self._tensor(name) if name else seen
+        if not name or seen.numel() != parameter.numel():
+            raise GraphError(f"values of shape {tuple(seen.shape)}; expected a whole parameter")
+        if name in self._taken:
+            raise GraphError(f"parameter {name!r} used twice; edgefl has no shared weights")
+        self._values[node] = self._run(
+            (combined(kind, parameter, seen, value),), (value,), name, True, lambda _: value.axes
+        )
 
     def _leave_out(self, node: fx.Node, last: nn.Module, dim: Any) -> None:
         """A softmax of the logits at the end."""
@@ -220,12 +271,27 @@ class _Converter:
         means = means or Means(ops)
         wants = means.wants or wanted(ops[0])
         values = tuple(self._placed(value, wants(len(value.axes)) if wants else values[0].axes) for value in values)
+        if isinstance(ops[0], Add):
+            values = self._alike(values)
         gives = means.gives or wants or (lambda rank: values[0].axes)
         result = self._run(ops, values, name, is_free, gives)
         if means.results is None:
             self._values[node] = result
         else:
             self._several[node] = tuple(partial(self._run, ops, (result,), name, False, gives) for ops in means.results)
+
+    def _alike(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Summands of one shape: what has one place, as features have, is repeated at those of the other."""
+        largest = max(values, key=lambda value: math.prod(value.shape))
+        wanting = [value.shape == (largest.shape[0], *(1 for _ in largest.shape[1:])) for value in values]
+        if largest.shape[1:] in ((), (1,), (1, 1)) or not any(wanting):
+            return values
+        op = Upsample((largest.shape[1], largest.shape[2]) if len(largest.shape) == 3 else (1, largest.shape[1]))
+
+        def repeated(value: Value) -> Value:
+            return self._run((op,), (value,), f"{value.name}_repeated", False, lambda rank: largest.axes)
+
+        return tuple(repeated(value) if few else value for value, few in zip(values, wanting, strict=True))
 
     def _run(
         self, ops: tuple[Operation, ...], values: tuple[Value, ...], name: str, is_free: bool, gives: Layout
@@ -299,9 +365,31 @@ class _Converter:
         elif node.target is getattr and rest == ["mT"]:
             value = self._value_of(source)
             self._values[node] = value._replace(axes=transpose(value, -2, -1).axes)
-        elif node.target in ARITHMETIC and any(argument in self._known for argument in node.args):
+        elif node.target is getattr and rest in (["device"], ["dtype"]):
+            self._known[node] = None
+        elif self._is_constant(node):
+            self._known[node] = self._constant(node)
+        elif node.target in ARITHMETIC and not any(argument in self._values for argument in node.all_input_nodes):
             self._known[node] = _computed(node.target, *self._resolved(node.args))
         return node in self._known or node in self._values
+
+    def _is_constant(self, node: fx.Node) -> bool:
+        """Whether the call makes a tensor that is known: positions, or a view of a parameter."""
+        return node.target is torch.arange or (
+            bool(node.args)
+            and isinstance(self._resolved(node.args[0]), Tensor)
+            and not any(argument in self._values for argument in node.args if isinstance(argument, fx.Node))
+        )
+
+    def _constant(self, node: fx.Node) -> Tensor:
+        args, settings = self._resolved(node.args), self._resolved(node.kwargs)
+        if node.target is torch.arange:
+            return torch.arange(*args)
+        if node.target is operator.getitem:
+            found: Tensor = args[0][args[1]]
+            return found
+        name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+        return viewed(name, *args, **settings)
 
     def _taken_of(self, source: fx.Node, which: Any) -> Value:
         """One of several results."""
@@ -368,7 +456,19 @@ def _parameters(graph: Graph, module: nn.Module) -> Params:
         first = seen.setdefault(value.data_ptr(), name)
         if first != name:
             raise GraphError(f"{name} shares its memory with {first}; edgefl has no shared weights")
-    return {name: np.array(state[name].detach().cpu().numpy(), order="C") for name in graph.parameters()}
+    shapes = {name: info.shape for name, info in graph.parameters().items()}
+    values = {name: state[name].detach().cpu().numpy().reshape(shape) for name, shape in shapes.items()}
+    return {name: np.array(value, order="C") for name, value in values.items()}
+
+
+def _check_ids(graph: Graph, example_input: Tensor) -> None:
+    """Raise GraphError if the module looks up rows that the example does not name."""
+    if graph.vocabulary is None:
+        return
+    ids = example_input.detach().to(torch.float64)
+    if (ids != ids.floor()).any() or ids.min() < 0 or ids.max() >= graph.vocabulary:
+        found = f"from {ids.min().item():g} to {ids.max().item():g}"
+        raise GraphError(f"example_input {found}; expected ids, whole numbers from 0 to {graph.vocabulary - 1}")
 
 
 def _check_output(model: Model, module: nn.Module, example_input: Tensor, left_out: nn.Module) -> None:
@@ -376,7 +476,7 @@ def _check_output(model: Model, module: nn.Module, example_input: Tensor, left_o
     twin = to_torch(model).eval()
     with torch.no_grad(), _in_mode(module, False):
         expected = module(example_input.clone()).cpu()
-        found = left_out(twin(example_input.detach().cpu().clone()))
+        found = left_out(twin(example_input.detach().cpu().to(torch.float32, copy=True)))
     difference = (found - expected).abs().max().item() if found.shape == expected.shape else math.inf
     limit = TOLERANCE * max(1.0, expected.abs().max().item())
     if not difference <= limit:

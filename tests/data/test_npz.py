@@ -59,6 +59,12 @@ def test_floats_stay_as_they_are(tmp_path: Path) -> None:
     assert (data.scale, data.shift) == (1.0, 0.0) and data.x.max() == 0.25
 
 
+def test_features_and_ids_have_one_axis(tmp_path: Path) -> None:
+    ids = read_npz(save(tmp_path, x=np.arange(20, dtype=np.int64).reshape(4, 5)))
+    assert ids.x.dtype == np.float32 and ids.input_shape == (5,) and (ids.scale, ids.shift) == (1.0, 0.0)
+    assert read_npz(save(tmp_path, x=np.zeros((4, 3)))).input_shape == (3,)
+
+
 def test_column_major_arrays(tmp_path: Path) -> None:
     assert read_npz(save(tmp_path, x=np.asfortranarray(X))).x.tolist() == X[:, np.newaxis].tolist()
 
@@ -81,7 +87,8 @@ def test_named_group_wins(tmp_path: Path) -> None:
     ("arrays", "message"),
     [
         ({"x": X.astype(np.int16)}, r"x is int16 \(4, 2, 3\); expected uint8 or float"),
-        ({"x": X[0]}, r"x is uint8 \(2, 3\)"),
+        ({"x": X[0, 0]}, r"x is uint8 \(3,\)"),
+        ({"x": np.full((4, 5), 2**24 + 1)}, r"x is from 16777217 to 16777217; expected ids of at most 16777216"),
         ({"y": Y.astype(float)}, r"y is float64 \(4,\); expected integers \[N\]"),
         ({"y": Y[:3]}, r"y is int32 \(3,\); expected int32 \(4,\)"),
         ({"y": np.array([0, 1, 2**40, 1])}, "y goes from 0 to 1099511627776; expected 32-bit integers"),

@@ -25,6 +25,7 @@ from edgefl.graph.operations import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     Add,
+    AddParameter,
     AvgPool1d,
     AvgPool2d,
     BatchNorm1d,
@@ -35,6 +36,7 @@ from edgefl.graph.operations import (
     Dropout,
     Dropout1d,
     Dropout2d,
+    Embedding,
     Flatten,
     FlattenPlaces,
     GlobalAvgPool,
@@ -46,6 +48,7 @@ from edgefl.graph.operations import (
     Linear,
     MaxPool1d,
     MaxPool2d,
+    MulParameter,
     Operation,
     Permute,
     PReLU,
@@ -130,6 +133,7 @@ CASES: list[tuple[Operation, Shape]] = [
     (Dropout1d(0.25), LINE),
     (Dropout2d(0.25), PLANES),
     (Upsample((2, 3)), PLANES),
+    (Upsample((1, 3)), LINE),
     (ZeroPad2d((1, 0, 2, 3)), PLANES),
     (Linear(6, 5), PLANES),
     (Linear(6, 5, bias=False), LINE),
@@ -144,6 +148,14 @@ CASES: list[tuple[Operation, Shape]] = [
     *((op(LINE[0], 7, bias), LINE) for op in (GRU, LSTM) for bias in (True, False)),
     (SelfAttention(LINE[0], 3, 5), LINE),
     (SelfAttention(LINE[0], 4, 2, causal=True, bias=False), (LINE[0], 1, LINE[1])),
+    (Embedding(7, 5, 2), (13,)),
+    (AddParameter((6,)), LINE),
+    (AddParameter((19, 6), True, 1), LINE),
+    (AddParameter((6, 9, 11)), PLANES),
+    (AddParameter((9, 11, 6), True), PLANES),
+    (MulParameter((6, 1, 1)), PLANES),
+    (MulParameter((13,)), (13,)),
+    (MulParameter((19, 6), True), LINE),
 ]
 
 
@@ -182,6 +194,7 @@ def test_onnxruntime_gives_our_outputs_for_every_operation_and_model() -> None:
         learner = GraphLearner(model)
         for batch in BATCHES:
             x = np.random.default_rng(batch).standard_normal((batch, *graph.input_shape)).astype(np.float32)
+            x = x if graph.vocabulary is None else np.floor(np.abs(x)) % graph.vocabulary
             (found,) = session.run(["output"], {"input": x})
             expected = learner.predict(x).reshape(batch, *graph.output_shape)
             assert found.shape == expected.shape, name

@@ -93,6 +93,8 @@ class Problem:
         x = draw.integers(0, 256, (count, *chosen.graph.input_shape)).astype(np.uint8)
         if not chosen.are_bytes:
             x = draw.standard_normal(x.shape).astype(np.float32)
+        if chosen.graph.vocabulary is not None:
+            x = draw.integers(0, chosen.graph.vocabulary, x.shape).astype(x.dtype)
         labels = draw.integers(0, CLASSES, count).astype(np.int32)
         batches = [draw.integers(0, count, size).astype(np.int32) for size in chosen.sizes]
         beside = [

@@ -11,6 +11,7 @@ from edgefl.graph.operations import (
     GRU,
     LSTM,
     Add,
+    AddParameter,
     AvgPool1d,
     AvgPool2d,
     BatchNorm1d,
@@ -19,6 +20,7 @@ from edgefl.graph.operations import (
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     Flatten,
     FlattenPlaces,
     GlobalAvgPool,
@@ -31,6 +33,7 @@ from edgefl.graph.operations import (
     MaxPool1d,
     MaxPool2d,
     Mul,
+    MulParameter,
     Operation,
     Permute,
     PReLU,
@@ -361,7 +364,49 @@ def _attention() -> Graph:
     return Graph((4, 9), nodes)
 
 
+def _text() -> Graph:
+    """Two tables of words' features, one of them with a row that is not trained."""
+    nodes = (
+        Node("words", Embedding(7, 6, 2), (INPUT,)),
+        Node("other", Embedding(9, 5), (INPUT,)),
+        Node("position", AddParameter((12, 6), True, 1), ("words",)),
+        Node("both", Concat(), ("position", "other")),
+        Node("norm", LayerNorm((11,)), ("both",)),
+        Node("conv", Conv1d(11, 6, 3), ("norm",)),
+        Node("relu", ReLU(), ("conv",)),
+        Node("largest", MaxPool1d(10, 10), ("relu",)),
+        Node("flatten", Flatten(), ("largest",)),
+        Node("fc", Linear(6, CLASSES), ("flatten",)),
+    )
+    return Graph((12,), nodes)
+
+
+def _standing() -> Graph:
+    """Parameters that are added and multiplied by themselves: for each channel, and for each value in both orders."""
+    nodes = (
+        Node("conv", Conv2d(2, 5, (2, 3)), (INPUT,)),
+        Node("scale", MulParameter((5, 1, 1)), ("conv",)),
+        Node("each", MulParameter((5, 4, 2)), ("scale",)),
+        Node("sum", Add(), ("each", "conv")),
+        Node("last", AddParameter((4, 2, 5), True), ("sum",)),
+        Node("line", Reshape((8,)), ("last",)),
+        Node("embed", Linear(5, 6), ("line",)),
+        Node("position", AddParameter((8, 6), True, 1), ("embed",)),
+        Node("turned", MulParameter((8, 6), True), ("position",)),
+        Node("offset", AddParameter((6,)), ("turned",)),
+        Node("relu", ReLU(), ("offset",)),
+        Node("all", Add(), ("relu", "embed")),
+        Node("places", AddParameter((6, 8)), ("all",)),
+        Node("flatten", FlattenPlaces(), ("places",)),
+        Node("gain", MulParameter((48,)), ("flatten",)),
+        Node("fc", Linear(48, CLASSES), ("gain",)),
+    )
+    return Graph((2, 5, 4), nodes)
+
+
 GRAPHS: dict[str, Graph] = {
+    "standing": _standing(),
+    "text": _text(),
     "moments": _moments(),
     "cells": _cells(),
     "gates": _gates(),
@@ -396,4 +441,6 @@ def samples(graph: Graph, count: int, seed: int = 0, dtype: type = np.float32, c
     """Normally distributed inputs that are exact in float32, and labels."""
     draw = np.random.default_rng(seed)
     x = draw.standard_normal((count, *graph.input_shape)).astype(np.float32).astype(dtype)
+    if graph.vocabulary is not None:
+        x = np.floor(np.abs(x) * graph.vocabulary / 2) % graph.vocabulary
     return Samples(x, draw.integers(0, classes, count).astype(np.int32))

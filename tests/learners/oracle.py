@@ -13,6 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 from edgefl.graph import INPUT, Graph, Node, Params
 from edgefl.graph.operations import (
     Add,
+    AddParameter,
     AnyDropout,
     BatchNorm,
     Concat,
@@ -20,6 +21,7 @@ from edgefl.graph.operations import (
     Conv2d,
     ConvTranspose2d,
     Dropout,
+    Embedding,
     FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
@@ -34,6 +36,7 @@ from edgefl.graph.operations import (
     SelfAttention,
     Slice,
     Upsample,
+    WithParameter,
 )
 from edgefl.kernels.reference.dropout import words
 from edgefl.learners import SGD, Samples
@@ -103,6 +106,12 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
         return F.conv_transpose2d(x, weight, bias, *settings)
     if isinstance(op, LayerNorm) and len(op.normalized_shape) == 1:
         return F.layer_norm(x.movedim(1, -1), op.normalized_shape, weight, bias, op.eps).movedim(-1, 1)
+    if isinstance(op, Embedding):
+        return F.embedding(x.long(), weight, op.padding_idx).movedim(-1, 1)
+    if isinstance(op, WithParameter):
+        value = params[node.name] if len(op.shape) > 1 else params[node.name].view(-1, *[1] * (x.dim() - 2))
+        value = value.movedim(-1, 0) if op.channels_last else value
+        return x + value if isinstance(op, AddParameter) else x * value
     if isinstance(op, Reshape):
         return x.reshape(len(x), -1, *op.places)
     if isinstance(op, Permute):
@@ -122,7 +131,7 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
     if isinstance(op, Hardsigmoid):
         return (x / 6 + 0.5).clamp(0, 1)  # torch's own multiplies by 1/6 in float32, going back
     if isinstance(op, Upsample):
-        return F.interpolate(x, scale_factor=op.scale_factor, mode="nearest")
+        return F.interpolate(x, scale_factor=op.scale_factor[4 - x.dim() :], mode="nearest")
     if isinstance(op, BatchNorm):
         stats = params[f"{node.name}.running_mean"], params[f"{node.name}.running_var"]
         return F.batch_norm(x, *stats, weight, bias, training, op.momentum, op.eps)
@@ -245,7 +254,7 @@ def cut(blocks: Blocks) -> Callable:
 
     def at_neurons(node: Node, y: torch.Tensor) -> torch.Tensor:
         active = torch.zeros(y.shape[1], dtype=y.dtype)
-        rows, cols = blocks[f"{node.name}.{node.op.weight}"]
+        rows, cols = blocks[node.full_name(node.op.main)]
         if isinstance(node.op, ConvTranspose2d):
             rows = cols if rows is None or rows.size else rows  # its outputs lie along axis 1
         if isinstance(node.op, Recurrent) and rows is not None:

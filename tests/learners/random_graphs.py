@@ -23,6 +23,7 @@ from edgefl.graph.operations import (
     OPERATIONS,
     AdaptiveAvgPool2d,
     Add,
+    AddParameter,
     AvgPool1d,
     AvgPool2d,
     BatchNorm1d,
@@ -34,7 +35,9 @@ from edgefl.graph.operations import (
     Dropout,
     Dropout1d,
     Dropout2d,
+    Embedding,
     Flatten,
+    FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
     LayerNorm,
@@ -42,12 +45,16 @@ from edgefl.graph.operations import (
     MaxPool1d,
     MaxPool2d,
     Mul,
+    MulParameter,
     Operation,
+    Permute,
     PReLU,
     Rectifier,
     ReLU,
+    Reshape,
     SelfAttention,
     Shape,
+    Slice,
     Smooth,
     Softplus,
     Upsample,
@@ -73,7 +80,8 @@ OTHERS = [kind for kind in OPERATIONS.values() if issubclass(kind, Smooth | PReL
 class Family:
     """Ranges, both ends included, of what a graph is drawn from.
 
-    size  of an input's planes, or of its line; (0, 0) for features
+    size   of an input's planes, or of its line; (0, 0) for features
+    words  of which the input has ids; 0: it is no text
     """
 
     weight: int
@@ -83,6 +91,7 @@ class Family:
     batch: tuple[int, int]
     first: int = 4  # most channels of the input
     extents: int = 2
+    words: int = 0
 
 
 FAMILIES = {
@@ -92,6 +101,7 @@ FAMILIES = {
     "crowd": Family(1, (2, 5, 17, 18), (33, 37), (1, 2), (31, 36), 18),
     "flat": Family(4, (5, 16, 33, 63, 64, 65, 130, 200), (0, 0), (0, 3), (3, 70), 300, 0),
     "line": Family(4, (1, 3, 4, 8, 9, 16, 33), (9, 70), (1, 6), (2, 9), 9, 1),
+    "text": Family(2, (1, 3, 4, 8, 9, 16, 33), (9, 40), (1, 4), (2, 9), extents=1, words=30),
 }
 
 
@@ -137,8 +147,16 @@ def trial(seed: int) -> Trial:
         "freeze" if draw.random() < 0.3 else "track",
         0.3 if draw.random() < 0.3 else None,
         draw.random() < 0.3,
-        *((1.0, -0.5, False) if draw.random() < 0.5 else (2 / 255, -1.0, True)),
+        *random_scaling(draw, graph),
     )
+
+
+def random_scaling(draw: Rng, graph: Graph) -> tuple[float, float, bool]:
+    """Of the samples, and whether they are bytes; ids stay what they are."""
+    are_bytes = not draw.random() < 0.5
+    if graph.vocabulary is not None:
+        return (1.0, 0.0, are_bytes)
+    return (2 / 255, -1.0, True) if are_bytes else (1.0, -0.5, False)
 
 
 def random_sgd(draw: Rng) -> SGD:
@@ -183,17 +201,25 @@ class _Builder:
         self._apart = draw.spawn(1)[0]
         sizes = [self._between(family.size) for _ in range(family.extents)]
         least = 1 if sizes else 2
-        self._shapes: dict[str, Shape] = {INPUT: (self._between((least, family.first)), *sizes)}
+        channels = self._between((least, family.first))
+        self._shapes: dict[str, Shape] = {INPUT: tuple(sizes) if family.words else (channels, *sizes)}
         self._nodes: list[Node] = []
+        for _ in range(family.words and self._between((1, 2))):
+            features, padding = int(self._choose(family.channels)), 3 if self._flag(0.5) else None
+            self._append(Embedding(self._between((family.words // 2, family.words)), features, padding), INPUT)
+        if len(self._nodes) > 1:
+            self._append(Concat(), *(name for name in self._shapes if name != INPUT))
 
     def graph(self) -> Graph:
         layers = self._between(self._family.layers)
         if self._family.extents:
             for _ in range(layers):
                 self._append_block()
+                if self._apart.random() < 0.3:
+                    self._append_at_places()
             if self._flag(0.3):
                 self._append(GlobalAvgPool())
-            self._append(Flatten())
+            self._append(FlattenPlaces() if self._apart.random() < 0.3 else Flatten())
             layers = self._flag(0.4)
         for _ in range(layers):
             self._append_features()
@@ -226,6 +252,34 @@ class _Builder:
         if self._flag(0.2) and min(self._shape[1:]) > 1:
             self._append(self._of_lines(MaxPool2d((2, 2), (2, 2))))
         self._append_dropout()
+
+    def _append_at_places(self) -> None:
+        """What sequences and images with channels last are made of: at each place, or places themselves."""
+        channels, *places = self._shape
+        pick = self._apart.permutation(7)[0]
+        if pick < 2:
+            out = self._family.channels[self._apart.integers(len(self._family.channels))]
+            self._append(Linear(channels, out, bool(self._apart.random() < 0.7)))
+        elif pick == 2 and channels >= LEAST_OF_A_NORM:
+            self._append(LayerNorm((channels,)))
+        elif pick < 5:
+            kind = AddParameter if self._apart.random() < 0.5 else MulParameter
+            shapes = [((channels,), False), ((channels, *places), False), ((*places, channels), True)]
+            shape, is_last = shapes[self._apart.integers(3)]
+            self._append(kind(shape, is_last, int(self._apart.integers(2))))
+        elif pick == 5:
+            self._append_permuted(len(places) + 1)
+        elif len(places) == 1:
+            start = int(self._apart.integers(places[0]))
+            self._append(Slice(start, 1 + int(self._apart.integers(places[0] - start))))
+        else:
+            self._append(Reshape((places[1], places[0])))
+
+    def _append_permuted(self, extents: int) -> None:
+        """Axes in another order where that leaves few channels."""
+        axes = tuple(map(int, self._apart.permutation(extents)))
+        if self._shape[axes[0]] <= max(*self._family.channels, 12):
+            self._append(Permute(axes))
 
     def _append_convolution(self) -> None:
         self._append(self._of_lines(self._convolution()))

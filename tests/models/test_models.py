@@ -24,7 +24,7 @@ from edgefl.neurons.selection import NeuronSet
 from edgefl.nn import from_torch
 from tests.learners.oracle import kept, mask
 
-from .zoo import CLASSES, REFUSED, TAKEN
+from .zoo import CLASSES, REFUSED, TAKEN, TEXTS, WORDS
 
 STEPS, BATCH, EXAMPLES, KEEP, DRAWS = 10, 4, 9, 0.5, 4
 DROPOUT = Keyed(0xFEDC_BA98_7654_3210, 3)
@@ -39,12 +39,23 @@ def module_of(name: str) -> torch.nn.Module:
 
 
 def converted(name: str) -> Model:
-    return from_torch(module_of(name), torch.randn(2, *TAKEN[name][1], generator=torch.Generator().manual_seed(1)))
+    return from_torch(module_of(name), example(TAKEN[name][1], name in TEXTS))
+
+
+def example(shape: tuple[int, ...], is_text: bool) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return (
+        torch.randint(0, WORDS, (2, *shape), generator=generator)
+        if is_text
+        else torch.randn(2, *shape, generator=generator)
+    )
 
 
 def data(graph: Graph, dtype: type, draw: int = 0) -> Samples:
     chance = np.random.default_rng([7, draw])
     x = chance.standard_normal((EXAMPLES, *graph.input_shape)).astype(np.float32)
+    if graph.vocabulary is not None:
+        x = chance.integers(0, graph.vocabulary, x.shape).astype(np.float32)
     return Samples(x.astype(dtype), chance.integers(0, CLASSES, EXAMPLES).astype(np.int32))
 
 
@@ -83,25 +94,27 @@ def trained_by_torch(name: str, samples: Samples, neurons: NeuronSet, spec, grap
     """The module itself, in float64: what is frozen gets no gradient."""
     module = module_of(name).double().train()
     with dropping_as_we_do(graph) as begin:
-        return _ten_steps(module, samples, neurons, spec, begin)
+        return _ten_steps(module, samples, neurons, spec, begin, graph.vocabulary is not None)
 
 
 def _ten_steps(
-    module, samples: Samples, neurons: NeuronSet, spec, begin: Callable[[int], None]
+    module, samples: Samples, neurons: NeuronSet, spec, begin: Callable[[int], None], takes_ids: bool
 ) -> dict[str, np.ndarray]:
     params = dict(module.named_parameters())
     blocks = trained_blocks(spec, neurons)
-    masks = {key: torch.tensor(mask(tuple(value.shape), *blocks[key])) for key, value in params.items()}
+    shapes = {key: param.shape for key, param in spec.params.items()}  # without leading ones
+    masks = {key: torch.tensor(mask(shapes[key], *blocks[key])).view(value.shape) for key, value in params.items()}
     optimizer = torch.optim.SGD(params.values(), SGD_SETTINGS.lr, SGD_SETTINGS.momentum)
     for step, batch in enumerate(batches()):
         begin(step)
         optimizer.zero_grad()
-        outputs = module(torch.tensor(samples.x[batch]))
+        x = torch.tensor(samples.x[batch])
+        outputs = module(x.long() if takes_ids else x)
         torch.nn.functional.cross_entropy(outputs, torch.tensor(samples.y[batch], dtype=torch.int64)).backward()
         for key, value in params.items():
             value.grad *= masks[key]
         optimizer.step()
-    return {key: value.numpy() for key, value in module.state_dict().items()}
+    return {key: value.numpy().reshape(shapes.get(key, ())) for key, value in module.state_dict().items()}
 
 
 @pytest.mark.parametrize("name", TAKEN)

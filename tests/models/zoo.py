@@ -424,12 +424,94 @@ class Encoder(nn.Module):
 
 
 class Text(nn.Module):
+    """The mean of words, as in fastText."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.embedding, self.head = nn.Embedding(20, 8), nn.Linear(8, CLASSES)
+        self.embedding, self.head = nn.Embedding(WORDS, 8), nn.Linear(8, CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.embedding(x.long()).mean(1))
+
+
+class TextCNN(nn.Module):
+    """Windows of several widths over words, and the largest of each over time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(WORDS, 6, padding_idx=0)
+        self.convs = nn.ModuleList(nn.Conv1d(6, 4, width) for width in (2, 3))
+        self.fc = nn.Linear(8, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embedding(x).transpose(1, 2)
+        found = [F.relu(conv(x)) for conv in self.convs]
+        return self.fc(torch.cat([F.max_pool1d(y, y.size(2)).squeeze(2) for y in found], dim=1))
+
+
+class PositionalText(nn.Module):
+    """Words with learned positions, a feed-forward block at each, and the first place as the summary."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.embed, self.position = nn.Embedding(WORDS, 8), nn.Parameter(torch.randn(1, length, 8) * 0.3)
+        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 12), nn.Linear(12, 8)
+        self.mix, self.head = nn.Conv1d(8, 8, 5, padding=2), nn.Linear(8, CLASSES)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids) + self.position
+        x = x + self.down(F.gelu(self.up(self.norm(x))))
+        return self.head(self.mix(x.mT).mT[:, 0])
+
+
+class Summarised(nn.Module):
+    """Words beside what all of them say together, which every place is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.all, self.each = nn.Embedding(WORDS, 6), nn.Linear(6, 6), nn.Linear(6, 8)
+        self.head = nn.Linear(8, CLASSES)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)
+        together = torch.tanh(self.all(x.mean(dim=1)))
+        return self.head(F.silu(self.each(x + together.unsqueeze(1))).max(dim=1).values)
+
+
+class CountedPositions(nn.Module):
+    """Positions from a table of their own, as in BERT and GPT, and all places side by side."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(WORDS, 6), nn.Embedding(length, 6)
+        self.norm, self.fc, self.head = nn.LayerNorm(6), nn.Linear(6, 5), nn.Linear(5 * length, CLASSES)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        batch, length = ids.shape
+        x = self.norm(self.words(ids) + self.places(torch.arange(length, device=ids.device)))
+        return self.head(torch.tanh(self.fc(x)).reshape(batch, -1))
+
+
+class Scaled(nn.Module):
+    """ConvNeXt's block with its layer scale, written with channels last."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.dwconv, self.norm = nn.Conv2d(channels, channels, 3, padding=1, groups=channels), nn.LayerNorm(channels)
+        self.pwconv1, self.pwconv2 = nn.Linear(channels, 2 * channels), nn.Linear(2 * channels, channels)
+        self.gamma = nn.Parameter(torch.full((channels,), 0.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.dwconv(x).permute(0, 2, 3, 1)
+        y = self.gamma * self.pwconv2(F.gelu(self.pwconv1(self.norm(y))))
+        return x + y.permute(0, 3, 1, 2)
+
+
+def convnext_scaled() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 2, 2), Scaled(6), nn.Conv2d(6, 8, 2, 2), Scaled(8), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.LayerNorm(8), nn.Linear(8, CLASSES),
+    )  # fmt: skip
 
 
 class Permuted(nn.Module):
@@ -610,7 +692,7 @@ def shufflenet() -> nn.Module:
 
 
 FEATURES, IMAGE, GREY, SMALL_GREY, LINE, SOUND = (12,), (3, 8, 8), (1, 12, 12), (1, 8, 8), (6, 24), (1, 96)
-FRAMES = (10, 6)
+FRAMES, IDS, WORDS = (10, 6), (10,), 20
 
 TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "logistic regression": (logistic, FEATURES),
@@ -657,12 +739,20 @@ TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "pooling with ceil_mode": (ceiled, IMAGE),
     "pooling at several scales": (pooled_pyramid, IMAGE),
     "GhostNet-like": (ghostnet, IMAGE),
+    "ConvNeXt with layer scale": (convnext_scaled, IMAGE),
+    "text with Embedding": (Text, IDS),
+    "text convolution": (TextCNN, IDS),
+    "text with positions": (lambda: PositionalText(*IDS), IDS),
+    "text with a summary": (Summarised, IDS),
+    "text with counted positions": (lambda: CountedPositions(*IDS), IDS),
 }
+
+TEXTS = tuple(name for name, (_, shape) in TAKEN.items() if shape is IDS)
+"""Those that take ids of words."""
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], Shape, str]] = {
     "GRU": (gru, (10, 6), "module 'recurrent' (GRU): expected one of"),
     "LSTM": (lstm, (10, 6), "module 'recurrent' (LSTM): expected one of"),
     "Transformer encoder": (Encoder, (10, 8), "TransformerEncoderLayer"),
-    "text with Embedding": (Text, (10,), "method 'long': edgefl has no operation for it"),
     "ShuffleNet-like": (shufflenet, IMAGE, "edgefl has no operation for it"),
 }

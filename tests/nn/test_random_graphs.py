@@ -17,6 +17,7 @@ from edgefl.graph.operations import (
     GELU,
     AdaptiveAvgPool2d,
     Add,
+    AddParameter,
     AvgPool1d,
     AvgPool2d,
     BatchNorm1d,
@@ -25,7 +26,9 @@ from edgefl.graph.operations import (
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     Flatten,
+    FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
@@ -36,16 +39,21 @@ from edgefl.graph.operations import (
     MaxPool1d,
     MaxPool2d,
     Mul,
+    MulParameter,
     Operation,
+    Permute,
     PReLU,
     ReLU,
     ReLU6,
+    Reshape,
     Shape,
     Sigmoid,
     SiLU,
+    Slice,
     Softplus,
     Tanh,
     Upsample,
+    WithParameter,
     ZeroPad2d,
 )
 from edgefl.neurons.selection import NeuronSet
@@ -55,6 +63,7 @@ from edgefl.nn import from_torch, to_torch
 
 SETTINGS = settings(max_examples=40, derandomize=True)
 CHANNELS = (4, 6, 8)
+WORDS = 9
 MOST_CHANNELS = 24  # of a result that another is put beside
 
 
@@ -73,7 +82,8 @@ def graphs(draw: st.DrawFn, mixing: bool = True) -> Graph:
     mixing  also norms of several channels
     """
     sizes = draw(st.lists(st.integers(4, 8), min_size=1, max_size=2))
-    shapes: dict[str, Shape] = {INPUT: (draw(st.integers(1, 3)), *sizes)}
+    words = len(sizes) == 1 and draw(st.booleans())
+    shapes: dict[str, Shape] = {INPUT: tuple(sizes) if words else (draw(st.integers(1, 3)), *sizes)}
     nodes: list[Node] = []
 
     def append(op: Operation, *inputs: str) -> None:
@@ -95,11 +105,13 @@ def graphs(draw: st.DrawFn, mixing: bool = True) -> Graph:
     def gate(channels: int) -> None:
         gated = last()
         append(GlobalAvgPool())
-        append(pointwise(len(sizes), channels, channels))
+        append(pointwise(len(shapes[gated]) - 1, channels, channels))
         append(draw(st.sampled_from(ACTIVATIONS)))
         append(Mul(), gated, last())
 
-    append(pointwise(len(sizes), shapes[INPUT][0], 4))
+    if words:
+        append(Embedding(WORDS, 3, draw(st.sampled_from((None, 2)))))
+    append(pointwise(len(sizes), shapes[last()][0], 4))
     for _ in range(draw(st.integers(1, 6))):
         shape, kind = shapes[last()], draw(st.integers(0, 7))
         if kind < 2:
@@ -112,7 +124,7 @@ def graphs(draw: st.DrawFn, mixing: bool = True) -> Graph:
             append(draw(st.sampled_from(fitting_operations(shape, draw(st.sampled_from(CHANNELS)), mixing))))
     if draw(st.booleans()):
         append(GlobalAvgPool())
-    append(Flatten())
+    append(draw(st.sampled_from((Flatten(), FlattenPlaces()))))
     if draw(st.booleans()):
         append(Linear(math.prod(shapes[last()]), 5, bias=draw(st.booleans())))
         append(draw(st.sampled_from((*ACTIVATIONS, PReLU(5), BatchNorm1d(5), *([LayerNorm((5,))] if mixing else [])))))
@@ -127,9 +139,13 @@ def pointwise(extents: int, channels: int, out: int) -> Operation:
 
 def fitting_operations(shape: Shape, out: int, mixing: bool) -> list[Operation]:
     """Operations that take a result of this shape."""
-    candidates = of_planes(shape, out) if len(shape) == 3 else of_lines(shape, out)
+    candidates = (of_planes(shape, out) if len(shape) == 3 else of_lines(shape, out)) + at_places(shape, out)
     if mixing:
-        candidates += [LayerNorm(shape), *([GroupNorm(2, shape[0])] if shape[0] % 2 == 0 and len(shape) == 3 else [])]
+        candidates += [
+            LayerNorm(shape),
+            LayerNorm(shape[:1]),
+            *([GroupNorm(2, shape[0])] if shape[0] % 2 == 0 and len(shape) == 3 else []),
+        ]
     return [op for op in candidates if takes(op, shape)]
 
 
@@ -169,6 +185,20 @@ def of_lines(shape: Shape, out: int) -> list[Operation]:
     return candidates
 
 
+def at_places(shape: Shape, out: int) -> list[Operation]:
+    """What sequences, and images with channels last, are made of."""
+    channels, *places = shape
+    last = (*places, channels)
+    candidates: list[Operation] = [Linear(channels, out), Linear(channels, out, bias=False), AddParameter((channels,))]
+    if min(places) == 1:  # a parameter of one place is one of channels
+        return candidates
+    whole = [AddParameter(last, True, 1), MulParameter(shape, ones=1), MulParameter((channels, *(1 for _ in places)))]
+    moved = (
+        [Slice(1, places[0] - 1), Reshape((1, *places)), Upsample((1, 2))] if len(places) == 1 else [Permute((0, 2, 1))]
+    )
+    return [*candidates, *whole, *moved]
+
+
 def takes(op: Operation, shape: Shape) -> bool:
     try:
         op.output(shape)
@@ -190,6 +220,7 @@ def fresh(graph: Graph) -> Params:
 
 def forward(graph: Graph, params: Params) -> torch.Tensor:
     x = torch.randn(2, *graph.input_shape, generator=torch.Generator().manual_seed(1))
+    x = x if graph.vocabulary is None else x.abs().floor() % WORDS
     with torch.no_grad():
         return to_torch(Model(graph, params)).double().eval()(x.double())
 
@@ -226,11 +257,15 @@ def test_sub_model_equals_the_full_model_with_zeroed_rows(graph, keep, seed) -> 
     spec, params = ModelSpec.of(graph), fresh(graph)
     neurons = NeuronSet.draw(spec, keep, rng.stream(seed, rng.NEURONS))
     zeroed = {name: value.copy() for name, value in params.items()}
-    axes = {node.name: (0, 1) if isinstance(node.op, ConvTranspose2d) else (0,) for node in graph.nodes}
+    axes = {
+        node.full_name(part): (0, 1) if isinstance(node.op, ConvTranspose2d | Embedding | WithParameter) else (0,)
+        for node in graph.nodes
+        for part in node.op.parameters()
+    }
     if any(isinstance(node.op, NOT_OF_ZERO) for node in graph.nodes):
         axes = dict.fromkeys(axes, (0, 1))
     for name, ids in neurons.blocks(spec).items():
-        for axis in axes[name.rpartition(".")[0]] if "running" not in name else ():
+        for axis in axes[name] if "running" not in name else ():
             if ids[axis] is not None:
                 inactive = np.setdiff1d(np.arange(zeroed[name].shape[axis]), ids[axis])
                 zeroed[name].swapaxes(0, axis)[inactive] = 0

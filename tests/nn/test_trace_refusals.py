@@ -51,7 +51,12 @@ def test_first_module_it_cannot_take_is_named() -> None:
         (lambda m, x: F.interpolate(m.conv(x), scale_factor=2, mode="bilinear"), "mode='bilinear'; expected 'nearest'"),
         (lambda m, x: twice(m.conv(x)), "node 'add': inputs ('conv', 'conv'); expected two different results"),
         (lambda m, x: m.conv(x) + 1, "summand 1; expected the result of an operation"),
-        (lambda m, x: m.conv(x) + m.conv.bias, "attribute 'conv.bias': a parameter or buffer used outside its module"),
+        (lambda m, x: m.conv(x) + m.conv.bias, "a parameter seen as (2,) with a result of [batch, 2, 6, 6]; expected"),
+        (lambda m, x: m.conv(x) + m.conv.bias.view(-1, 1, 1), "parameter 'conv.bias' belongs to two nodes"),
+        (lambda m, x: m.conv(x) + m.conv.bias[0], "values of shape (); expected a whole parameter"),
+        (lambda m, x: m.conv(x) + m.conv.bias.exp(), "of a parameter or buffer used outside its module"),
+        (lambda m, x: m.conv(x).long().float(), "integers of a result; expected those of the input"),
+        (lambda m, x: m.conv(x) + torch.arange(6), "values of shape (6,); expected a whole parameter"),
         (lambda m, x: F.dropout(m.conv(x), 0.5), "depend on data, or drop values in evaluation?"),
         (lambda m, x: torch.add(m.conv(x), x, alpha=2), "alpha=2; expected 1"),
         (lambda m, x: torch.flatten(m.conv(x)), "start_dim=0 merges the batch with other axes; expected start_dim=1"),
@@ -128,7 +133,7 @@ def test_subclass_of_a_known_module_is_not_taken_for_it() -> None:
         def forward(self, input: Tensor) -> Tensor:
             return super().forward(input) * 2
 
-    assert "attribute '0.weight'" in refused(nn.Sequential(Scaled(3, 2)), 2, 3)
+    assert "torch.nn.functional.linear: edgefl has" in refused(nn.Sequential(Scaled(3, 2)), 2, 3)
 
 
 @pytest.mark.parametrize("overwrite", [F.relu, F.leaky_relu])

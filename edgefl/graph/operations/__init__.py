@@ -36,6 +36,13 @@ from edgefl.graph.operations.arrange import (
 from edgefl.graph.operations.base import LARGEST_SETTING, Kind, Operation, Pair, ParamInfo, Shape
 from edgefl.graph.operations.dropout import AnyDropout, Dropout, Dropout1d, Dropout2d
 from edgefl.graph.operations.norm import BatchNorm, BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm
+from edgefl.graph.operations.parameter import (
+    AddParameter,
+    Embedding,
+    EmbeddingOfRow,
+    MulParameter,
+    WithParameter,
+)
 from edgefl.graph.operations.pool import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -95,6 +102,9 @@ OPERATIONS: dict[str, type[Operation]] = {
         Dropout,
         Dropout1d,
         Dropout2d,
+        Embedding,
+        AddParameter,
+        MulParameter,
     )
 }
 """By the name in a graph's JSON."""
@@ -112,6 +122,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "Add",
+    "AddParameter",
     "AnyDropout",
     "AvgPool1d",
     "AvgPool2d",
@@ -125,6 +136,8 @@ __all__ = [
     "Dropout",
     "Dropout1d",
     "Dropout2d",
+    "Embedding",
+    "EmbeddingOfRow",
     "Flatten",
     "FlattenPlaces",
     "GlobalAvgPool",
@@ -139,6 +152,7 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "Mul",
+    "MulParameter",
     "Operation",
     "PReLU",
     "Pair",
@@ -160,5 +174,6 @@ __all__ = [
     "Softplus",
     "Tanh",
     "Upsample",
+    "WithParameter",
     "ZeroPad2d",
 ]

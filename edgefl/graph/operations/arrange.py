@@ -69,11 +69,15 @@ class ZeroPad2d(Operation):
 
 @dataclass(frozen=True)
 class Upsample(Operation):
-    """Each cell of a plane repeated: scale_factor[0] times downwards and scale_factor[1] times to the right."""
+    """Each cell of a plane repeated: scale_factor[0] times downwards and scale_factor[1] times to the right. Of a line
+    the second.
+    """
 
     scale_factor: Pair
 
     def output(self, *inputs: Shape) -> Shape:
+        if len(inputs[0]) == 2 and self.scale_factor[0] == 1:
+            return (inputs[0][0], inputs[0][1] * self.scale_factor[1])
         channels, height, width = planes(self, inputs[0])
         return (channels, height * self.scale_factor[0], width * self.scale_factor[1])
 

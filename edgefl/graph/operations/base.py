@@ -17,7 +17,7 @@ LARGEST_SETTING = 2**31 - 1  # ids, extents and strides travel as int32
 LARGEST_FLOAT = 3.4028234663852886e38  # of float32
 LENGTHS: dict[str, int | None] = {"Pair": 2, "Quad": 4, "Shape": None}  # of tuples of integers; None: any
 NUMERALS = {"Pair": "a pair", "Quad": "four", "Shape": "a tuple"}
-ZERO_ALLOWED = ("padding", "output_padding", "momentum", "axes", "start", "p")
+ZERO_ALLOWED = ("padding", "output_padding", "momentum", "axes", "start", "p", "ones")
 
 
 class ParamInfo(NamedTuple):
@@ -32,7 +32,7 @@ class Operation:
     """One operation. Settings are checked on construction; a bad one raises GraphError with its name and value."""
 
     arity: ClassVar[int | None] = 1  # results that it reads; None: two or more
-    weight: ClassVar[str] = "weight"  # the parameter whose rows are its channels, and whose columns its input's
+    main: ClassVar[str] = "weight"  # the parameter whose rows are its neurons, and whose columns its input's
     later: ClassVar[tuple[str, ...]] = ()  # settings that came later: the JSON form leaves out their defaults
 
     def __post_init__(self) -> None:

@@ -26,7 +26,7 @@ class Recurrent(Operation):
     input_size: int
     hidden_size: int
     bias: bool = True
-    weight: ClassVar[str] = "weight_ih_l0"
+    main: ClassVar[str] = "weight_ih_l0"
     gates: ClassVar[int]
 
     def output(self, *inputs: Shape) -> Shape:
@@ -70,7 +70,7 @@ class SelfAttention(Operation):
     head_dim: int
     causal: bool = False
     bias: bool = True
-    weight: ClassVar[str] = "in_proj_weight"
+    main: ClassVar[str] = "in_proj_weight"
 
     @property
     def features(self) -> int:

@@ -123,7 +123,7 @@ def trained_blocks(spec: ModelSpec, trainable: Trainable) -> Mapping[str, RowsCo
 
 def saved_channels(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     """Input channels (features) that the layer's weight gradient reads; empty if it has none."""
-    rows, cols = own_rows(node, blocks), blocks.get(f"{node.name}.{node.op.weight}", (NONE, NONE))[1]
+    rows, cols = own_rows(node, blocks), blocks.get(node.full_name(node.op.main), (NONE, NONE))[1]
     if isinstance(node.op, ConvTranspose2d):
         rows, cols = blocks.get(f"{node.name}.weight", (NONE, NONE))[::-1]
     if is_empty(rows) or is_empty(cols):

@@ -29,6 +29,7 @@ from edgefl.learners.lowering import (
     dropout,
     group_norm,
     layer_norm,
+    parameter,
     recurrent,
     sparse,
     transposed,
@@ -245,4 +246,4 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradie
     AdaptiveAvgPool2d: _avgpool,
 }  # and those of the files of families
 _TABLE |= activation.BACKWARD | arrange.BACKWARD | dropout.BACKWARD | layer_norm.BACKWARD | transposed.BACKWARD
-_TABLE |= attention.BACKWARD | recurrent.BACKWARD
+_TABLE |= attention.BACKWARD | parameter.BACKWARD | recurrent.BACKWARD

@@ -30,6 +30,7 @@ from edgefl.learners.lowering import (
     dropout,
     group_norm,
     layer_norm,
+    parameter,
     recurrent,
     sparse,
     transposed,
@@ -214,4 +215,4 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     AdaptiveAvgPool2d: _avgpool,
 }
 _TABLE |= activation.FORWARD | arrange.FORWARD | dropout.FORWARD | layer_norm.FORWARD | transposed.FORWARD
-_TABLE |= attention.FORWARD | recurrent.FORWARD
+_TABLE |= attention.FORWARD | parameter.FORWARD | recurrent.FORWARD

@@ -23,6 +23,7 @@ from edgefl.graph.operations import (
     Concat,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     Flatten,
     FlattenPlaces,
     GroupNorm,
@@ -33,6 +34,7 @@ from edgefl.graph.operations import (
     Recurrent,
     Reshape,
     SelfAttention,
+    WithParameter,
 )
 from edgefl.learners.base import Delta
 from edgefl.learners.lowering.channels import NONE, beside, is_empty, members, owners, part_of, union
@@ -45,10 +47,17 @@ PRODUCTS = (Conv2d, ConvTranspose2d, Linear, Recurrent, SelfAttention)
 
 def own_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     """Output channels of a node whose parameters are trained; empty for a node without parameters."""
-    axes = blocks.get(f"{node.name}.{node.op.weight}", (NONE, NONE))
+    axes = blocks.get(node.full_name(node.op.main), (NONE, NONE))
     if isinstance(node.op, Recurrent | SelfAttention):  # the rows of the first gate, or of the queries
         return part_of(axes[0], 0, node.op.hidden_size if isinstance(node.op, Recurrent) else node.op.features)
-    return axes[1] if isinstance(node.op, ConvTranspose2d) else axes[0]
+    return axes[1] if _has_columns(node.op) else axes[0]
+
+
+def _has_columns(op: Operation) -> bool:
+    """Whether the operation's neurons lie along axis 1 of its parameter."""
+    if isinstance(op, WithParameter):
+        return op.channels_last and len(op.shape) == 2
+    return isinstance(op, ConvTranspose2d | Embedding)
 
 
 def gradient_needs(graph: Graph, blocks: Mapping[str, RowsCols], delta: Delta) -> dict[str, Index]:

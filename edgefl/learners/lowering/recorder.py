@@ -18,8 +18,10 @@ from edgefl.graph.operations import (
     VIEWS,
     AnyDropout,
     Conv2d,
+    Embedding,
     GroupNorm,
     Mul,
+    MulParameter,
     PReLU,
     Recurrent,
     Shape,
@@ -153,7 +155,7 @@ class Recorder:
         return self.extras[name, "turned"]
 
     def param(self, node: Node, name: str) -> Param:
-        return Param(f"{node.name}.{name}", node.op.parameters()[name].shape)
+        return Param(node.full_name(name), node.op.parameters()[name].shape)
 
     def needed(self, name: str) -> bool:
         """Whether the gradient of a result is needed."""
@@ -169,7 +171,7 @@ def _kept_by(node: Node, active: Active) -> tuple[str, ...]:
         return (node.name,) if node.inputs[0] in active.needs else ()
     if isinstance(node.op, Smooth):
         return node.inputs if node.inputs[0] in active.needs else ()
-    if isinstance(node.op, PReLU):
+    if isinstance(node.op, PReLU | MulParameter | Embedding):
         return node.inputs if node.name in active.needs else ()
     if isinstance(node.op, Mul):
         first, second = node.inputs

@@ -38,7 +38,7 @@ def _take(recorder: Recorder, node: Node, x: Tensor) -> Tensor:
     ids, repeat = scope.active.saved[node.name], 1
     assert ids is not None
     active = recorder.new((scope.batch, ids.size, *x.shape[2:]))
-    axis = scope.spec.params[f"{node.name}.{node.op.weight}"].cols
+    axis = scope.spec.params[node.full_name(node.op.main)].cols
     if isinstance(node.op, Linear) and isinstance(axis, AxisSpec):
         ids, repeat = scope.active.neurons[axis.group], axis.repeat
     source = x if repeat == 1 else x.view(scope.batch, x.shape[1] // repeat, repeat)

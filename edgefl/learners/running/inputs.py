@@ -17,9 +17,20 @@ def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
         raise DataError(f"samples of shape {samples.x.shape[1:]}; expected {graph.input_shape}")
     if samples.x.dtype not in (np.uint8, floats):
         raise DataError(f"samples of type {samples.x.dtype}; expected uint8 or {floats}")
+    if graph.vocabulary is not None and samples.x.size:
+        _check_ids(samples, graph.vocabulary)
     classes = graph.output_shape[0]
     if len(samples) and samples.y.max() >= classes:
         raise DataError(f"label {samples.y.max()}; expected labels below {classes}")
+
+
+def _check_ids(samples: Samples, vocabulary: int) -> None:
+    """Raises DataError naming the first id that an Embedding has no row for."""
+    ids = samples.x if (samples.scale, samples.shift) == (1, 0) else samples.x * samples.scale + samples.shift
+    fits = (ids >= 0) & (ids < vocabulary) & (np.floor(ids) == ids)
+    if not fits.all():
+        at = np.unravel_index(int(fits.argmin()), fits.shape)
+        raise DataError(f"id {ids[at]:g} in sample {at[0]}; expected whole numbers from 0 to {vocabulary - 1}")
 
 
 def check_index(index: NDArray[np.int32], rows: int) -> None:
