@@ -95,7 +95,7 @@ typedef struct {
 /* ---- library ------------------------------------------------------------------------------------------------- */
 
 const char* efl_status_text(efl_status status);
-/* The instruction set in use: "scalar", "avx2", "avx512". EDGEFL_ISA caps it when the library is loaded. */
+/* The instruction set in use: "scalar", "neon", "avx2", "avx512". EDGEFL_ISA caps it when the library is loaded. */
 const char* efl_isa(void);
 /* Use the best instruction set up to `name`, not while kernels run. EFL_BAD_ISA if it is unknown or this CPU lacks it.
  */
@@ -306,6 +306,18 @@ efl_status efl_groupnorm_lanes_backward_f32(const efl_norm_lanes* shape, const f
                                             const float* weight, const float* bias, const float* mean,
                                             const float* inv_std, float* dx, float* dweight, float* dbias);
 
+/* ---- norm, of each place over its channels ------------------------------------------------------------------- */
+
+/* xhat = (x - mean) / sqrt(var + eps) with the statistics of the channels of a place; inv_std [batch, inner]; y =
+ * weight xhat + bias. xhat may be NULL. y or xhat may alias x, not each other. */
+efl_status efl_layernorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
+                                     efl_int64 channels, efl_int64 inner, float eps, float* y, float* xhat,
+                                     float* inv_std);
+/* dx of all channels (dx may alias dy); dweight, dbias compact for `outs`. */
+efl_status efl_layernorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std,
+                                      efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index outs, float* dx,
+                                      float* dweight, float* dbias);
+
 /* ---- elementwise --------------------------------------------------------------------------------------------- */
 
 /* y = x > 0 ? x : 0 (NaN stays NaN). bits, if not NULL: [planes][(inner + 7) / 8] bytes, bit j % 8 of byte j / 8 set
@@ -367,6 +379,18 @@ efl_status efl_crop_planes_f32(const efl_room* room, const float* y, float* x);
 /* y = x with each cell repeated; and dx, the sums of dy over the cells that repeat one. */
 efl_status efl_upsample_forward_f32(const efl_scaling* scaling, const float* x, float* y);
 efl_status efl_upsample_backward_f32(const efl_scaling* scaling, const float* dy, float* dx);
+/* y[b, c, r, :] = x[b, r, c, :] of x [batch, rows, cols, inner]. */
+efl_status efl_transpose_f32(const float* x, efl_int64 batch, efl_int64 rows, efl_int64 cols, efl_int64 inner,
+                             float* y);
+/* y[b, d, t] = weight[ids[b, t], d] of weight [rows, features], y [batch, features, length]. EFL_BAD_INDEX if an id is
+ * not a whole number in [0, rows). */
+efl_status efl_embedding_forward_f32(const float* ids, efl_int64 batch, efl_int64 length, const float* weight,
+                                     efl_int64 rows, efl_int64 features, float* y);
+/* dweight [rows, |cols|], compact for cols: at each row the sum of dy[b, cols, t] over the places with its id, images
+ * and places in order; 0 at row `padding` (-1: no row). EFL_BAD_INDEX as above. O(rows |cols| + batch length |cols|). */
+efl_status efl_embedding_backward_f32(const float* dy, const float* ids, efl_int64 batch, efl_int64 features,
+                                      efl_int64 length, efl_int64 rows, efl_int64 padding, efl_index cols,
+                                      float* dweight);
 
 /* ---- pool: channels_needed selects planes [b, c] of [batch, channels] where planes = batch * channels -------- */
 

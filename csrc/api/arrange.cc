@@ -61,3 +61,38 @@ efl_status efl_upsample_backward_f32(const efl_scaling* scaling, const float* dy
     EFL_CHECK(geometry(*scaling));
     return table().upsample_backward_f32(scaling, dy, dx);
 }
+
+efl_status efl_transpose_f32(const float* x, efl_int64 batch, efl_int64 rows, efl_int64 cols, efl_int64 inner,
+                             float* y) {
+    EFL_CHECK(extents({batch, rows, cols, inner}));
+    EFL_CHECK(pointers({x, y}));
+    return table().transpose_f32(x, batch, rows, cols, inner, y);
+}
+
+// Each a whole number in [0, rows); not a number is none.
+static efl_status rows_of(const float* ids, efl_int64 count, efl_int64 rows) {
+    for (efl_int64 i = 0; i < count; ++i)
+        if (!(ids[i] >= 0 && ids[i] < float(rows)) || float(efl_int64(ids[i])) != ids[i]) return EFL_BAD_INDEX;
+    return EFL_OK;
+}
+
+efl_status efl_embedding_forward_f32(const float* ids, efl_int64 batch, efl_int64 length, const float* weight,
+                                     efl_int64 rows, efl_int64 features, float* y) {
+    EFL_CHECK(extents({batch, length, features}));
+    EFL_CHECK(extents({rows, features}));
+    EFL_CHECK(pointers({ids, weight, y}));
+    EFL_CHECK(rows_of(ids, batch * length, rows));
+    return table().embedding_forward_f32(ids, batch, length, weight, rows, features, y);
+}
+
+efl_status efl_embedding_backward_f32(const float* dy, const float* ids, efl_int64 batch, efl_int64 features,
+                                      efl_int64 length, efl_int64 rows, efl_int64 padding, efl_index cols,
+                                      float* dweight) {
+    EFL_CHECK(extents({batch, length, features}));
+    EFL_CHECK(extents({rows, features}));
+    EFL_CHECK(pointers({dy, ids, dweight}));
+    EFL_CHECK(index(cols, features));
+    EFL_CHECK(rows_of(ids, batch * length, rows));
+    if (padding < -1 || padding >= rows) return EFL_BAD_ARGUMENT;
+    return table().embedding_backward_f32(dy, ids, batch, features, length, rows, padding, cols, dweight);
+}

@@ -144,3 +144,20 @@ efl_status efl_groupnorm_lanes_backward_f32(const efl_norm_lanes* shape, const f
     if (!dweight != !dbias) return EFL_BAD_ARGUMENT;
     return table().groupnorm_lanes_backward_f32(shape, dy, x, weight, bias, mean, inv_std, dx, dweight, dbias);
 }
+
+efl_status efl_layernorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
+                                     efl_int64 channels, efl_int64 inner, float eps, float* y, float* xhat,
+                                     float* inv_std) {
+    EFL_CHECK(extents({batch, channels, inner}));
+    EFL_CHECK(pointers({x, weight, bias, y, inv_std}));
+    return table().layernorm_forward_f32(x, weight, bias, batch, channels, inner, eps, y, xhat, inv_std);
+}
+
+efl_status efl_layernorm_backward_f32(const float* dy, const float* xhat, const float* weight, const float* inv_std,
+                                      efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index outs, float* dx,
+                                      float* dweight, float* dbias) {
+    EFL_CHECK(extents({batch, channels, inner}));
+    EFL_CHECK(pointers({dy, xhat, weight, inv_std, dx, dweight, dbias}));
+    EFL_CHECK(index(outs, channels));
+    return table().layernorm_backward_f32(dy, xhat, weight, inv_std, batch, channels, inner, outs, dx, dweight, dbias);
+}

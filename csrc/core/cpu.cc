@@ -27,6 +27,8 @@ EFL_TIER(scalar)
 #if defined(__x86_64__)
 EFL_TIER(avx2)
 EFL_TIER(avx512)
+#elif defined(__aarch64__)
+EFL_TIER(neon)
 #endif
 #undef EFL_TIER
 
@@ -73,6 +75,8 @@ const Tier ladder[] = {
 #if defined(__x86_64__)
     {"avx2", runs_avx2, avx2::install},
     {"avx512", runs_avx512, avx512::install},
+#elif defined(__aarch64__)
+    {"neon", always, neon::install},
 #endif
 };
 

@@ -16,6 +16,7 @@
 #include "../kernels/norm/plain.inl.h"
 #include "../kernels/norm/relu.inl.h"
 #include "../kernels/norm/lanes.inl.h"
+#include "../kernels/norm/places.inl.h"
 #include "../kernels/pool/window.inl.h"
 #include "../kernels/pool/max.inl.h"
 #include "../kernels/pool/max_lanes.inl.h"

@@ -1,4 +1,5 @@
-// Channels put side by side and taken apart, planes with room around them, repeated cells: copies, and sums of cells.
+// Channels put side by side and taken apart, planes with room around them, repeated cells, axes exchanged, rows of a
+// table: copies, and sums of cells.
 
 // Rows of `length` floats between two arrays, each with a stride of its own.
 static void copy_rows(const float* from, int64_t from_stride, int64_t rows, int64_t length, float* to,
@@ -73,6 +74,106 @@ static efl_status upsample_backward_f32(const efl_scaling* scaling, const float*
                         total += dy[(row * s.scale_h + k) * width + w * s.scale_w + m];
                 dx[row * s.width + w] = total;
             }
+    });
+    return EFL_OK;
+}
+
+// ---- axes exchanged, and rows of a table
+
+// to[k * step] = lane m of row(m)[at + k], for k < W and m < W: a square turned by words.
+template <class Row>
+static inline void turned_square(const Row& row, int64_t at, float* to, int64_t step) {
+    vf words[W];
+    EFL_UNROLL
+    for (int m = 0; m < W; ++m) words[m] = load(row(m) + at);
+    turn(words);
+    EFL_UNROLL
+    for (int k = 0; k < W; ++k) store(to + k * step, words[k]);
+}
+
+// y[c * rows + r] = row(r)[c] for r in [first, last), of `cols` columns.
+template <class Row>
+static void turned_rows(int64_t first, int64_t last, int64_t rows, int64_t cols, const Row& row, float* y) {
+    int64_t r = first;
+    for (; r + W <= last; r += W) {
+        int64_t c = 0;
+        for (; c + W <= cols; c += W)
+            turned_square([&](int m) { return row(r + m); }, c, y + c * rows + r, rows);
+        for (; c < cols; ++c)
+            for (int m = 0; m < W; ++m) y[c * rows + r + m] = row(r + m)[c];
+    }
+    for (; r < last; ++r)
+        for (int64_t c = 0; c < cols; ++c) y[c * rows + r] = row(r)[c];
+}
+
+// Rows are shared among the threads by whole words.
+static int64_t words_of(int64_t n) { return (n + W - 1) / W; }
+
+static efl_status transpose_f32(const float* x, efl_int64 batch, efl_int64 rows, efl_int64 cols, efl_int64 inner,
+                                float* y) {
+    const int64_t size = rows * cols * inner, blocks = words_of(rows);
+    split(batch * blocks, W * cols * inner, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+            const int64_t r = i % blocks * W, end = least(r + W, rows);
+            const float* const from = x + i / blocks * size;
+            float* const to = y + i / blocks * size;
+            if (inner == 1)
+                turned_rows(r, end, rows, cols, [&](int64_t k) { return from + k * cols; }, to);
+            else
+                for (int64_t k = r; k < end; ++k)
+                    for (int64_t c = 0; c < cols; ++c)
+                        memcpy(to + (c * rows + k) * inner, from + (k * cols + c) * inner,
+                               size_t(inner) * sizeof(float));
+        }
+    });
+    return EFL_OK;
+}
+
+static efl_status embedding_forward_f32(const float* ids, efl_int64 batch, efl_int64 length, const float* weight,
+                                        efl_int64, efl_int64 features, float* y) {
+    const int64_t blocks = words_of(length);
+    split(batch * blocks, W * features, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+            const int64_t b = i / blocks, t = i % blocks * W;
+            const auto row = [&](int64_t k) { return weight + int64_t(ids[b * length + k]) * features; };
+            turned_rows(t, least(t + W, length), length, features, row, y + b * length * features);
+        }
+    });
+    return EFL_OK;
+}
+
+// The columns [first, first + n) of dweight gain the signals of one image, place by place.
+static void embedding_image(const float* dy, const float* ids, int64_t length, efl_index cols, int64_t first, int n,
+                            int64_t width, int64_t padding, float* dweight) {
+    const auto channel = [&](int m) { return dy + id_of(cols, first + m) * length; };
+    float turned[W * W];
+    for (int64_t t = 0; t < length; t += W) {
+        const int places = int(least(W, length - t));
+        if (n == W && places == W)
+            turned_square(channel, t, turned, W);
+        else
+            for (int k = 0; k < places; ++k)
+                for (int m = 0; m < n; ++m) turned[k * W + m] = channel(m)[t + k];
+        for (int k = 0; k < places; ++k) {
+            const int64_t id = int64_t(ids[t + k]);
+            float* const to = dweight + id * width + first;
+            if (id != padding) store_n(to, add(load_n(to, n), load_n(turned + k * W, n)), n);
+        }
+    }
+}
+
+static efl_status embedding_backward_f32(const float* dy, const float* ids, efl_int64 batch, efl_int64 features,
+                                         efl_int64 length, efl_int64 rows, efl_int64 padding, efl_index cols,
+                                         float* dweight) {
+    const int64_t width = count_of(cols, features);
+    split(rows, width, [&](int64_t first, int64_t last) {
+        memset(dweight + first * width, 0, size_t((last - first) * width) * sizeof(float));
+    });
+    split(words_of(width), batch * length * W, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i)
+            for (int64_t b = 0; b < batch; ++b)
+                embedding_image(dy + b * features * length, ids + b * length, length, cols, i * W,
+                                int(least(W, width - i * W)), width, padding, dweight);
     });
     return EFL_OK;
 }

@@ -86,6 +86,44 @@ Call upsample_backward(Args& a) {
     return [=] { return efl_upsample_backward_f32(&scaling, dy.in(), dx.out()); };
 }
 
+Call transpose(Args& a) {
+    const View x = a.f32("x"), y = a.f32("y", Access::out);
+    a.expect_dims(x, 3, 8);
+    Shape turned = x.shape;
+    std::swap(turned[1], turned[2]);
+    a.expect_shape(y, turned);
+    return [=] {
+        return efl_transpose_f32(x.in(), x.shape[0], x.shape[1], x.shape[2], product(x.shape, 3), y.out());
+    };
+}
+
+Call embedding_forward(Args& a) {
+    const View ids = a.f32("ids"), weight = a.f32("weight"), y = a.f32("y", Access::out);
+    a.expect_dims(ids, 2, 2);
+    a.expect_dims(weight, 2, 2);
+    a.expect_shape(y, {ids.shape[0], weight.shape[1], ids.shape[1]});
+    return [=] {
+        return efl_embedding_forward_f32(ids.in(), ids.shape[0], ids.shape[1], weight.in(), weight.shape[0],
+                                         weight.shape[1], y.out());
+    };
+}
+
+Call embedding_backward(Args& a) {
+    const View dy = a.f32("dy"), ids = a.f32("ids"), dweight = a.f32("dweight", Access::out);
+    const efl_int64 padding = a.integer("padding");
+    const efl_index cols = a.index("cols");
+    a.expect_dims(dy, 3, 3);
+    a.expect_dims(dweight, 2, 2);
+    a.expect_shape(ids, {dy.shape[0], dy.shape[2]});
+    a.expect_shape(dweight, {dweight.shape[0], count(cols, dy.shape[1])});
+    if (padding < -1 || padding >= dweight.shape[0])
+        a.refuse("padding", "value " + std::to_string(padding), "-1 to " + std::to_string(dweight.shape[0] - 1));
+    return [=] {
+        return efl_embedding_backward_f32(dy.in(), ids.in(), dy.shape[0], dy.shape[1], dy.shape[2], dweight.shape[0],
+                                          padding, cols, dweight.out());
+    };
+}
+
 }  // namespace
 
 const std::vector<Op> arrange_ops = {
@@ -95,6 +133,9 @@ const std::vector<Op> arrange_ops = {
     {.name = "crop_planes", .make = crop_planes},
     {.name = "upsample_forward", .make = upsample_forward},
     {.name = "upsample_backward", .make = upsample_backward},
+    {.name = "transpose", .make = transpose},
+    {.name = "embedding_forward", .make = embedding_forward},
+    {.name = "embedding_backward", .make = embedding_backward},
 };
 
 }  // namespace efl

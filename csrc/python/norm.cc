@@ -214,6 +214,37 @@ Call groupnorm_lanes_backward(Args& a) {
     };
 }
 
+Call layernorm_forward(Args& a) {
+    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"), y = a.f32("y", Access::out),
+               xhat = a.f32_or_none("xhat", Access::out), inv_std = a.f32("inv_std", Access::out);
+    const float eps = a.real("eps");
+    a.expect_dims(x, 3, 3);
+    per_channel(a, x.shape[1], {&w, &bias});
+    a.expect_shape(y, x.shape);
+    a.expect_shape(xhat, x.shape);
+    a.expect_shape(inv_std, {x.shape[0], x.shape[2]});
+    return [=] {
+        return efl_layernorm_forward_f32(x.in(), w.in(), bias.in(), x.shape[0], x.shape[1], x.shape[2], eps, y.out(),
+                                         xhat.out(), inv_std.out());
+    };
+}
+
+Call layernorm_backward(Args& a) {
+    const View dy = a.f32("dy"), xhat = a.f32("xhat"), w = a.f32("weight"), inv_std = a.f32("inv_std"),
+               dx = a.f32("dx", Access::out), dw = a.f32("dweight", Access::out), db = a.f32("dbias", Access::out);
+    const efl_index outs = a.index("outs");
+    a.expect_dims(dy, 3, 3);
+    per_channel(a, dy.shape[1], {&w});
+    per_channel(a, count(outs, dy.shape[1]), {&dw, &db});
+    a.expect_shape(inv_std, {dy.shape[0], dy.shape[2]});
+    a.expect_shape(xhat, dy.shape);
+    a.expect_shape(dx, dy.shape);
+    return [=] {
+        return efl_layernorm_backward_f32(dy.in(), xhat.in(), w.in(), inv_std.in(), dy.shape[0], dy.shape[1],
+                                          dy.shape[2], outs, dx.out(), dw.out(), db.out());
+    };
+}
+
 }  // namespace
 
 const std::vector<Op> norm_ops = {
@@ -228,6 +259,8 @@ const std::vector<Op> norm_ops = {
     {.name = "groupnorm_relu_backward", .make = groupnorm_relu_backward},
     {.name = "groupnorm_lanes_forward", .make = groupnorm_lanes_forward},
     {.name = "groupnorm_lanes_backward", .make = groupnorm_lanes_backward},
+    {.name = "layernorm_forward", .make = layernorm_forward},
+    {.name = "layernorm_backward", .make = layernorm_backward},
 };
 
 }  // namespace efl

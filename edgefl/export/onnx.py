@@ -43,6 +43,7 @@ from edgefl.graph.operations import (
     Conv2d,
     ConvTranspose2d,
     Flatten,
+    FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
@@ -56,13 +57,16 @@ from edgefl.graph.operations import (
     Mul,
     Operation,
     Pair,
+    Permute,
     PReLU,
     ReLU,
     ReLU6,
+    Reshape,
     SelfAttention,
     Shape,
     Sigmoid,
     SiLU,
+    Slice,
     Softplus,
     Tanh,
     Upsample,
@@ -180,7 +184,12 @@ def _conv2d(op: Conv2d, inputs: list[str], to: Writer) -> str:
 
 
 def _linear(op: Linear, inputs: list[str], to: Writer) -> str:
-    return to.node("Gemm", *inputs, *to.parameters(), transB=1)
+    """At each place, a convolution of single cells."""
+    if len(to.input_shape) == 1:
+        return to.node("Gemm", *inputs, *to.parameters(), transB=1)
+    cell = [1 for _ in to.input_shape[1:]]
+    weight = to.parameter("weight", (op.out_features, op.in_features, *cell))
+    return to.node("Conv", *inputs, weight, *([to.parameter("bias")] if op.bias else []), kernel_shape=cell)
 
 
 def _conv1d(op: Conv1d, inputs: list[str], to: Writer) -> str:
@@ -203,8 +212,12 @@ def _conv_transpose(op: ConvTranspose2d, inputs: list[str], to: Writer) -> str:
 
 
 def _layer_norm(op: LayerNorm, inputs: list[str], to: Writer) -> str:
-    axis = -len(op.normalized_shape)
-    return to.node("LayerNormalization", *inputs, *to.parameters(), axis=axis, epsilon=op.eps)
+    axis, rank = -len(op.normalized_shape), len(to.input_shape) + 1
+    if rank == len(op.normalized_shape) + 1:
+        return to.node("LayerNormalization", *inputs, *to.parameters(), axis=axis, epsilon=op.eps)
+    channels_last = to.node("Transpose", *inputs, perm=[0, *range(2, rank), 1])
+    normed = to.node("LayerNormalization", channels_last, *to.parameters(), axis=axis, epsilon=op.eps)
+    return to.node("Transpose", normed, perm=[0, rank - 1, *range(1, rank - 1)])
 
 
 def _batch_norm(op: BatchNorm, inputs: list[str], to: Writer) -> str:
@@ -283,6 +296,24 @@ def _avg_pool(op: AvgPool2d, inputs: list[str], to: Writer) -> str:
     return to.node("AveragePool", *inputs, **window, count_include_pad=int(op.count_include_pad))
 
 
+def _reshape(op: Reshape, inputs: list[str], to: Writer) -> str:
+    return to.node("Reshape", *inputs, to.constant("shape", [0, -1, *op.places]))
+
+
+def _permute(op: Permute, inputs: list[str], to: Writer) -> str:
+    return to.node("Transpose", *inputs, perm=[0, *(axis + 1 for axis in op.axes)])
+
+
+def _flatten_places(op: FlattenPlaces, inputs: list[str], to: Writer) -> str:
+    rank = len(to.input_shape) + 1
+    return to.node("Flatten", to.node("Transpose", *inputs, perm=[0, *range(2, rank), 1]))
+
+
+def _slice(op: Slice, inputs: list[str], to: Writer) -> str:
+    ends = to.constant("starts", [op.start]), to.constant("ends", [op.start + op.length])
+    return to.node("Slice", *inputs, *ends, to.constant("axes", [2]))
+
+
 NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     Conv2d: _conv2d,
     Conv1d: _conv1d,
@@ -310,6 +341,10 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     AvgPool2d: _avg_pool,
     GlobalAvgPool: lambda op, inputs, to: to.node("GlobalAveragePool", *inputs),
     Flatten: lambda op, inputs, to: to.node("Flatten", *inputs),
+    FlattenPlaces: _flatten_places,
+    Reshape: _reshape,
+    Permute: _permute,
+    Slice: _slice,
     Add: lambda op, inputs, to: to.node("Add", *inputs),
     Mul: lambda op, inputs, to: to.node("Mul", *inputs),
     Concat: lambda op, inputs, to: to.node("Concat", *inputs, axis=1),

@@ -10,6 +10,7 @@ reference  numpy, the readable definition      edgefl/kernels/reference/
 import functools
 import importlib
 import os
+import platform
 import warnings
 from types import ModuleType
 
@@ -24,7 +25,7 @@ BACKENDS: dict[str, str] = {
 }
 """Names, best first, and their modules."""
 
-ISAS = ("scalar", "avx2", "avx512")
+ISAS = ("scalar", "neon") if platform.machine() in ("aarch64", "arm64") else ("scalar", "avx2", "avx512")
 MAX_THREADS = 1024
 
 

@@ -266,12 +266,25 @@ def three_parts(values: Values, extents: Extents) -> None:
         raise wrong("qkv", values["qkv"].shape, f"queries, keys and values of {extents['E']} channels")
 
 
+def rows_of_table(values: Values, extents: Extents) -> None:
+    """The ids are whole numbers of rows."""
+    ids = values["ids"]
+    wrong_ones = ids[~((ids >= 0) & (ids < extents["V"]) & (np.floor(ids) == ids))]
+    if wrong_ones.size:
+        raise wrong("ids", wrong_ones[0], f"whole numbers in [0, {extents['V']})")
+
+
+def padding_row(values: Values, extents: Extents) -> None:
+    if not -1 <= values["padding"] < extents["V"]:
+        raise wrong("padding", values["padding"], f"-1 to {extents['V'] - 1}")
+
+
 RULES: dict[str, Callable[[Values, Extents], None]] = {
     rule.__name__: rule
     for rule in (
         window, planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
         not_negative, within, roomy, enough, some_of_the_bits, room, blocks, structures, places, kept_weights,
         weight_structure, both_gradients, activation, one_or_each, inside, room_around, scaled, last_steps,
-        recurrence, three_parts,
+        recurrence, three_parts, rows_of_table, padding_row,
     )
 }  # fmt: skip

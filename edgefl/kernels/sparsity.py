@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 Shape = Sequence[int]
 
-LANES = {"scalar": 4, "avx2": 8, "avx512": 16}
+LANES = {"scalar": 4, "neon": 4, "avx2": 8, "avx512": 16}
 """Examples that one word of an instruction set holds."""
 
 ONE_STRUCTURE = 32
@@ -81,13 +81,21 @@ def _beside_torch(op: str, shape: Shape, isa: str) -> float:
     return small if max(shape[4:]) <= 4 else large
 
 
-LINEAR: dict[str, tuple[float, float]] = {"scalar": (0.2, 0.2), "avx2": (0.35, 0.48), "avx512": (0.25, 0.35)}
-"""Largest densities of a Linear layer, for batches up to ONE_STRUCTURE and beyond."""
+LINEAR: dict[str, tuple[float, float]] = {
+    "scalar": (0.2, 0.2),
+    "neon": (0.2, 0.2),
+    "avx2": (0.35, 0.48),
+    "avx512": (0.25, 0.35),
+}
+"""Largest densities of a Linear layer, for batches up to ONE_STRUCTURE and beyond. NEON's are the scalar tier's: it was
+not measured, for want of a board.
+"""
 
 FEWEST_CHANNELS = 4
 ANY_SIZE = 2**62
 CONV2D: dict[str, tuple[tuple[int, float], ...]] = {
     "scalar": ((8, 0.2), (ANY_SIZE, 0.1)),
+    "neon": ((8, 0.2), (ANY_SIZE, 0.1)),
     "avx2": ((2, 0.22), (4, 0.42), (8, 0.27), (16, 0.22), (ANY_SIZE, 0.25)),
     "avx512": ((2, 0.2), (4, 0.43), (8, 0.41), (16, 0.3), (ANY_SIZE, 0.27)),
 }

@@ -218,6 +218,16 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             rules=("both_gradients",),
             packs=True,
         ),
+        Signature(
+            "layernorm_forward",
+            "x[B,C,I] weight[C] bias[C] y[B,C,I]!x xhat[B,C,I]?!x inv_std[B,I]! eps:real",
+            "normalise each place over its channels",
+        ),
+        Signature(
+            "layernorm_backward",
+            "dy[B,C,I] xhat[B,C,I] weight[C] inv_std[B,I] dx[B,C,I]!dy dweight[outs]! dbias[outs]! outs<C",
+            "dx, dweight and dbias compact for outs",
+        ),
     ),
     "pool": (
         Signature(
@@ -342,6 +352,19 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "dx = the sum of dy over the cells that repeat one",
             rules=("scaled",),
         ),
+        Signature("transpose", "x[B,R,C,*] y[B,C,R,*]!", "y[b, c, r] = x[b, r, c]"),
+        Signature(
+            "embedding_forward",
+            "ids[B,L] weight[V,F] y[B,F,L]!",
+            "y[b, :, l] = weight[ids[b, l]], ids being whole numbers",
+            rules=("rows_of_table",),
+        ),
+        Signature(
+            "embedding_backward",
+            "dy[B,F,L] ids[B,L] dweight[V,cols]! padding:int cols<F",
+            "at each row the sum of dy[b, cols, l] over the places with its id; 0 at row `padding`, -1 being none",
+            rules=("rows_of_table", "padding_row"),
+        ),
     ),
     "recurrent": (
         Signature("to_steps", "x[B,C,T] y[T,B,C]!", "y[t, b, c] = x[b, c, t]"),
@@ -381,7 +404,8 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         Signature(
             "attention_forward",
             "qkv[B,C,T] heads|E causal:flag y[B,E,T]! shares[B,heads,T,T]?!",
-            "y[:, i] = sum over j of shares[j, i] v[:, j], shares by head the softmax over j of k[:, j] . q[:, i], scaled",
+            "y[:, i] = sum over j of shares[j, i] v[:, j], shares of a head the softmax over j of k[:, j] . q[:, i] / "
+            "sqrt(its channels)",
             rules=("three_parts",),
             packs=True,
         ),

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import (
+    VIEWS,
     BatchNorm,
-    Flatten,
     GroupNorm,
     LayerNorm,
     MaxPool2d,
@@ -54,10 +54,10 @@ def trained_scalars(graph: Graph, neurons: NeuronSet | None, density: float = 1.
 
 
 def output_scalars(graph: Graph, neurons: NeuronSet | None) -> int:
-    """Scalars that all modules put out for one example, those of active neurons: A_act, or A_all. Flatten is a view."""
+    """Scalars that all modules put out for one example, those of active neurons: A_act, or A_all. No views."""
     axes, total = result_axes(graph), 0
     for node in graph.nodes:
-        if isinstance(node.op, Flatten):
+        if isinstance(node.op, VIEWS):
             continue
         axis, (channels, *inner) = axes[node.name], graph.shapes[node.name]
         if neurons is not None and axis is not None:
@@ -108,9 +108,9 @@ def _of_sequences(op: Operation, result: Shape) -> int:
 
 
 def _source(graph: Graph, node: Node) -> str:
-    """The result that a node reads, seen through Flatten."""
+    """The result that a node reads, seen through views."""
     makers = {maker.name: maker for maker in graph.nodes}
     name = node.inputs[0]
-    while name in makers and isinstance(makers[name].op, Flatten):
+    while name in makers and isinstance(makers[name].op, VIEWS):
         name = makers[name].inputs[0]
     return name

@@ -4,7 +4,9 @@ It says which neuron group indexes which axis of which parameter, so that a set 
 parameters. The rules (ALGORITHMS 1.1):
 
 * every convolution and Linear owns a group of its output channels or features; a following norm belongs to it;
-* shape-preserving operations and pooling pass the group on; Flatten repeats a channel for its height * width features;
+* shape-preserving operations and pooling pass the group on; Flatten repeats a channel for its height * width features,
+  FlattenPlaces all channels at each place; a Linear layer at each place is a convolution of single cells;
+* where a Permute puts other things than channels on axis 0, no group lies along it, and the one before is free;
 * a recurrent layer owns a group of its hidden units, each with all its gates, and attention one of its heads;
 * a depthwise convolution has the neurons of its input, each repeated by the channel multiplier;
 * results that are summed or multiplied share one group, named after the earliest layer in it;
@@ -30,12 +32,15 @@ from edgefl.graph.operations import (
     Conv2d,
     ConvTranspose2d,
     Flatten,
+    FlattenPlaces,
     Kind,
     Linear,
     Mul,
     Operation,
+    Permute,
     PReLU,
     Recurrent,
+    Reshape,
     SelfAttention,
     Shape,
 )
@@ -162,8 +167,14 @@ def _result_axis(
         return groups.join(source, axes[node.inputs[1]])
     if isinstance(op, Concat):
         return _concatenated([parts_of(axes[name], shapes[name][0]) for name in node.inputs])
-    if isinstance(op, Flatten):
-        return _repeated(source, shapes[node.name][0] // shapes[node.inputs[0]][0])
+    if isinstance(op, Flatten | Reshape):
+        return _reshaped(source, shapes[node.inputs[0]][0], shapes[node.name][0], groups)
+    if isinstance(op, FlattenPlaces):
+        channels = shapes[node.inputs[0]][0]
+        return source and _concatenated([parts_of(source, channels)] * (shapes[node.name][0] // channels))
+    if isinstance(op, Permute) and op.axes[0] != 0:
+        groups.free(source)
+        return None
     return source
 
 
@@ -176,6 +187,17 @@ def _own_axis(node: Node, source: Axis | None, groups: _Groups) -> Axis | None:
     if isinstance(op, ConvTranspose2d) and op.groups > 1:
         return None
     return groups.add(node.name, op.out_features if isinstance(op, Linear) else op.out_channels)
+
+
+def _reshaped(source: Axis | None, before: int, after: int, groups: _Groups) -> Axis | None:
+    """Values in the same order along an axis of `after` indices instead of `before`."""
+    if after % before == 0:
+        return _repeated(source, after // before)
+    shrunk = source.repeat * after if isinstance(source, AxisSpec) and before % after == 0 else 1
+    if isinstance(source, AxisSpec) and shrunk % before == 0:
+        return AxisSpec(source.group, shrunk // before)
+    groups.free(source)
+    return None
 
 
 def _repeated(axis: Axis | None, times: int) -> Axis | None:

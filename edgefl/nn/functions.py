@@ -1,7 +1,7 @@
 """FUNCTIONS and METHODS: what each traced function, and method by name, that edgefl can take means as graph operations.
 
 Entries have torch's own signatures and return a Step, or raise GraphError naming the argument that edgefl has no
-representation for. Reshaping needs the shapes of a trace, so trace.py has it.
+representation for. What changes axes, shapes or places is in shaping.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 from torch.fx import Node as Traced
 from torch.nn import functional
 
@@ -18,9 +19,6 @@ from edgefl.errors import GraphError
 from edgefl.graph.operations import (
     GELU,
     Add,
-    Concat,
-    Flatten,
-    GlobalAvgPool,
     Hardsigmoid,
     Hardswish,
     LeakyReLU,
@@ -34,7 +32,8 @@ from edgefl.graph.operations import (
     Tanh,
     ZeroPad2d,
 )
-from edgefl.nn.step import Step, adaptive_pool, avg_pool, expect, max_pool, upsample
+from edgefl.nn.layers import MODULES
+from edgefl.nn.step import Means, Step, adaptive_pool, avg_pool, expect, max_pool, upsample
 
 
 def _relu(input: Traced, inplace: bool = False) -> Step:
@@ -85,11 +84,6 @@ def _mul(input: Any, other: Any) -> Step:
     return Step((Mul(),), (input, other))
 
 
-def _cat(tensors: Any, dim: int = 0) -> Step:
-    expect("dim", dim, 1)
-    return Step((Concat(),), tuple(tensors))
-
-
 def _pad(input: Traced, pad: Any, mode: str = "constant", value: Any = None) -> Step:
     expect("mode", mode, "constant")
     expect("value", value, None, 0, 0.0)
@@ -106,18 +100,14 @@ def _interpolate(
     return Step((upsample(size, scale_factor, mode, align_corners),), (input,))
 
 
-def _flatten(input: Traced, start_dim: int = 0, end_dim: int = -1) -> Step:
-    expect("start_dim", start_dim, 1)
-    expect("end_dim", end_dim, -1)
-    return Step((Flatten(),), (input,))
+def _as_module(kind: type[nn.Module]) -> Callable[..., Step]:
+    """A function whose settings are those of the module."""
 
+    def entry(input: Traced, *args: Any, **settings: Any) -> Step:
+        found = MODULES[kind](kind(*args, **settings))
+        return Step(found.ops if isinstance(found, Means) else found, (input,))
 
-def _mean(input: Traced, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Step:
-    """The mean over height and width; without keepdim its axes are flattened away."""
-    dims = sorted(dim) if isinstance(dim, tuple | list) else dim
-    expect("dim", dims, [2, 3], [-2, -1], [-1, 2], [-2, 3])
-    expect("dtype", dtype, None)
-    return Step((GlobalAvgPool(),) if keepdim else (GlobalAvgPool(), Flatten()), (input,))
+    return entry
 
 
 def _identity(input: Traced) -> Step:
@@ -143,18 +133,17 @@ FUNCTIONS: dict[Any, Callable[..., Step]] = {
     torch.tanh: _activation(Tanh()),
     operator.mul: _mul,
     torch.mul: _mul,
-    torch.cat: _cat,
-    torch.concat: _cat,
     functional.pad: _pad,
     functional.interpolate: _interpolate,
     operator.add: _add,
     operator.iadd: _add_in_place,
     torch.add: _add,
-    torch.flatten: _flatten,
-    torch.mean: _mean,
     functional.max_pool2d: lambda input, *args, **settings: Step((max_pool(*args, **settings),), (input,)),
     torch.max_pool2d: lambda input, *args, **settings: Step((max_pool(*args, **settings),), (input,)),
     functional.avg_pool2d: lambda input, *args, **settings: Step((avg_pool(*args, **settings),), (input,)),
+    functional.max_pool1d: _as_module(nn.MaxPool1d),
+    functional.avg_pool1d: _as_module(nn.AvgPool1d),
+    functional.adaptive_avg_pool1d: _as_module(nn.AdaptiveAvgPool1d),
     functional.adaptive_avg_pool2d: lambda input, output_size: Step((adaptive_pool(output_size),), (input,)),
 }
 
@@ -163,8 +152,6 @@ METHODS: dict[str, Callable[..., Step]] = {
     "relu_": _relu_in_place,
     "add": _add,
     "add_": _add_in_place,
-    "flatten": _flatten,
-    "mean": _mean,
     "mul": _mul,
     "sigmoid": _activation(Sigmoid()),
     "tanh": _activation(Tanh()),

@@ -1,6 +1,7 @@
 """MODULES: what each torch module that edgefl can take means as graph operations, by its type.
 
-An entry raises GraphError naming the argument that edgefl has no representation for.
+An entry raises GraphError naming the argument that edgefl has no representation for. nn.Flatten and nn.Unflatten mean
+the functions of their names, which are in shaping.py.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from edgefl.graph.operations import (
     Conv1d,
     Conv2d,
     ConvTranspose2d,
-    Flatten,
+    FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
@@ -33,17 +34,22 @@ from edgefl.graph.operations import (
     Mul,
     Operation,
     Pair,
+    Permute,
     PReLU,
     ReLU,
     ReLU6,
+    Reshape,
     Sigmoid,
     SiLU,
+    Slice,
     Softplus,
     Tanh,
     ZeroPad2d,
 )
+from edgefl.nn.axes import first
 from edgefl.nn.module import MeanOfPlanes, Product, SideBySide, Sum
-from edgefl.nn.step import adaptive_pool, avg_pool, expect, max_pool, pair, upsample
+from edgefl.nn.places import FlatPlaces, LayerNormOfPlaces, LinearOfPlaces, Permuted, PlacesFrom, Reshaped
+from edgefl.nn.step import Means, adaptive_pool, avg_pool, expect, max_pool, pair, upsample
 
 
 def _conv(module: nn.Conv2d) -> tuple[Operation, ...]:
@@ -152,12 +158,6 @@ def _dropout(module: nn.Dropout | nn.Dropout2d) -> tuple[Operation, ...]:
     return ()
 
 
-def _flatten_module(module: nn.Flatten) -> tuple[Operation, ...]:
-    expect("start_dim", module.start_dim, 1)
-    expect("end_dim", module.end_dim, -1)
-    return (Flatten(),)
-
-
 def _max_pool_module(module: nn.MaxPool2d) -> tuple[Operation, ...]:
     return (max_pool(module.kernel_size, module.stride, module.padding, module.dilation, module.ceil_mode,
                       module.return_indices),)  # fmt: skip
@@ -168,7 +168,7 @@ def _avg_pool_module(module: nn.AvgPool2d) -> tuple[Operation, ...]:
                       module.divisor_override),)  # fmt: skip
 
 
-MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...]]] = {
+MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Means]] = {
     nn.Conv2d: _conv,
     nn.Conv1d: _conv1d,
     nn.ConvTranspose2d: _conv_transpose,
@@ -196,7 +196,6 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...]]] = {
     nn.Upsample: _upsample,
     nn.ZeroPad2d: lambda module: (ZeroPad2d(tuple(module.padding)),),
     nn.AdaptiveAvgPool2d: lambda module: (adaptive_pool(module.output_size),),
-    nn.Flatten: _flatten_module,
     nn.Identity: lambda module: (),
     nn.Dropout: _dropout,
     nn.Dropout2d: _dropout,
@@ -204,4 +203,10 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...]]] = {
     MeanOfPlanes: lambda module: (GlobalAvgPool(),),
     Product: lambda module: (Mul(),),
     SideBySide: lambda module: (Concat(),),
+    LinearOfPlaces: lambda module: Means(_linear(module), wants=first),
+    LayerNormOfPlaces: lambda module: Means(_layer_norm(module), wants=first),
+    Permuted: lambda module: (Permute(module.axes),),
+    Reshaped: lambda module: (Reshape(module.places),),
+    FlatPlaces: lambda module: (FlattenPlaces(),),
+    PlacesFrom: lambda module: (Slice(module.start, module.length),),
 }

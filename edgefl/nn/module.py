@@ -27,6 +27,7 @@ from edgefl.graph.operations import (
     Conv2d,
     ConvTranspose2d,
     Flatten,
+    FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
@@ -38,17 +39,22 @@ from edgefl.graph.operations import (
     MaxPool2d,
     Mul,
     Operation,
+    Permute,
     PReLU,
     ReLU,
     ReLU6,
+    Reshape,
     SelfAttention,
+    Shape,
     Sigmoid,
     SiLU,
+    Slice,
     Softplus,
     Tanh,
     Upsample,
     ZeroPad2d,
 )
+from edgefl.nn.places import FlatPlaces, LayerNormOfPlaces, LinearOfPlaces, Permuted, PlacesFrom, Reshaped
 
 
 def to_torch(model: Model) -> GraphModule:
@@ -129,7 +135,7 @@ class GraphModule(nn.Module):
         super().__init__()
         self.edgefl_graph = graph
         for node in graph.nodes:
-            _attach(self, node.name, _LAYERS[type(node.op)](node.op))
+            _attach(self, node.name, _layer(node.op, graph.shapes[node.inputs[0]]))
 
     def forward(self, x: Tensor) -> Tensor:
         """x [batch, *input_shape] -> [batch, *output_shape]"""
@@ -137,6 +143,15 @@ class GraphModule(nn.Module):
         for node in self.edgefl_graph.nodes:
             results[node.name] = self.get_submodule(node.name)(*(results[name] for name in node.inputs))
         return results[node.name]
+
+
+def _layer(op: Operation, source: Shape) -> nn.Module:
+    """The module of an operation that reads a result of this shape."""
+    if isinstance(op, Linear) and len(source) > 1:
+        return LinearOfPlaces(op.in_features, op.out_features, op.bias)
+    if isinstance(op, LayerNorm) and len(source) > len(op.normalized_shape):
+        return LayerNormOfPlaces(op.normalized_shape, op.eps)
+    return _LAYERS[type(op)](op)
 
 
 def _conv(op: Conv2d) -> nn.Module:
@@ -172,6 +187,10 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     GRU: lambda op: LineGRU(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
     LSTM: lambda op: LineLSTM(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
     SelfAttention: Heads,
+    FlattenPlaces: lambda op: FlatPlaces(),
+    Permute: lambda op: Permuted(op.axes),
+    Reshape: lambda op: Reshaped(op.places),
+    Slice: lambda op: PlacesFrom(op.start, op.length),
     Add: lambda op: Sum(),
 }
 

@@ -10,6 +10,22 @@ from torch.fx import Node as Traced
 
 from edgefl.errors import GraphError
 from edgefl.graph.operations import AdaptiveAvgPool2d, AvgPool2d, GlobalAvgPool, MaxPool2d, Operation, Pair, Upsample
+from edgefl.nn.axes import Layout
+
+
+class Means(NamedTuple):
+    """What a module means, where its operations alone do not say it.
+
+    ops      in order
+    wants    the axes that the first of them reads its inputs with; None: as axes.py says of it
+    gives    the axes of the result; None: as its inputs
+    results  of a module that returns several: what follows `ops` to make each of them. None: it returns one
+    """
+
+    ops: tuple[Operation, ...]
+    wants: Layout | None = None
+    gives: Layout | None = None
+    results: tuple[tuple[Operation, ...], ...] | None = None
 
 
 class Step(NamedTuple):

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import operator
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,16 @@ from torch.nn import functional
 
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model, Node, Params
-from edgefl.graph.operations import Flatten, Mul, Operation, Shape
+from edgefl.graph.operations import Concat, Mul, Operation, Permute, Shape
+from edgefl.nn.axes import Axes, Layout, Value, first, moved, wanted
 from edgefl.nn.functions import FUNCTIONS, METHODS
 from edgefl.nn.layers import MODULES
 from edgefl.nn.module import to_torch
-from edgefl.nn.step import Step, expect
+from edgefl.nn.shaping import MAXIMA, SHAPING, Shaped, flatten, transpose, unflatten
+from edgefl.nn.step import Means, Step, expect
 
-BATCH = "the batch size"  # stands for x.size(0) while shapes are folded
-RESHAPES = ("view", "reshape", torch.reshape)
+ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.floordiv)
+JOINS = (torch.cat, torch.concat, torch.concatenate)
 SOFTMAXES: dict[Any, type[nn.Module]] = {
     functional.softmax: nn.Softmax,
     torch.softmax: nn.Softmax,
@@ -74,13 +77,15 @@ class _Tracer(fx.Tracer):
 
 
 class _Converter:
-    """One pass over a traced graph. Every traced node becomes the name of a result, or a value known now (a shape)."""
+    """One pass over a traced graph. Every traced node becomes a result and its axes, or a value known now (a shape)."""
 
     def __init__(self, module: nn.Module, input_shape: Shape) -> None:
         self._modules = dict(module.named_modules())
-        self._shapes: dict[str, Shape] = {INPUT: input_shape}
+        self._input_shape = input_shape
         self._nodes: list[Node] = []
-        self._names: dict[fx.Node, str] = {}
+        self._values: dict[fx.Node, Value] = {}
+        self._several: dict[fx.Node, tuple[Callable[[], Value], ...]] = {}  # results of which each is made if asked for
+        self._turned: dict[tuple[str, Shape], Value] = {}  # a result with its axes in this order
         self._known: dict[fx.Node, Any] = {}
         self._called: set[str] = set()
         self._taken: set[str] = set()
@@ -93,112 +98,211 @@ class _Converter:
                 self._visit(node)
             except GraphError as error:
                 raise GraphError(f"{_describe(node, self._modules)}: {error}") from None
-        output = next(iter(reversed(traced.nodes))).args[0]
-        if not isinstance(output, fx.Node) or not self._nodes or self._names.get(output) != self._nodes[-1].name:
+        self._check_end(next(iter(reversed(traced.nodes))).args[0])
+        return Graph(self._input_shape, tuple(self._nodes))
+
+    def _check_end(self, output: Any) -> None:
+        result = self._values.get(output) if isinstance(output, fx.Node) else None
+        if result is None or not self._nodes or result.name != self._nodes[-1].name:
             raise GraphError(f"the module returns {output}; expected the result of its last operation")
-        return Graph(self._shapes[INPUT], tuple(self._nodes))
+        if result.axes != first(len(result.axes)):
+            self._placed(result, first(len(result.axes)))
 
     def _visit(self, node: fx.Node) -> None:
         if node.op == "placeholder":
-            if INPUT in self._names.values():
+            if self._values:
                 raise GraphError("a second input; expected one")
-            self._names[node] = INPUT
+            self._values[node] = Value(INPUT, self._input_shape, first(len(self._input_shape) + 1))
         elif node.op == "call_module":
-            module = self._modules[str(node.target)]
-            if isinstance(module, nn.Softmax | nn.LogSoftmax):
-                self._leave_out(node, module, module.dim)
-            else:
-                self._call_module(node)
+            self._visit_module(node, self._modules[str(node.target)])
         elif node.op in ("call_function", "call_method"):
             if node.target in SOFTMAXES:
                 dim = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
                 self._leave_out(node, SOFTMAXES[node.target](1), dim)
             elif not self._fold(node):
-                self._append(node, self._step(node), node.name)
+                self._visit_call(node)
         elif node.op == "get_attr":
             raise GraphError("a parameter or buffer used outside its module; edgefl has no operation for it")
+
+    def _visit_module(self, node: fx.Node, module: nn.Module) -> None:
+        if isinstance(module, nn.Softmax | nn.LogSoftmax):
+            self._leave_out(node, module, module.dim)
+        elif isinstance(module, nn.Flatten):
+            self._shape_by_module(node, flatten, module.start_dim, module.end_dim)
+        elif isinstance(module, nn.Unflatten):
+            self._shape_by_module(node, unflatten, module.dim, module.unflattened_size)
+        else:
+            self._call_module(node)
+
+    def _shape_by_module(self, node: fx.Node, entry: Callable[..., Shaped], *settings: Any) -> None:
+        name, value = str(node.target), self._value_of(node.args[0])
+        self._values[node] = self._shaped(entry(value, *settings), value, name, name not in self._called)
+        self._called.add(name)
+
+    def _visit_call(self, node: fx.Node) -> None:
+        args, settings = list(self._resolved(node.args)), dict(self._resolved(node.kwargs))
+        if node.target in JOINS:
+            self._join(node, *args, **settings)
+        elif node.target in SHAPING:
+            value = self._value_of(args.pop(0) if args else settings.pop("input"))
+            shaped = _called(SHAPING[node.target], value, *args, **settings)
+            if node.target in MAXIMA:
+                self._several[node] = (lambda: self._shaped(shaped, value, node.name),)
+            else:
+                self._values[node] = self._shaped(shaped, value, node.name)
+        else:
+            self._append(node, self._step(node, args, settings), node.name)
 
     def _leave_out(self, node: fx.Node, last: nn.Module, dim: Any) -> None:
         """A softmax of the logits at the end."""
         source = node.args[0] if node.args else next(iter(node.kwargs.values()))
-        if len(self._shapes[self._name_of(source)]) != 1 or any(user.op != "output" for user in node.users):
+        if len(self._value_of(source).shape) != 1 or any(user.op != "output" for user in node.users):
             raise GraphError("expected at the end only, over the classes")
         expect("dim", dim, 1, -1)
         warnings.warn(f"{last} at the end is left to the loss: outputs are logits", stacklevel=2)
         self.left_out = last
-        self._names[node] = self._name_of(source)
+        self._values[node] = self._value_of(source)
 
     def _call_module(self, node: fx.Node) -> None:
         name = str(node.target)
         module = self._modules[name]
         if type(module) not in MODULES:
             raise GraphError(f"expected one of {', '.join(kind.__name__ for kind in MODULES)}")
-        ops = MODULES[type(module)](module)
+        found = MODULES[type(module)](module)
+        means = found if isinstance(found, Means) else Means(found)
         again = name in self._called
-        if again and any(op.parameters() for op in ops):
+        if again and any(op.parameters() for op in means.ops):
             raise GraphError("called twice; edgefl has no shared weights")
         self._called.add(name)
-        overwrites = bool(getattr(module, "inplace", False)) and bool(ops)
+        overwrites = bool(getattr(module, "inplace", False)) and bool(means.ops)
         inputs = tuple(value for value in (*node.args, *node.kwargs.values()) if isinstance(value, fx.Node))
-        self._append(node, Step(ops, inputs, overwrites), name, is_free=not again)
+        self._append(node, Step(means.ops, inputs, overwrites), name, not again, means)
 
-    def _step(self, node: fx.Node) -> Step:
+    def _step(self, node: fx.Node, args: Any, settings: Any) -> Step:
         """The meaning of a function or method call."""
-        if node.target in RESHAPES:
-            return self._reshape(node)
         table: dict[Any, Any] = METHODS if node.op == "call_method" else FUNCTIONS
         if node.target not in table:
             raise GraphError("edgefl has no operation for it")
-        try:
-            step: Step = table[node.target](*node.args, **node.kwargs)
-        except TypeError as error:
-            raise GraphError(f"arguments that edgefl does not know: {error}") from None
+        step: Step = _called(table[node.target], *args, **settings)
         return step
 
-    def _append(self, node: fx.Node, step: Step, name: str, is_free: bool = False) -> None:
+    def _append(self, node: fx.Node, step: Step, name: str, is_free: bool = False, means: Means | None = None) -> None:
         """Add the operations of `step`, the last one named `name` or the next free name after it."""
         if step.overwrites:
             _refuse_later_use(step.inputs[0], node)
-        inputs = tuple(self._name_of(source) for source in step.inputs)
-        if step.ops and isinstance(step.ops[0], Mul):  # a gate comes second
-            inputs = tuple(sorted(inputs, key=lambda name: -math.prod(self._shapes[name])))
-        for count, op in enumerate(step.ops, start=1):
-            is_last = count == len(step.ops)
-            inputs = (self._append_op(op, inputs, name if is_last else f"{name}_{op.title}", is_free and is_last),)
-        self._names[node] = inputs[0]
+        values = tuple(self._value_of(source) for source in step.inputs)
+        if not step.ops:
+            self._values[node] = values[0]
+            return
+        if isinstance(step.ops[0], Mul):  # a gate comes second
+            values = tuple(sorted(values, key=lambda value: -math.prod(value.shape)))
+        means = means or Means(step.ops)
+        wants = means.wants or wanted(step.ops[0])
+        values = tuple(self._placed(value, wants(len(value.axes)) if wants else values[0].axes) for value in values)
+        gives = means.gives or wants or (lambda rank: values[0].axes)
+        result = self._run(step.ops, values, name, is_free, gives)
+        if means.results is None:
+            self._values[node] = result
+        else:
+            self._several[node] = tuple(partial(self._run, ops, (result,), name, False, gives) for ops in means.results)
 
-    def _append_op(self, op: Operation, inputs: tuple[str, ...], name: str, is_free: bool) -> str:
+    def _run(
+        self, ops: tuple[Operation, ...], values: tuple[Value, ...], name: str, is_free: bool, gives: Layout
+    ) -> Value:
+        """The result of operations one after another, of which the first one reads all values."""
+        result = values[0]
+        for count, op in enumerate(ops, start=1):
+            is_last = count == len(ops)
+            names = tuple(value.name for value in (values if count == 1 else (result,)))
+            shapes = tuple(value.shape for value in (values if count == 1 else (result,)))
+            added = self._add(op, names, name if is_last else f"{name}_{op.title}", is_free and is_last)
+            shape = op.output(*shapes)
+            result = Value(added, shape, gives(len(shape) + 1))
+        return result
+
+    def _add(self, op: Operation, inputs: tuple[str, ...], name: str, is_free: bool = False) -> str:
         unique = name if is_free else _unused(name, self._taken)
         self._taken.add(unique)
-        self._shapes[unique] = op.output(*(self._shapes[source] for source in inputs))
         self._nodes.append(Node(unique, op, inputs))
         return unique
 
-    def _name_of(self, node: Any) -> str:
-        if node not in self._names:
+    def _shaped(self, shaped: Shaped, value: Value, name: str, is_free: bool = False) -> Value:
+        if not shaped.ops:
+            return value._replace(axes=shaped.axes)
+        return self._run(shaped.ops, (self._placed(value, shaped.wants),), name, is_free, lambda rank: shaped.axes)
+
+    def _placed(self, value: Value, axes: Axes) -> Value:
+        """The value with these axes; where they are others, its values are moved."""
+        if value.axes == axes:
+            return value
+        if value.axes.index(0) != axes.index(0) or len(value.axes) != len(axes):
+            found = f"the batch is axis {value.axes.index(0)} of {len(value.axes)}"
+            raise GraphError(f"{found}; expected axis {axes.index(0)} of {len(axes)}")
+        order = moved(value.axes, axes)
+        if (value.name, order) not in self._turned:
+            name = self._add(Permute(order), (value.name,), f"{value.name}_permuted")
+            turned = Value(name, tuple(value.shape[axis] for axis in order), axes)
+            back = tuple(order.index(axis) for axis in range(len(order)))
+            self._turned |= {(value.name, order): turned, (name, back): value}
+        return self._turned[value.name, order]._replace(axes=axes)
+
+    def _join(self, node: fx.Node, tensors: Any, dim: int = 0) -> None:
+        """Results one after another along their channels."""
+        values = [self._value_of(source) for source in tensors]
+        axes = values[0].axes
+        if not -len(axes) <= dim < len(axes) or axes[dim] != 1:
+            raise GraphError(f"dim={dim}; expected the axis of channels, {axes.index(1)}")
+        placed = tuple(self._placed(value, axes) for value in values)
+        self._values[node] = self._run((Concat(),), placed, node.name, False, lambda rank: axes)
+
+    def _value_of(self, node: Any) -> Value:
+        if node not in self._values:
             raise GraphError(f"argument {node}; expected the result of an operation")
-        return self._names[node]
+        return self._values[node]
+
+    def _resolved(self, arguments: Any) -> Any:
+        """Arguments with what is known in the place of traced nodes."""
+        return fx.node.map_arg(arguments, lambda node: self._known.get(node, node))
 
     def _fold(self, node: fx.Node) -> bool:
-        """Take x.shape, x.size(...) and indexing of it out of the graph; True if `node` is one of these."""
-        source, *rest = (*node.args, *node.kwargs.values())
+        """Take shapes, their items and arithmetic, and items of several results out; True if `node` is one of these."""
+        arguments: list[Any] = [*node.args, *node.kwargs.values()]
+        source, *rest = arguments or [None]
         if node.target is operator.getitem and source in self._known:
-            self._known[node] = self._known[source][rest[0]]  # type: ignore[index]
+            self._known[node] = self._known[source][self._resolved(rest[0])]
+        elif node.target in (operator.getitem, getattr) and isinstance(source, fx.Node) and source in self._several:
+            self._values[node] = self._taken_of(source, rest[0])
         elif _reads_shape(node):
-            shape = (BATCH, *self._shapes[self._name_of(source)])
-            self._known[node] = shape[rest[0]] if node.target == "size" and rest else shape  # type: ignore[index]
-        return node in self._known
+            shape = self._value_of(source).extents
+            self._known[node] = shape[rest[0]] if node.target == "size" and rest else shape
+        elif node.target is getattr and rest == ["mT"]:
+            value = self._value_of(source)
+            self._values[node] = value._replace(axes=transpose(value, -2, -1).axes)
+        elif node.target in ARITHMETIC and any(argument in self._known for argument in node.args):
+            self._known[node] = _computed(node.target, *self._resolved(node.args))
+        return node in self._known or node in self._values
 
-    def _reshape(self, node: fx.Node) -> Step:
-        """view or reshape to [batch, features]."""
-        source, *sizes = node.args
-        if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
-            sizes = list(sizes[0])
-        sizes = [self._known.get(size, size) if isinstance(size, fx.Node) else size for size in sizes]
-        features = math.prod(self._shapes[self._name_of(source)])
-        if sizes not in ([BATCH, -1], [BATCH, features], [-1, features]):
-            raise GraphError(f"sizes {sizes}; expected [x.size(0), -1] or [-1, {features}]")
-        return Step((Flatten(),), (source,))  # type: ignore[arg-type]
+    def _taken_of(self, source: fx.Node, which: Any) -> Value:
+        """One of several results."""
+        at = 0 if which == "values" else which
+        if not isinstance(at, int) or not 0 <= at < len(self._several[source]):
+            raise GraphError(f"result {which!r}; expected one of the first {len(self._several[source])}")
+        return self._several[source][at]()
+
+
+def _called(entry: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+    """What an entry of a table says of a call with torch's arguments."""
+    try:
+        return entry(*args, **settings)
+    except TypeError as error:
+        raise GraphError(f"arguments that edgefl does not know: {error}") from None
+
+
+def _computed(function: Callable[..., Any], *numbers: Any) -> int:
+    """Arithmetic with extents."""
+    if any(not isinstance(number, int) for number in numbers):
+        raise GraphError(f"arithmetic with {', '.join(map(str, numbers))}; expected extents of places or channels")
+    return int(function(*numbers))
 
 
 def _reads_shape(node: fx.Node) -> bool:

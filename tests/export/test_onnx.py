@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import permutations
 
 import numpy as np
 import onnx
@@ -31,6 +32,7 @@ from edgefl.graph.operations import (
     Conv2d,
     ConvTranspose2d,
     Flatten,
+    FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
@@ -41,13 +43,16 @@ from edgefl.graph.operations import (
     MaxPool1d,
     MaxPool2d,
     Operation,
+    Permute,
     PReLU,
     ReLU,
     ReLU6,
+    Reshape,
     SelfAttention,
     Shape,
     Sigmoid,
     SiLU,
+    Slice,
     Softplus,
     Tanh,
     Upsample,
@@ -112,6 +117,16 @@ CASES: list[tuple[Operation, Shape]] = [
     *((op(LINE[0], 7, bias), LINE) for op in (GRU, LSTM) for bias in (True, False)),
     (SelfAttention(LINE[0], 3, 5), LINE),
     (SelfAttention(LINE[0], 4, 2, causal=True, bias=False), (LINE[0], 1, LINE[1])),
+    (Linear(6, 5), PLANES),
+    (Linear(6, 5, bias=False), LINE),
+    (LayerNorm((6,)), PLANES),
+    (LayerNorm((6,), 0.25), LINE),
+    (Reshape((11, 3)), PLANES),
+    (Reshape((2,)), LINE),
+    (Permute((1, 0)), LINE),
+    *((Permute(axes), PLANES) for axes in permutations(range(3))),
+    (FlattenPlaces(), PLANES),
+    (Slice(2, 5), LINE),
 ]
 
 

@@ -160,8 +160,9 @@ def test_wrong_number_of_features_is_refused() -> None:
     assert message == "node 'fc': Linear: input of shape (8,); expected (7,)"
 
 
-def test_linear_on_planes_is_refused() -> None:
-    assert "expected (4,)" in refused(Node("fc", Linear(4, 3), ("input",)))
+def test_linear_along_another_axis_than_channels_is_refused() -> None:
+    message = refused(Node("fc", Linear(4, 3), ("input",)))
+    assert message == "node 'fc': Linear: input of shape (1, 4, 4); expected (4, 4, 4)"
 
 
 def test_convolution_of_a_flat_input_is_refused() -> None:

@@ -80,6 +80,7 @@ LINEAR: dict[str, tuple[str, Callable[[Args], int]]] = {
     "scale_channels": ("y", lambda a: 1),
     "channel_dot": ("out", lambda a: math.prod(a["a"].shape[2:])),
     "upsample_backward": ("dx", lambda a: math.prod(a["scale"])),
+    "embedding_backward": ("dweight", lambda a: a["ids"].size),
     "avgpool_forward": ("y", _window),
     "avgpool_backward": ("dx", _window),
     "maxpool_backward": ("dx", _window),
@@ -150,6 +151,30 @@ def groupnorm_backward(before: Args, after: Args) -> Bounds:
     rows, grow = slice(None) if before["outs"] is None else before["outs"], growth(_inner(dy))
     dweight, dbias = (grow * _rows(product).sum(axis=(0, 2))[rows] for product in (dy * np.abs(before["xhat"]), dy))
     return {"dx": dx.reshape(dy.shape), "dweight": dweight, "dbias": dbias}
+
+
+def _by_place(args: Args) -> Args:
+    """The arguments of a norm of places as those of a group norm of one group, an example for each place."""
+    images = ("x", "dy", "xhat", "y", "dx")
+    turned = {name: np.moveaxis(args[name], 2, 1) for name in images if args.get(name) is not None}
+    apart = {name: each.reshape(-1, each.shape[2]) for name, each in turned.items()}
+    return args | apart | {"inv_std": args["inv_std"].reshape(-1, 1), "groups": 1}
+
+
+def _of_places(found: Bounds, shape: tuple[int, ...]) -> Bounds:
+    batch, channels, inner = shape
+    images = {name: np.moveaxis(each.reshape(batch, inner, channels), 1, 2) for name, each in found.items()
+              if name in ("y", "xhat", "dx")}  # fmt: skip
+    places = {name: each.reshape(batch, inner) for name, each in found.items() if name == "inv_std"}
+    return found | images | places
+
+
+def layernorm_forward(before: Args, after: Args) -> Bounds:
+    return _of_places(groupnorm_forward(_by_place(before), _by_place(after)), before["x"].shape)
+
+
+def layernorm_backward(before: Args, after: Args) -> Bounds:
+    return _of_places(groupnorm_backward(_by_place(before), _by_place(after)), before["dy"].shape)
 
 
 def batchnorm_relu_forward(before: Args, after: Args) -> Bounds:
@@ -374,6 +399,8 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "batchnorm_relu_backward": batchnorm_relu_backward,
     "groupnorm_relu_forward": groupnorm_relu_forward,
     "groupnorm_relu_backward": groupnorm_relu_backward,
+    "layernorm_forward": layernorm_forward,
+    "layernorm_backward": layernorm_backward,
     "groupnorm_lanes_forward": groupnorm_lanes_forward,
     "groupnorm_lanes_backward": groupnorm_lanes_backward,
     "activation_forward": activation_forward,

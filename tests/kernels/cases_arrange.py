@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .cases import WIDTHS, Args, Case, Rng, blank, normal
+import numpy as np
+
+from .cases import SELECTIONS, WIDTHS, Args, Case, Rng, blank, count, normal, pick, shape_label
 
 PARTS = [(2, 3, 5, 0), (3, 1, 4, 3), (1, 4, 4, 0), (2, 2, 9, 4), (0, 2, 3, 1), (2, 0, 3, 3)]
 """Batch, channels of the part and of all, and where the part begins."""
@@ -30,6 +32,21 @@ def cases() -> Iterator[Case]:
             shape, label = (2, 3, 2, width), f"{scale}x{width}"
             yield Case("upsample_forward", label, lambda rng, s=shape, k=scale: up(rng, s, k))
             yield Case("upsample_backward", label, lambda rng, s=shape, k=scale: down(rng, s, k))
+    sides = [(1, 1), (0, 3), (3, 0), *zip(WIDTHS, WIDTHS[::-1], strict=True)]
+    for number, (rows, cols) in enumerate(sides):
+        for inner in ((), (WIDTHS[number % len(WIDTHS)],)):
+            shape = (2, rows, cols, *inner)
+            yield Case("transpose", shape_label(*shape), lambda rng, s=shape: transposed(rng, s))
+    for number, length in enumerate((0, *WIDTHS)):
+        for features in (1, WIDTHS[number % len(WIDTHS)], WIDTHS[-1]):
+            shape, kind = (2, length, features), SELECTIONS[(number + features) % len(SELECTIONS)]
+            yield Case("embedding_forward", shape_label(*shape), lambda rng, s=shape: looked_up(rng, s, 5))
+            tag, padding = f"{shape_label(*shape)}-{kind}", number % 6 - 1
+            yield Case("embedding_backward", tag, lambda rng, s=shape, p=padding, k=kind: summed_up(rng, s, 5, p, k))
+    for label, shape, rows in (("ordinary", (2, 7, 6), 4), ("large", (16, 60, 70), 300)):
+        yield Case("transpose", label, lambda rng, s=shape: transposed(rng, s))
+        yield Case("embedding_forward", label, lambda rng, s=shape, r=rows: looked_up(rng, s, r))
+        yield Case("embedding_backward", label, lambda rng, s=shape, r=rows: summed_up(rng, s, r, 1, "odd"))
     for label, shape in (("ordinary", (2, 3, 4, 5)), ("large", (16, 12, 20, 22))):
         batch, channels, *plane = shape
         whole = (batch, channels + 4, *plane)
@@ -72,3 +89,26 @@ def up(rng: Rng, shape: tuple[int, ...], scale: tuple[int, int]) -> Args:
 
 def down(rng: Rng, shape: tuple[int, ...], scale: tuple[int, int]) -> Args:
     return {"dy": normal(rng, *_scaled(shape, scale)), "scale": scale, "dx": blank(*shape)}
+
+
+def transposed(rng: Rng, shape: tuple[int, ...]) -> Args:
+    batch, rows, cols, *inner = shape
+    return {"x": normal(rng, *shape), "y": blank(batch, cols, rows, *inner)}
+
+
+def drawn_ids(rng: Rng, batch: int, length: int, rows: int) -> Args:
+    """Some of them again and again."""
+    return {"ids": (rng.integers(0, rows, (batch, length)) % max(rows - 1, 1)).astype(np.float32)}
+
+
+def looked_up(rng: Rng, shape: tuple[int, ...], rows: int) -> Args:
+    batch, length, features = shape
+    weight = normal(rng, rows, features)
+    return {**drawn_ids(rng, batch, length, rows), "weight": weight, "y": blank(batch, features, length)}
+
+
+def summed_up(rng: Rng, shape: tuple[int, ...], rows: int, padding: int, kind: str) -> Args:
+    batch, length, features = shape
+    cols, ids = pick(kind, features), drawn_ids(rng, batch, length, rows)
+    dy, dweight = normal(rng, batch, features, length), blank(rows, count(cols, features))
+    return {"dy": dy, **ids, "dweight": dweight, "padding": padding, "cols": cols}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from . import cases_norm_relu as norm_relu
-from .cases import EMPTY_PLANES, PLANES, Args, Case, Rng, blank, count, normal, pick, shape_label
+from .cases import EMPTY_PLANES, PLANES, SELECTIONS, WIDTHS, Args, Case, Rng, blank, count, normal, pick, shape_label
 
 IMAGE = (2, 6, 4, 5)
 LARGE = (16, 24, 16, 18)
@@ -34,6 +34,12 @@ def cases() -> Iterator[Case]:
                     "groupnorm_backward", tag, lambda rng, s=shape, g=groups, k=kind: groupnorm_backward(rng, s, g, k)
                 )
 
+    for number, inner in enumerate((*WIDTHS, 31, 70)):
+        for channels in (1, 3, 17):
+            shape, keep, kind = (2, channels, inner), number % 2 == 0, SELECTIONS[(number + channels) % len(SELECTIONS)]
+            label, tag = shape_label(*shape), f"{shape_label(*shape)}-{kind}"
+            yield Case("layernorm_forward", label, lambda rng, s=shape, k=keep: layernorm_forward(rng, s, k))
+            yield Case("layernorm_backward", tag, lambda rng, s=shape, k=kind: layernorm_backward(rng, s, k))
     yield from norm_relu.cases()
     yield from ordinary_and_large()
 
@@ -49,6 +55,10 @@ def ordinary_and_large() -> Iterator[Case]:
     yield Case("groupnorm_forward", "large", lambda rng: groupnorm_forward(rng, LARGE, 2, True))
     yield Case("groupnorm_backward", "ordinary", lambda rng: groupnorm_backward(rng, IMAGE, 3, "but_one"))
     yield Case("groupnorm_backward", "large", lambda rng: groupnorm_backward(rng, LARGE, 4, "but_one"))
+
+    for label, shape in (("ordinary", (2, 6, 9)), ("large", (16, 24, 300))):
+        yield Case("layernorm_forward", label, lambda rng, s=shape: layernorm_forward(rng, s, True))
+        yield Case("layernorm_backward", label, lambda rng, s=shape: layernorm_backward(rng, s, "odd"))
 
 
 def _affine(rng: Rng, channels: int) -> Args:
@@ -90,3 +100,19 @@ def groupnorm_backward(rng: Rng, shape: tuple[int, ...], groups: int, kind: str)
     written = {"dx": blank(*shape), "dweight": blank(rows), "dbias": blank(rows)}
     inv_std = np.abs(normal(rng, shape[0], groups))
     return {**read, "inv_std": inv_std, **written, "groups": groups, "groups_needed": needed, "outs": outs}
+
+
+def layernorm_forward(rng: Rng, shape: tuple[int, ...], keeps_xhat: bool) -> Args:
+    batch, channels, inner = shape
+    written = {"y": blank(*shape), "xhat": blank(*shape) if keeps_xhat else None, "inv_std": blank(batch, inner)}
+    x = normal(rng, *shape) + np.float32(0 if inner % 2 else 30)
+    return {"x": x, **_affine(rng, channels), **written, "eps": 1e-5}
+
+
+def layernorm_backward(rng: Rng, shape: tuple[int, ...], kind: str) -> Args:
+    batch, channels, inner = shape
+    outs = pick(kind, channels)
+    rows = count(outs, channels)
+    read = {"dy": normal(rng, *shape), "xhat": normal(rng, *shape), "weight": normal(rng, channels)}
+    written = {"dx": blank(*shape), "dweight": blank(rows), "dbias": blank(rows)}
+    return {**read, "inv_std": np.abs(normal(rng, batch, inner)), **written, "outs": outs}

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from edgefl.kernels import reference
+from edgefl.kernels import ISAS, reference
 
 native = pytest.importorskip("edgefl.kernels.native", reason="the native extension was not built (no C++ compiler)")
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 49)  # around every word length
 
 
-@pytest.fixture(params=["scalar", "avx2", "avx512"], autouse=True)
+@pytest.fixture(params=ISAS, autouse=True)
 def isa(request):
     if not native.has_isa(request.param):
         pytest.skip(f"this CPU has no {request.param}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from edgefl.kernels.sparsity import RULES, keeps_transposed, runs_sparse
+from edgefl.kernels.sparsity import LANES, RULES, keeps_transposed, runs_sparse
 
 WIDE = (512, 512)
 
 
 def test_sparse_below_a_density_and_dense_above() -> None:
-    for isa in ("scalar", "avx2", "avx512"):
+    for isa in LANES:
         for batch in (16, 128):
             chosen = [runs_sparse("linear", WIDE, batch, density, isa) for density in (0.0, 0.05, 0.2, 0.5, 1.0)]
             assert chosen == [True, True, True, False, False], (isa, batch)

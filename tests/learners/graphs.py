@@ -20,6 +20,7 @@ from edgefl.graph.operations import (
     Conv2d,
     ConvTranspose2d,
     Flatten,
+    FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
@@ -31,12 +32,15 @@ from edgefl.graph.operations import (
     MaxPool2d,
     Mul,
     Operation,
+    Permute,
     PReLU,
     ReLU,
     ReLU6,
+    Reshape,
     SelfAttention,
     Sigmoid,
     SiLU,
+    Slice,
     Softplus,
     Tanh,
     Upsample,
@@ -311,7 +315,55 @@ def _attention() -> Graph:
     return Graph((4, 9), nodes)
 
 
+def _moments() -> Graph:
+    """Features at each of ten moments, as a transformer has them, and a mixture over the moments."""
+    nodes = (
+        Node("turned", Permute((1, 0)), (INPUT,)),
+        Node("embed", Linear(3, 6), ("turned",)),
+        Node("norm1", LayerNorm((6,)), ("embed",)),
+        Node("up", Linear(6, 9), ("norm1",)),
+        Node("gelu", GELU(), ("up",)),
+        Node("down", Linear(9, 6, bias=False), ("gelu",)),
+        Node("sum", Add(), ("embed", "down")),
+        Node("narrow", Linear(6, 5), ("sum",)),
+        Node("norm2", LayerNorm((5,)), ("narrow",)),
+        Node("late", Slice(3, 6), ("norm2",)),
+        Node("by_moment", Permute((1, 0)), ("late",)),
+        Node("mix", Linear(6, 4), ("by_moment",)),
+        Node("tanh", Tanh(), ("mix",)),
+        Node("back", Permute((1, 0)), ("tanh",)),
+        Node("one", Linear(5, 7), ("back",)),
+        Node("flatten", FlattenPlaces(), ("one",)),
+        Node("fc", Linear(28, CLASSES), ("flatten",)),
+    )
+    return Graph((10, 3), nodes)
+
+
+def _cells() -> Graph:
+    """A Linear layer and a norm at each cell of planes, as in ConvNeXt; planes made lines, and features planes."""
+    return chain(
+        (4, 6, 2),
+        ("turned", Permute((2, 1, 0))),
+        ("conv", Conv2d(2, 5, (3, 2))),
+        ("norm", LayerNorm((5,))),
+        ("up", Linear(5, 8)),
+        ("silu", SiLU()),
+        ("down", Linear(8, 6)),
+        ("rows", Permute((0, 2, 1))),
+        ("line", Reshape((12,))),
+        ("conv1", Conv1d(6, 4, 3, 2)),
+        ("flatten", Flatten()),
+        ("fc1", Linear(20, 12)),
+        ("planes", Reshape((2, 2))),
+        ("conv2", Conv2d(3, 4, (2, 1))),
+        ("places", FlattenPlaces()),
+        ("fc2", Linear(8, CLASSES)),
+    )
+
+
 GRAPHS: dict[str, Graph] = {
+    "moments": _moments(),
+    "cells": _cells(),
     "gates": _gates(),
     "skips": _skips(),
     "line": _line(),

@@ -17,15 +17,19 @@ from edgefl.graph.operations import (
     Conv1d,
     Conv2d,
     ConvTranspose2d,
+    FlattenPlaces,
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
     LayerNorm,
     Linear,
     Mul,
+    Permute,
     PReLU,
     Recurrent,
+    Reshape,
     SelfAttention,
+    Slice,
     Upsample,
 )
 from edgefl.learners import SGD, Samples
@@ -70,12 +74,22 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
     if isinstance(op, Conv2d):
         return F.conv2d(x, weight, bias, op.stride, op.padding, op.dilation, op.groups)
     if isinstance(op, Linear):
-        return F.linear(x, weight, bias)
+        return F.linear(x.movedim(1, -1), weight, bias).movedim(-1, 1)
     if isinstance(op, Conv1d):
         return F.conv1d(x, weight, bias, op.stride, op.padding, op.dilation, op.groups)
     if isinstance(op, ConvTranspose2d):
         settings = (op.stride, op.padding, op.output_padding, op.groups, op.dilation)
         return F.conv_transpose2d(x, weight, bias, *settings)
+    if isinstance(op, LayerNorm) and len(op.normalized_shape) == 1:
+        return F.layer_norm(x.movedim(1, -1), op.normalized_shape, weight, bias, op.eps).movedim(-1, 1)
+    if isinstance(op, Reshape):
+        return x.reshape(len(x), -1, *op.places)
+    if isinstance(op, Permute):
+        return x.permute(0, *(axis + 1 for axis in op.axes))
+    if isinstance(op, FlattenPlaces):
+        return x.movedim(1, -1).flatten(1)
+    if isinstance(op, Slice):
+        return x[:, :, op.start : op.start + op.length]
     if isinstance(op, LayerNorm):
         return F.layer_norm(x, op.normalized_shape, weight, bias, op.eps)
     if isinstance(op, PReLU):

@@ -451,6 +451,52 @@ def convnext() -> nn.Module:
     )
 
 
+class Mixed(nn.Module):
+    """A block of an MLP-Mixer: over the patches, then over the channels."""
+
+    def __init__(self, patches: int, channels: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(channels), nn.LayerNorm(channels)
+        self.tokens = nn.Sequential(nn.Linear(patches, 10), nn.GELU(), nn.Linear(10, patches))
+        self.channels = nn.Sequential(nn.Linear(channels, 12), nn.GELU(), nn.Linear(12, channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.tokens(self.norm1(x).transpose(1, 2)).transpose(1, 2)
+        return x + self.channels(self.norm2(x))
+
+
+class Mixer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.block, self.norm = nn.Conv2d(3, 6, 2, 2), Mixed(16, 6), nn.LayerNorm(6)
+        self.head = nn.Linear(6, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        return self.head(self.norm(self.block(x)).mean(dim=1))
+
+
+def frames_mlp() -> nn.Module:
+    """A feed-forward network at each of ten moments, and one over all of them."""
+    return nn.Sequential(
+        nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 4), nn.Flatten(), nn.Linear(40, CLASSES)
+    )
+
+
+class LastMoment(nn.Module):
+    """Convolutions along time of frames that come as [time, features], and the last moment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.conv = nn.Linear(6, 8), nn.Conv1d(8, 8, 3, padding=1)
+        self.norm, self.head = nn.LayerNorm(8), nn.Linear(8, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.embed(x))
+        x = self.norm(x + self.conv(x.permute(0, 2, 1)).permute(0, 2, 1))
+        return self.head(x[:, -1])
+
+
 def with_dropout() -> nn.Module:
     return nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, CLASSES))
 
@@ -471,6 +517,7 @@ def ceiled() -> nn.Module:
 
 
 FEATURES, IMAGE, GREY, SMALL_GREY, LINE, SOUND = (12,), (3, 8, 8), (1, 12, 12), (1, 8, 8), (6, 24), (1, 96)
+FRAMES = (10, 6)
 
 TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "logistic regression": (logistic, FEATURES),
@@ -505,6 +552,10 @@ TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "sensors": (sensors, LINE),
     "separable along time": (keyword_separable, LINE),
     "temporal convolution": (temporal, LINE),
+    "ConvNeXt-like": (convnext, IMAGE),
+    "MLP-Mixer-like": (Mixer, IMAGE),
+    "MLP of frames": (frames_mlp, FRAMES),
+    "last moment": (LastMoment, FRAMES),
 }
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], Shape, str]] = {
@@ -512,7 +563,6 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], Shape, str]] = {
     "LSTM": (lstm, (10, 6), "module 'recurrent' (LSTM): expected one of"),
     "Transformer encoder": (Encoder, (10, 8), "TransformerEncoderLayer"),
     "text with Embedding": (Text, (10,), "method 'long': edgefl has no operation for it"),
-    "ConvNeXt-like": (convnext, IMAGE, "method 'permute': edgefl has no operation for it"),
     "dropout": (with_dropout, FEATURES, "p=0.5; expected 0"),
     "pooling with ceil_mode": (ceiled, IMAGE, "ceil_mode=True; expected False"),
 }

@@ -20,6 +20,8 @@ EFL_KERNEL(groupnorm_relu_forward_f32)
 EFL_KERNEL(groupnorm_relu_backward_f32)
 EFL_KERNEL(groupnorm_lanes_forward_f32)
 EFL_KERNEL(groupnorm_lanes_backward_f32)
+EFL_KERNEL(layernorm_forward_f32)
+EFL_KERNEL(layernorm_backward_f32)
 
 // elementwise
 EFL_KERNEL(relu_forward_f32)
@@ -46,6 +48,9 @@ EFL_KERNEL(pad_planes_f32)
 EFL_KERNEL(crop_planes_f32)
 EFL_KERNEL(upsample_forward_f32)
 EFL_KERNEL(upsample_backward_f32)
+EFL_KERNEL(transpose_f32)
+EFL_KERNEL(embedding_forward_f32)
+EFL_KERNEL(embedding_backward_f32)
 
 // pool
 EFL_KERNEL(maxpool_forward_f32)

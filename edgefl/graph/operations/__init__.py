@@ -20,7 +20,19 @@ from edgefl.graph.operations.activation import (
     Softplus,
     Tanh,
 )
-from edgefl.graph.operations.arrange import Add, Concat, Flatten, Mul, Upsample, ZeroPad2d
+from edgefl.graph.operations.arrange import (
+    Add,
+    Concat,
+    Flatten,
+    FlattenPlaces,
+    Mul,
+    Permute,
+    Reshape,
+    Slice,
+    SliceOfRow,
+    Upsample,
+    ZeroPad2d,
+)
 from edgefl.graph.operations.base import LARGEST_SETTING, Kind, Operation, Pair, ParamInfo, Shape
 from edgefl.graph.operations.norm import BatchNorm, BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm
 from edgefl.graph.operations.pool import (
@@ -73,9 +85,16 @@ OPERATIONS: dict[str, type[Operation]] = {
         GRU,
         LSTM,
         SelfAttention,
+        Reshape,
+        Permute,
+        FlattenPlaces,
+        Slice,
     )
 }
 """By the name in a graph's JSON."""
+
+VIEWS = (Flatten, Reshape)
+"""Operations whose result is the memory of what they read."""
 
 __all__ = [
     "GELU",
@@ -83,6 +102,7 @@ __all__ = [
     "LARGEST_SETTING",
     "LSTM",
     "OPERATIONS",
+    "VIEWS",
     "AdaptiveAvgPool2d",
     "Add",
     "AvgPool1d",
@@ -95,6 +115,7 @@ __all__ = [
     "Conv2d",
     "ConvTranspose2d",
     "Flatten",
+    "FlattenPlaces",
     "GlobalAvgPool",
     "GroupNorm",
     "Hardsigmoid",
@@ -111,15 +132,19 @@ __all__ = [
     "PReLU",
     "Pair",
     "ParamInfo",
+    "Permute",
     "Pool",
     "ReLU",
     "ReLU6",
     "Rectifier",
     "Recurrent",
+    "Reshape",
     "SelfAttention",
     "Shape",
     "SiLU",
     "Sigmoid",
+    "Slice",
+    "SliceOfRow",
     "Smooth",
     "Softplus",
     "Tanh",

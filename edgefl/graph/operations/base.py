@@ -17,7 +17,7 @@ LARGEST_SETTING = 2**31 - 1  # ids, extents and strides travel as int32
 LARGEST_FLOAT = 3.4028234663852886e38  # of float32
 LENGTHS: dict[str, int | None] = {"Pair": 2, "Quad": 4, "Shape": None}  # of tuples of integers; None: any
 NUMERALS = {"Pair": "a pair", "Quad": "four", "Shape": "a tuple"}
-ZERO_ALLOWED = ("padding", "output_padding", "momentum")
+ZERO_ALLOWED = ("padding", "output_padding", "momentum", "axes", "start")
 
 
 class ParamInfo(NamedTuple):

@@ -71,7 +71,9 @@ class GroupNorm(Operation):
 
 @dataclass(frozen=True)
 class LayerNorm(Operation):
-    """Normalisation of all of an example's values, with an affine pair for each of them."""
+    """Normalisation of all of an example's values, with an affine pair for each of them. With one extent, of the
+    channels of each place, with a pair for each channel: what torch does over its last axis.
+    """
 
     normalized_shape: Shape
     eps: float = 1e-5
@@ -84,11 +86,14 @@ class LayerNorm(Operation):
     @property
     def as_planes(self) -> LayerNorm:
         """The same of planes of one row."""
+        if len(self.normalized_shape) == 1:
+            return self
         channels, length = self.normalized_shape
         return LayerNorm((channels, 1, length), self.eps)
 
     def output(self, *inputs: Shape) -> Shape:
-        if inputs[0] != self.normalized_shape:
+        seen = inputs[0][:1] if len(self.normalized_shape) == 1 else inputs[0]
+        if seen != self.normalized_shape:
             self.refuse(f"input of shape {inputs[0]}", str(self.normalized_shape))
         return inputs[0]
 

@@ -136,20 +136,28 @@ class ConvTranspose2d(Operation):
 
 @dataclass(frozen=True)
 class Linear(Operation):
-    """Product of a flat input [in_features] with a matrix [out_features, in_features]."""
+    """Product of features with a matrix [out_features, in_features]: of [in_features], or at each place of
+    [in_features, length] or [in_features, height, width], where torch has the features last.
+    """
 
     in_features: int
     out_features: int
     bias: bool = True
 
+    @property
+    def as_planes(self) -> Conv2d:
+        """The same of planes."""
+        return Conv2d(self.in_features, self.out_features, (1, 1), bias=self.bias)
+
     def output(self, *inputs: Shape) -> Shape:
-        if inputs[0] != (self.in_features,):
-            self.refuse(f"input of shape {inputs[0]}", f"({self.in_features},)")
-        return (self.out_features,)
+        features, *places = inputs[0]
+        if features != self.in_features:
+            self.refuse(f"input of shape {inputs[0]}", str((self.in_features, *places)))
+        return (self.out_features, *places)
 
     def parameters(self) -> dict[str, ParamInfo]:
         weight = ParamInfo((self.out_features, self.in_features))
         return {"weight": weight} | ({"bias": ParamInfo((self.out_features,))} if self.bias else {})
 
     def macs_by_weight(self, output: Shape) -> dict[str, int]:
-        return {"weight": self.in_features * self.out_features}
+        return {"weight": self.in_features * math.prod(output)}

@@ -1,8 +1,10 @@
-"""Channels side by side, planes with room around them, and repeated cells in plain numpy."""
+"""Channels side by side, planes with room around them, repeated cells, axes exchanged, and rows of a table in numpy."""
 
 from __future__ import annotations
 
-from ..arrays import Array, Pair
+import numpy as np
+
+from ..arrays import Array, Index, Pair, all_or
 
 
 def put_channels(x: Array, first: int, y: Array) -> None:
@@ -35,3 +37,21 @@ def upsample_backward(dy: Array, scale: Pair, dx: Array) -> None:
     """dx = the sum of dy over the cells that repeat one."""
     batch, channels, height, width = dx.shape
     dx[...] = dy.reshape(batch, channels, height, scale[0], width, scale[1]).sum(axis=(3, 5))
+
+
+def transpose(x: Array, y: Array) -> None:
+    """y[b, c, r] = x[b, r, c]."""
+    y[...] = x.swapaxes(1, 2)
+
+
+def embedding_forward(ids: Array, weight: Array, y: Array) -> None:
+    """y[b, :, l] = weight[ids[b, l]]."""
+    y[...] = weight[ids.astype(np.int64)].swapaxes(1, 2)
+
+
+def embedding_backward(dy: Array, ids: Array, dweight: Array, padding: int, cols: Index) -> None:
+    """At each row the sum of dy[b, cols, l] over the places with its id, images and places in order."""
+    rows = ids.astype(np.int64).ravel()
+    sent = dy[:, all_or(cols, dy.shape[1])].swapaxes(1, 2).reshape(rows.size, dweight.shape[1])
+    dweight[...] = 0
+    np.add.at(dweight, rows[rows != padding], sent[rows != padding])

@@ -278,3 +278,29 @@ def _apart(x: Array) -> Array:
 def _together(x: Array, like: Array) -> Array:
     """The inverse, for as many images side by side as `like` has."""
     return np.moveaxis(x.reshape(like.shape[0], like.shape[-1], *x.shape[1:]), 1, -1)
+
+
+def layernorm_forward(
+    x: Array, weight: Array, bias: Array, y: Array, xhat: Array | None, inv_std: Array, eps: float
+) -> None:
+    """xhat = (x - mean) / sqrt(var + eps) with the statistics of each place's channels, y = weight xhat + bias.
+
+    y or xhat may alias x, not each other.
+    """
+    centred = x - x.mean(axis=1, keepdims=True)
+    inv_std[:] = 1 / np.sqrt((centred * centred).mean(axis=1) + eps)
+    normal = centred * inv_std[:, None]
+    if xhat is not None:
+        xhat[:] = normal
+    y[:] = weight[:, None] * normal + bias[:, None]
+
+
+def layernorm_backward(
+    dy: Array, xhat: Array, weight: Array, inv_std: Array, dx: Array, dweight: Array, dbias: Array, outs: Index
+) -> None:
+    """dx of all channels (may alias dy); dweight and dbias compact for `outs`."""
+    rows = slice(None) if outs is None else outs
+    dweight[:], dbias[:] = (dy * xhat).sum(axis=(0, 2))[rows], dy.sum(axis=(0, 2))[rows]
+    sent = weight[:, None] * dy
+    pulled = sent - sent.mean(axis=1, keepdims=True) - xhat * (sent * xhat).mean(axis=1, keepdims=True)
+    dx[:] = inv_std[:, None] * pulled

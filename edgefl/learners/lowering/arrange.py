@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 
 from edgefl.graph import Node
-from edgefl.graph.operations import Add, Concat, Flatten, Mul, Operation, Upsample, ZeroPad2d
+from edgefl.graph.operations import (
+    Add,
+    Concat,
+    Flatten,
+    FlattenPlaces,
+    Mul,
+    Operation,
+    Permute,
+    Reshape,
+    Shape,
+    SliceOfRow,
+    Upsample,
+    ZeroPad2d,
+)
 from edgefl.learners.lowering.recorder import Readers, Recorder
 from edgefl.learners.lowering.schedule import Tensor
 from edgefl.learners.lowering.signals import Gradients, Signals
 
 
-def _flatten(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+def _view(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     x = recorder.source(node)
-    return x.view(x.shape[0], recorder.scope.graph.shapes[node.name][0])
+    return x.view(x.shape[0], *recorder.scope.graph.shapes[node.name])
 
 
-def _flatten_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _view_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
     below = node.inputs[0]
     signals.give(below, dy.view(*recorder.values[below].shape))
     return {}
@@ -128,8 +142,92 @@ def _upsample_backward(recorder: Recorder, signals: Signals, node: Node, dy: Ten
     return {}
 
 
+def _flatten_places(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    x, y = recorder.source(node), recorder.result(node)
+    recorder.call("transpose", _rows(x), _turned(y, x))
+    return y
+
+
+def _flatten_places_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    below = node.inputs[0]
+    dx = recorder.new(recorder.values[below].shape)
+    recorder.call("transpose", _turned(dy, dx), _rows(dx))
+    signals.give(below, dx)
+    return {}
+
+
+def _rows(x: Tensor) -> Tensor:
+    """[B, channels, places]."""
+    return x.view(x.shape[0], x.shape[1], math.prod(x.shape[2:]))
+
+
+def _turned(flat: Tensor, like: Tensor) -> Tensor:
+    """Features as [B, places, channels]."""
+    return flat.view(flat.shape[0], math.prod(like.shape[2:]), like.shape[1])
+
+
+def _permute(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    assert isinstance(node.op, Permute)
+    y = recorder.result(node)
+    _exchange(recorder, recorder.source(node), node.op.axes, y)
+    return y
+
+
+def _permute_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    assert isinstance(node.op, Permute)
+    below, axes = node.inputs[0], node.op.axes
+    dx = recorder.new(recorder.values[below].shape)
+    _exchange(recorder, dy, tuple(axes.index(axis) for axis in range(len(axes))), dx)
+    signals.give(below, dx)
+    return {}
+
+
+def _exchange(recorder: Recorder, x: Tensor, axes: Shape, y: Tensor) -> None:
+    """y = x with its three axes in this order: one exchange of neighbours, or two where all three change places."""
+    batch, *sizes = x.shape
+    if axes == (2, 1, 0) and 1 not in sizes:
+        between = recorder.new((batch, sizes[1], sizes[2], sizes[0]))
+        _exchange(recorder, x, (1, 2, 0), between)
+        _exchange(recorder, between, (1, 0, 2), y)
+        return
+    first, second, rest = _neighbours(axes, sizes)
+    outer = batch * math.prod(sizes) // (first * second * rest)
+    inner = (rest,) if rest > 1 else ()
+    recorder.call("transpose", x.view(outer, first, second, *inner), y.view(outer, second, first, *inner))
+
+
+def _neighbours(axes: Shape, sizes: Sequence[int]) -> tuple[int, int, int]:
+    """The extents of the two runs of axes that change places, and of what lies within them."""
+    a, b, c = sizes
+    if axes == (2, 1, 0):  # one of them is 1: the other two are the runs
+        first, second, *_ = (*(n for n in sizes if n > 1), 1, 1)
+        return first, second, 1
+    runs = {(0, 1, 2): (1, 1, a * b * c), (0, 2, 1): (b, c, 1), (1, 0, 2): (a, b, c), (1, 2, 0): (a, b * c, 1)}
+    return runs.get((axes[0], axes[1], axes[2]), (a * b, c, 1))
+
+
+def _slice(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    assert isinstance(node.op, SliceOfRow)
+    y = recorder.result(node)
+    recorder.call("crop_planes", recorder.source(node), 0, node.op.start, y)
+    return y
+
+
+def _slice_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    assert isinstance(node.op, SliceOfRow)
+    below = node.inputs[0]
+    dx = recorder.new(recorder.values[below].shape)
+    recorder.call("pad_planes", dy, 0, node.op.start, dx)
+    signals.give(below, dx)
+    return {}
+
+
 FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
-    Flatten: _flatten,
+    Flatten: _view,
+    Reshape: _view,
+    FlattenPlaces: _flatten_places,
+    Permute: _permute,
+    SliceOfRow: _slice,
     Add: _add,
     Mul: _mul,
     Concat: _concat,
@@ -137,7 +235,11 @@ FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     Upsample: _upsample,
 }
 BACKWARD: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {
-    Flatten: _flatten_backward,
+    Flatten: _view_backward,
+    Reshape: _view_backward,
+    FlattenPlaces: _flatten_places_backward,
+    Permute: _permute_backward,
+    SliceOfRow: _slice_backward,
     Add: _add_backward,
     Mul: _mul_backward,
     Concat: _concat_backward,

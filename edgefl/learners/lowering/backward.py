@@ -22,7 +22,16 @@ from edgefl.graph.operations import (
     MaxPool2d,
     Operation,
 )
-from edgefl.learners.lowering import activation, arrange, attention, group_norm, layer_norm, recurrent, sparse, transposed
+from edgefl.learners.lowering import (
+    activation,
+    arrange,
+    attention,
+    group_norm,
+    layer_norm,
+    recurrent,
+    sparse,
+    transposed,
+)
 from edgefl.learners.lowering.channels import count, is_empty
 from edgefl.learners.lowering.forward import average_window
 from edgefl.learners.lowering.fusion import HALVING, NormReLU

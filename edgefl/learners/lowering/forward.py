@@ -23,7 +23,16 @@ from edgefl.graph.operations import (
     MaxPool2d,
     Operation,
 )
-from edgefl.learners.lowering import activation, arrange, attention, group_norm, layer_norm, recurrent, sparse, transposed
+from edgefl.learners.lowering import (
+    activation,
+    arrange,
+    attention,
+    group_norm,
+    layer_norm,
+    recurrent,
+    sparse,
+    transposed,
+)
 from edgefl.learners.lowering.fusion import HALVING, NormReLU
 from edgefl.learners.lowering.recorder import Readers, Recorder
 from edgefl.learners.lowering.saving import save_input, weight_and_bias

@@ -23,7 +23,6 @@ from typing import Literal
 
 from edgefl.errors import GraphError
 from edgefl.graph import Graph, Node
-from edgefl.graph.operations import Linear
 from edgefl.graph.planar import planar
 from edgefl.learners.base import Delta, Trainable
 from edgefl.learners.lowering.active import Active
@@ -37,7 +36,7 @@ from edgefl.learners.lowering.recorder import Recorder, Scope
 from edgefl.learners.lowering.schedule import LOSS, Companion, Existing, Schedule, Slot, Tensor, TrainedBlock
 from edgefl.learners.lowering.sparse_weight import Sparse
 from edgefl.learners.lowering.updates import Terms, update
-from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.spec import ModelSpec, layer_of
 
 Mode = Literal["train", "gradient", "grow", "evaluate", "predict", "features"]
 TRAINING: tuple[Mode, ...] = ("train", "gradient", "grow")
@@ -96,7 +95,7 @@ def lower_active(
 
 def _lowered(scope: Scope, mode: Mode, terms: Terms, float_bytes: int) -> Schedule:
     graph = scope.graph
-    nodes = fuse(_below_last_linear(graph) if mode == "features" else graph.nodes, scope.trains)
+    nodes = fuse(_below_last_linear(graph, scope.spec) if mode == "features" else graph.nodes, scope.trains)
     beside = frozenset[str]() if mode == "grow" else side_by_side(nodes, graph.shapes, scope.batch, scope.sparse)
     recorder = Recorder(scope._replace(side_by_side=beside))
     output = _as_rows(forward(recorder, nodes))
@@ -139,12 +138,13 @@ def _as_rows(result: Tensor) -> Tensor:
     return result.view(*result.shape[:2]) if result.shape[2:] == (1, 1) else result
 
 
-def _below_last_linear(graph: Graph) -> tuple[Node, ...]:
+def _below_last_linear(graph: Graph, spec: ModelSpec) -> tuple[Node, ...]:
     """The nodes that the input of the last Linear layer depends on, that input's node last; none if it is "input"."""
-    linear = [node for node in graph.nodes if isinstance(node.op, Linear)]
-    if not linear:
+    head = {layer_of(name) for name in spec.head}
+    last = next((node for node in graph.nodes if node.name in head), None)
+    if last is None:
         raise GraphError("features of a graph without a Linear layer; expected one")
-    wanted, kept = set(linear[-1].inputs), []
+    wanted, kept = set(last.inputs), []
     for node in reversed(graph.nodes):
         if node.name in wanted:
             wanted |= set(node.inputs)

@@ -8,7 +8,7 @@ parameters, and what the producer's inputs need in turn. So the sets grow from t
 * attention needs whole heads, the active ones if nothing below it is trained, and a recurrent layer all its units,
   whose states meet at every step;
 * a GroupNorm needs whole groups, a LayerNorm everything; a BatchNorm, ReLU, pooling, Add and Mul the same channels as
-  below; Flatten their features; Concat those of each result where they are.
+  below; Flatten their features; Concat those of each result where they are; a Permute that moves the channels all.
 
 This is the exact gradient (FedSPU Eq. 4): the signal passes through frozen neurons. With delta="cut" the gradient at
 the output of every convolution and Linear is taken as zero on frozen neurons, so those need active channels only.
@@ -24,11 +24,14 @@ from edgefl.graph.operations import (
     Conv2d,
     ConvTranspose2d,
     Flatten,
+    FlattenPlaces,
     GroupNorm,
     LayerNorm,
     Linear,
     Operation,
+    Permute,
     Recurrent,
+    Reshape,
     SelfAttention,
 )
 from edgefl.learners.base import Delta
@@ -83,8 +86,22 @@ def _conv(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
     return members(owners(below[0], op.in_channels // op.groups, op.groups), op.out_channels // op.groups)
 
 
-def _flatten(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
-    return members(below[0], graph.shapes[node.name][0] // graph.shapes[node.inputs[0]][0])
+def _reshape(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    before, after = graph.shapes[node.inputs[0]][0], graph.shapes[node.name][0]
+    if after % before == 0:
+        return members(below[0], after // before)
+    return owners(below[0], before // after, after) if before % after == 0 else _product(graph, node, below)
+
+
+def _flatten_places(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    channels = graph.shapes[node.inputs[0]][0]
+    places = graph.shapes[node.name][0] // channels
+    return beside([below[0]] * places, [channels] * places)
+
+
+def _permute(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    assert isinstance(node.op, Permute)
+    return below[0] if node.op.axes[0] == 0 else _product(graph, node, below)
 
 
 def _concat(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
@@ -106,6 +123,9 @@ _REACH: dict[type[Operation], Callable[[Graph, Node, Sequence[Index]], Index]] =
     ConvTranspose2d: _product,
     SelfAttention: _product,
     Linear: _product,
-    Flatten: _flatten,
+    Flatten: _reshape,
+    Reshape: _reshape,
+    FlattenPlaces: _flatten_places,
+    Permute: _permute,
     Concat: _concat,
 }

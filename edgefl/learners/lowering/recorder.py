@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from edgefl.graph import INPUT, Graph, Node
-from edgefl.graph.operations import Conv2d, Flatten, GroupNorm, Mul, PReLU, Recurrent, Shape, Sigmoid, Smooth, Tanh
+from edgefl.graph.operations import VIEWS, Conv2d, GroupNorm, Mul, PReLU, Recurrent, Shape, Sigmoid, Smooth, Tanh
 from edgefl.learners.lowering.active import Active
 from edgefl.learners.lowering.channels import NONE, is_empty
 from edgefl.learners.lowering.fusion import NormReLU
@@ -159,7 +159,7 @@ def _kept_by(node: Node, active: Active) -> tuple[str, ...]:
 class Readers:
     """Who still reads a result while the forward pass runs: says when a node may overwrite its input.
 
-    Results that share memory (Flatten is a view) are followed under one name.
+    Results that share memory (VIEWS) are followed under one name.
     """
 
     def __init__(self, nodes: tuple[Node, ...], scope: Scope) -> None:
@@ -169,8 +169,8 @@ class Readers:
         self._saved: set[str] = set()
         self._count: Counter[str] = Counter()
         for node in nodes:
-            self._root[node.name] = self.root(node.inputs[0]) if isinstance(node.op, Flatten) else node.name
-            for name in () if isinstance(node.op, Flatten) else node.inputs:
+            self._root[node.name] = self.root(node.inputs[0]) if isinstance(node.op, VIEWS) else node.name
+            for name in () if isinstance(node.op, VIEWS) else node.inputs:
                 self._last[self.root(name)] = node.name
                 self._count[self.root(name)] += 1
             if _is_saved_whole(node, scope):

@@ -1,0 +1,9 @@
+// The region of this tier around one part of its bodies, EFL_PART. Every 64-bit ARM has these instructions.
+#include "tier.h"
+#if defined(__aarch64__)
+#include <arm_neon.h>
+namespace efl::neon {
+#include "../simd/neon.h"
+#include EFL_PART
+}  // namespace efl::neon
+#endif

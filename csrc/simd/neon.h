@@ -1,0 +1,183 @@
+// The words of the NEON tier: four floats, and a multiply and add that rounds once. See scalar.h for what each word
+// means. ARMv8.0 and nothing after it: a Cortex-A53 must run this.
+
+constexpr int W = 4;
+constexpr int REGISTERS = 32;
+typedef float32x4_t vf;
+
+static inline vf zero() { return vdupq_n_f32(0); }
+static inline vf set1(float a) { return vdupq_n_f32(a); }
+static inline vf load(const float* p) { return vld1q_f32(p); }
+static inline vf held(vf v) {
+    __asm__("" : "+w"(v));
+    return v;
+}
+static inline void store(float* p, vf v) { vst1q_f32(p, v); }
+static inline vf load_n(const float* p, int n) {
+    if (n == W) return load(p);
+    vf v = zero();
+    if (n & 2) {
+        v = vcombine_f32(vld1_f32(p), vdup_n_f32(0));
+        return n & 1 ? vld1q_lane_f32(p + 2, v, 2) : v;
+    }
+    return n & 1 ? vld1q_lane_f32(p, v, 0) : v;
+}
+static inline void store_n(float* p, vf v, int n) {
+    if (n == W) return store(p, v);
+    if (n & 2) {
+        vst1_f32(p, vget_low_f32(v));
+        if (n & 1) vst1q_lane_f32(p + 2, v, 2);
+    } else if (n & 1) {
+        vst1q_lane_f32(p, v, 0);
+    }
+}
+
+static inline vf add(vf a, vf b) { return vaddq_f32(a, b); }
+static inline vf sub(vf a, vf b) { return vsubq_f32(a, b); }
+static inline vf mul(vf a, vf b) { return vmulq_f32(a, b); }
+static inline vf div(vf a, vf b) { return vdivq_f32(a, b); }
+static inline vf fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
+static inline vf chosen(uint32x4_t which, vf a, vf b) { return vbslq_f32(which, a, b); }
+static inline vf kept(vf v, uint32x4_t which) {
+    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v), which));
+}
+static inline vf max(vf a, vf b) { return chosen(vcgtq_f32(b, a), b, a); }  // fmax would let a NaN of b through
+
+static inline float sum(vf v) {
+    const float32x2_t pairs = vadd_f32(vget_low_f32(v), vget_high_f32(v));
+    return vpadds_f32(pairs);
+}
+
+// The two words' lanes 0 + 2 and 1 + 3.
+static inline vf half_sums(vf a, vf b) {
+    const float64x2_t x = vreinterpretq_f64_f32(a), y = vreinterpretq_f64_f32(b);
+    return add(vreinterpretq_f32_f64(vzip1q_f64(x, y)), vreinterpretq_f32_f64(vzip2q_f64(x, y)));
+}
+static inline vf sums(const vf* v) { return vpaddq_f32(half_sums(v[0], v[1]), half_sums(v[2], v[3])); }
+static inline vf totals(const vf* v) { return sums(v); }
+
+static inline uint32x4_t lane_bits() {
+    const uint32_t lanes[W] = {1, 2, 4, 8};
+    return vld1q_u32(lanes);
+}
+static inline unsigned bits_of(uint32x4_t which) { return vaddvq_u32(vandq_u32(which, lane_bits())); }
+static inline unsigned positive_bits(vf v) { return bits_of(vcgtzq_f32(v)); }
+static inline unsigned larger_bits(vf a, vf b) { return bits_of(vcgtq_f32(a, b)); }
+static inline vf magnitude(vf v) {
+    const uint32x4_t bits = vandq_u32(vreinterpretq_u32_f32(v), vdupq_n_u32(0x7fffffff));
+    return vreinterpretq_f32_u32(vminq_u32(bits, vdupq_n_u32(0x7f800000)));
+}
+static inline vf keep_bits(vf v, unsigned bits) { return kept(v, vtstq_u32(vdupq_n_u32(bits), lane_bits())); }
+static inline void store_bits(float* p, vf v, unsigned bits) {
+    if (bits & 1) vst1q_lane_f32(p, v, 0);
+    if (bits & 2) vst1q_lane_f32(p + 1, v, 1);
+    if (bits & 4) vst1q_lane_f32(p + 2, v, 2);
+    if (bits & 8) vst1q_lane_f32(p + 3, v, 3);
+}
+
+static inline vf evens(vf a, vf b) { return vuzp1q_f32(a, b); }
+static inline vf odds(vf a, vf b) { return vuzp2q_f32(a, b); }
+static inline vf zip_low(vf a, vf b) { return vzip1q_f32(a, b); }
+static inline vf zip_high(vf a, vf b) { return vzip2q_f32(a, b); }
+
+static inline vf if_above(vf x, vf y, vf a, vf b) {
+    return chosen(vorrq_u32(vcgtq_f32(x, y), vmvnq_u32(vceqq_f32(x, x))), a, b);
+}
+static inline vf keep_equal(vf v, vf x, vf y) { return kept(v, vceqq_f32(x, y)); }
+static inline vf drop_equal(vf v, vf x, vf y) { return kept(v, vmvnq_u32(vceqq_f32(x, y))); }
+static inline vf keep_positive(vf v, vf x) { return kept(v, vcgtzq_f32(x)); }
+
+static inline vf pair_evens(vf a, vf b) { return evens(a, b); }
+static inline vf pair_odds(vf a, vf b) { return odds(a, b); }
+static inline vf join_low(vf a, vf b) { return zip_low(a, b); }
+static inline vf join_high(vf a, vf b) { return zip_high(a, b); }
+static inline vf in_pair_order(const float* p, const float* q) { return vcombine_f32(vld1_f32(p), vld1_f32(q)); }
+
+// By bits: which bytes of a word go where. A byte of 255 gives zero.
+static inline vf looked_up(vf v, uint64_t lanes) {
+    const uint8x8_t four = vcreate_u8(lanes);  // a byte a lane: its number, or 63
+    const uint8x16_t lane = vqtbl1q_u8(vcombine_u8(four, four), vcombine_u8(vcreate_u8(0x0101010100000000),
+                                                                            vcreate_u8(0x0303030302020202)));
+    const uint8x16_t bytes = vaddq_u8(vshlq_n_u8(lane, 2), vreinterpretq_u8_u32(vdupq_n_u32(0x03020100)));
+    return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(v), bytes));
+}
+constexpr uint8_t NO_LANE = 63;
+constexpr uint32_t side_by_side(unsigned bits) {
+    uint32_t lanes = 0;
+    int n = 0;
+    for (unsigned i = 0; i < 4; ++i)
+        if (bits >> i & 1) lanes |= i << 8 * n++;
+    for (; n < 4; ++n) lanes |= uint32_t(NO_LANE) << 8 * n;
+    return lanes;
+}
+constexpr uint32_t in_turn(unsigned bits) {
+    uint32_t lanes = 0, n = 0;
+    for (unsigned i = 0; i < 4; ++i) lanes |= (bits >> i & 1 ? n++ : NO_LANE) << 8 * i;
+    return lanes;
+}
+struct Lanes {
+    uint32_t gather[16] = {}, scatter[16] = {};
+    constexpr Lanes() {
+        for (unsigned bits = 0; bits < 16; ++bits) gather[bits] = side_by_side(bits), scatter[bits] = in_turn(bits);
+    }
+};
+static constexpr Lanes LANES;
+static inline vf gather_bits(vf v, unsigned bits) { return looked_up(v, LANES.gather[bits]); }
+static inline void scatter_bits(float* p, vf v, unsigned bits) {
+    store_bits(p, looked_up(v, LANES.scatter[bits]), bits);
+}
+
+static inline void spread(float* p, const float* from, int n) {
+    for (int i = 0; i < n; ++i) p[2 * i] = from[i];
+}
+
+__attribute__((always_inline)) static inline void turn(vf* v) {
+    const vf ab = vtrn1q_f32(v[0], v[1]), after_ab = vtrn2q_f32(v[0], v[1]);
+    const vf cd = vtrn1q_f32(v[2], v[3]), after_cd = vtrn2q_f32(v[2], v[3]);
+    const auto low = [](vf a, vf b) {
+        return vreinterpretq_f32_f64(vtrn1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
+    };
+    const auto high = [](vf a, vf b) {
+        return vreinterpretq_f32_f64(vtrn2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
+    };
+    v[0] = low(ab, cd), v[1] = low(after_ab, after_cd), v[2] = high(ab, cd), v[3] = high(after_ab, after_cd);
+}
+
+static inline void load_columns(const float* const* from, int64_t at, vf* to) {
+    for (int m = 0; m < W; ++m) to[m] = load(from[m] + at);
+    turn(to);
+}
+
+static inline vf load_u8(const unsigned char* p) {
+    uint32_t four;
+    __builtin_memcpy(&four, p, sizeof four);
+    const uint16x8_t halves = vmovl_u8(vcreate_u8(four));
+    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(halves)));
+}
+static inline void store_u8(unsigned char* p, vf v) {
+    const uint16x4_t halves = vmovn_u32(vcvtq_u32_f32(v));
+    const uint32_t four = vget_lane_u32(vreinterpret_u32_u8(vmovn_u16(vcombine_u16(halves, halves))), 0);
+    __builtin_memcpy(p, &four, sizeof four);
+}
+
+static inline uint64_t ones_of_bytes(const unsigned char* p) {
+    const uint8x16_t lane = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201));
+    const auto bits = [=](int at) {
+        const uint8x16_t bytes = vld1q_u8(p + at);
+        return vandq_u8(vtstq_u8(bytes, bytes), lane);
+    };
+    const uint8x16_t first = vpaddq_u8(bits(0), bits(16)), second = vpaddq_u8(bits(32), bits(48));
+    const uint8x16_t all = vpaddq_u8(first, second);
+    return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(all, all)), 0);
+}
+
+static inline vf packed(vf v, unsigned bits) { return gather_bits(v, bits); }
+static inline void store_packed(float* p, vf v, unsigned bits, int count) { store_n(p, packed(v, bits), count); }
+static inline vf counted(int32_t first) {
+    const int32_t lanes[W] = {0, 1, 2, 3};
+    return vreinterpretq_f32_s32(vaddq_s32(vdupq_n_s32(first), vld1q_s32(lanes)));
+}
+
+static inline vf pow2(vf n) {
+    return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23));
+}
