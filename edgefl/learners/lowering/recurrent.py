@@ -76,9 +76,7 @@ def _backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> G
     return gradients
 
 
-def _parameter_gradients(
-    recorder: Recorder, node: Node, dinput: Tensor, dhidden: Tensor, states: Tensor
-) -> Gradients:
+def _parameter_gradients(recorder: Recorder, node: Node, dinput: Tensor, dhidden: Tensor, states: Tensor) -> Gradients:
     assert isinstance(node.op, Recurrent)
     if node.name not in recorder.inputs:
         return {}
