@@ -14,6 +14,8 @@ from torch import nn
 from edgefl.errors import GraphError
 from edgefl.graph.operations import (
     GELU,
+    GRU,
+    LSTM,
     Add,
     AvgPool1d,
     BatchNorm1d,
@@ -47,7 +49,7 @@ from edgefl.graph.operations import (
     ZeroPad2d,
 )
 from edgefl.nn.axes import first
-from edgefl.nn.module import MeanOfPlanes, Product, SideBySide, Sum
+from edgefl.nn.module import Heads, LineGRU, LineLSTM, MeanOfPlanes, Product, SideBySide, Sum
 from edgefl.nn.places import FlatPlaces, LayerNormOfPlaces, LinearOfPlaces, Permuted, PlacesFrom, Reshaped
 from edgefl.nn.step import Means, adaptive_pool, avg_pool, expect, max_pool, pair, upsample
 
@@ -208,5 +210,8 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Means]] =
     Permuted: lambda module: (Permute(module.axes),),
     Reshaped: lambda module: (Reshape(module.places),),
     FlatPlaces: lambda module: (FlattenPlaces(),),
+    LineGRU: lambda module: (GRU(module.input_size, module.hidden_size, bool(module.bias)),),
+    LineLSTM: lambda module: (LSTM(module.input_size, module.hidden_size, bool(module.bias)),),
+    Heads: lambda module: (module.op,),
     PlacesFrom: lambda module: (Slice(module.start, module.length),),
 }

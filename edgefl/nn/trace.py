@@ -21,11 +21,12 @@ from torch.nn import functional
 
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model, Node, Params
-from edgefl.graph.operations import Concat, Mul, Operation, Permute, Shape
-from edgefl.nn.axes import Axes, Layout, Value, first, moved, wanted
+from edgefl.graph.operations import Concat, Mul, Operation, Permute, Shape, Slice
+from edgefl.nn.axes import Axes, Layout, Value, first, moved, time_first, wanted
 from edgefl.nn.functions import FUNCTIONS, METHODS
 from edgefl.nn.layers import MODULES
 from edgefl.nn.module import to_torch
+from edgefl.nn.sequences import SEQUENCES, UNFOLDED, Sequence
 from edgefl.nn.shaping import MAXIMA, SHAPING, Shaped, flatten, transpose, unflatten
 from edgefl.nn.step import Means, Step, expect
 
@@ -55,36 +56,55 @@ def from_torch(module: nn.Module, example_input: Tensor) -> Model:
         raise GraphError(
             f"example_input: {example_input.dtype} of {example_input.dim()} axes; expected float32 batches"
         )
-    converter = _Converter(module, tuple(example_input.shape[1:]))
-    graph = converter.convert(_trace(module))
+    traced, constants = _trace(module)
+    converter = _Converter(module, tuple(example_input.shape[1:]), constants)
+    graph = converter.convert(traced)
     model = Model(graph, _parameters(graph, module))
     _check_output(model, module, example_input, converter.left_out)
     return model
 
 
-def _trace(module: nn.Module) -> fx.Graph:
+def _trace(module: nn.Module) -> tuple[fx.Graph, dict[str, Tensor]]:
+    """What forward does, and the constants that it made, which torch.fx leaves with the module."""
+    before = set(vars(module))
     try:
-        return _Tracer().trace(module)
+        traced = _Tracer().trace(module)
     except Exception as error:  # forward is foreign code: whatever it raises on symbols, it cannot be traced
         raise GraphError(f"{type(module).__name__} cannot be traced: {error}") from error
+    finally:
+        constants = {name: vars(module).pop(name) for name in set(vars(module)) - before}
+    return traced, constants
 
 
 class _Tracer(fx.Tracer):
-    """Stops at the modules that the table knows, and at torch's own."""
+    """Stops at the modules that the table knows, and at torch's own, but for those that are made of others."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        if type(m) in UNFOLDED:
+            return False
         return type(m) in MODULES or super().is_leaf_module(m, module_qualified_name)
+
+    def call_module(
+        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if type(m) in UNFOLDED:
+            forward = partial(UNFOLDED[type(m)], m)
+        return super().call_module(m, forward, args, kwargs)
+
+
+_Several = tuple["Callable[[], Value] | _Several", ...]
 
 
 class _Converter:
     """One pass over a traced graph. Every traced node becomes a result and its axes, or a value known now (a shape)."""
 
-    def __init__(self, module: nn.Module, input_shape: Shape) -> None:
+    def __init__(self, module: nn.Module, input_shape: Shape, constants: dict[str, Tensor]) -> None:
         self._modules = dict(module.named_modules())
+        self._tensors = dict(module.named_buffers()) | constants
         self._input_shape = input_shape
         self._nodes: list[Node] = []
         self._values: dict[fx.Node, Value] = {}
-        self._several: dict[fx.Node, tuple[Callable[[], Value], ...]] = {}  # results of which each is made if asked for
+        self._several: dict[fx.Node, _Several] = {}  # results of which each is made if asked for
         self._turned: dict[tuple[str, Shape], Value] = {}  # a result with its axes in this order
         self._known: dict[fx.Node, Any] = {}
         self._called: set[str] = set()
@@ -121,6 +141,8 @@ class _Converter:
                 self._leave_out(node, SOFTMAXES[node.target](1), dim)
             elif not self._fold(node):
                 self._visit_call(node)
+        elif node.op == "get_attr" and str(node.target) in self._tensors and self._is_mask(node):
+            self._known[node] = self._tensors[str(node.target)]
         elif node.op == "get_attr":
             raise GraphError("a parameter or buffer used outside its module; edgefl has no operation for it")
 
@@ -166,8 +188,11 @@ class _Converter:
     def _call_module(self, node: fx.Node) -> None:
         name = str(node.target)
         module = self._modules[name]
+        if type(module) in SEQUENCES:
+            self._call_sequence(node, module)
+            return
         if type(module) not in MODULES:
-            raise GraphError(f"expected one of {', '.join(kind.__name__ for kind in MODULES)}")
+            raise GraphError(f"expected one of {', '.join(kind.__name__ for kind in (*MODULES, *SEQUENCES, *UNFOLDED))}")
         found = MODULES[type(module)](module)
         means = found if isinstance(found, Means) else Means(found)
         again = name in self._called
@@ -177,6 +202,30 @@ class _Converter:
         overwrites = bool(getattr(module, "inplace", False)) and bool(means.ops)
         inputs = tuple(value for value in (*node.args, *node.kwargs.values()) if isinstance(value, fx.Node))
         self._append(node, Step(means.ops, inputs, overwrites), name, not again, means)
+
+    def _call_sequence(self, node: fx.Node, module: nn.Module) -> None:
+        name, args, settings = str(node.target), self._resolved(node.args), self._resolved(node.kwargs)
+        if name in self._called:
+            raise GraphError("called twice; edgefl has no shared weights")
+        self._called.add(name)
+        found: Sequence = _called(SEQUENCES[type(module)], module, *args, **settings)
+        value = self._value_of(found.source)
+        if len(value.shape) != 2:
+            raise GraphError(f"input of {len(value.shape)} extents; expected steps and features")
+        value = self._placed(value, found.layout(3))
+        for suffix, op in found.ops:
+            value = self._run((op,), (value,), f"{name}{suffix}", not suffix, found.layout)
+        end = partial(self._run, (Slice(value.shape[1] - 1, 1),), (value,), f"{name}_end", False, time_first)
+        ends: _Several = (((end,) if found.nested else end),) if found.has_end else ()
+        self._several[node] = (lambda: value, *ends)
+
+    def _is_mask(self, node: fx.Node) -> bool:
+        """Whether a constant is read as a mask of attention alone."""
+        return all(
+            (user.op == "call_module" and isinstance(self._modules[str(user.target)], nn.MultiheadAttention))
+            or (user.target is operator.getitem and self._is_mask(user))
+            for user in node.users
+        )
 
     def _step(self, node: fx.Node, args: Any, settings: Any) -> Step:
         """The meaning of a function or method call."""
@@ -271,7 +320,7 @@ class _Converter:
         if node.target is operator.getitem and source in self._known:
             self._known[node] = self._known[source][self._resolved(rest[0])]
         elif node.target in (operator.getitem, getattr) and isinstance(source, fx.Node) and source in self._several:
-            self._values[node] = self._taken_of(source, rest[0])
+            self._take(node, source, rest[0])
         elif _reads_shape(node):
             shape = self._value_of(source).extents
             self._known[node] = shape[rest[0]] if node.target == "size" and rest else shape
@@ -280,14 +329,21 @@ class _Converter:
             self._values[node] = value._replace(axes=transpose(value, -2, -1).axes)
         elif node.target in ARITHMETIC and any(argument in self._known for argument in node.args):
             self._known[node] = _computed(node.target, *self._resolved(node.args))
-        return node in self._known or node in self._values
+        return any(node in known for known in (self._known, self._values, self._several))
 
-    def _taken_of(self, source: fx.Node, which: Any) -> Value:
-        """One of several results."""
+    def _take(self, node: fx.Node, source: fx.Node, which: Any) -> None:
+        """Let the node be one of several results, if anybody reads it."""
+        if not node.users:
+            self._known[node] = None
+            return
         at = 0 if which == "values" else which
         if not isinstance(at, int) or not 0 <= at < len(self._several[source]):
             raise GraphError(f"result {which!r}; expected one of the first {len(self._several[source])}")
-        return self._several[source][at]()
+        found = self._several[source][at]
+        if isinstance(found, tuple):
+            self._several[node] = found
+        else:
+            self._values[node] = found()
 
 
 def _called(entry: Callable[..., Any], *args: Any, **settings: Any) -> Any:
