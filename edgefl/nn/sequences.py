@@ -39,7 +39,7 @@ def _layout(module: nn.Module) -> Layout:
     return last if module.batch_first else time_first
 
 
-def _recurrent(module: nn.GRU | nn.LSTM, input: Any, hx: Any = None) -> Sequence:  # noqa: A002  (torch's name)
+def _recurrent(module: nn.GRU | nn.LSTM, input: Any, hx: Any = None) -> Sequence:
     if module.num_layers != 1:
         raise GraphError(f"num_layers={module.num_layers}; expected 1: write several, one after another")
     expect("bidirectional", module.bidirectional, False)

@@ -192,7 +192,8 @@ class _Converter:
             self._call_sequence(node, module)
             return
         if type(module) not in MODULES:
-            raise GraphError(f"expected one of {', '.join(kind.__name__ for kind in (*MODULES, *SEQUENCES, *UNFOLDED))}")
+            known = (*MODULES, *SEQUENCES, *UNFOLDED)
+            raise GraphError(f"expected one of {', '.join(kind.__name__ for kind in known)}")
         found = MODULES[type(module)](module)
         means = found if isinstance(found, Means) else Means(found)
         again = name in self._called
