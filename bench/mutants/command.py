@@ -17,7 +17,20 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bench.mutants import kernels, learning, methods, models, operations, payloads, rounds, seams, sparse, tree, trial
+from bench.mutants import (
+    kernels,
+    learning,
+    methods,
+    models,
+    operations,
+    payloads,
+    rounds,
+    seams,
+    sequences,
+    sparse,
+    tree,
+    trial,
+)
 from bench.mutants.mutant import Mutant
 from bench.mutants.switch import VARIABLE
 from bench.mutants.trial import Trial
@@ -26,6 +39,7 @@ ALL: tuple[Mutant, ...] = (
     *kernels.MUTANTS,
     *learning.MUTANTS,
     *operations.MUTANTS,
+    *sequences.MUTANTS,
     *payloads.MUTANTS,
     *methods.MUTANTS,
     *models.MUTANTS,
