@@ -9,8 +9,8 @@ static efl_status to_steps_f32(const float* x, efl_int64 batch, efl_int64 channe
     return EFL_OK;
 }
 
-static efl_status from_steps_f32(const float* y, efl_int64 passed, efl_int64 batch, efl_int64 channels,
-                                 efl_int64 steps, float* x) {
+static efl_status from_steps_f32(const float* y, efl_int64 passed, efl_int64 batch, efl_int64 channels, efl_int64 steps,
+                                 float* x) {
     y += passed * batch * channels;
     split(batch, channels * steps, [&](int64_t first, int64_t last) {
         for (int64_t b = first; b < last; ++b)
@@ -122,7 +122,7 @@ __attribute__((always_inline)) static inline void each_word(int64_t units, const
     if (k < units) body(k, int(units - k));
 }
 
-static inline vf less_square(vf y) { return sub(set1(1.0f), mul(y, y)); }                // the slope of tanh
+static inline vf less_square(vf y) { return sub(set1(1.0f), mul(y, y)); }  // the slope of tanh
 static inline vf slope_of_sigmoid(vf y) { return mul(y, sub(set1(1.0f), y)); }
 
 // Which units pass a signal on, as words that are above 0; all where nothing is listed.
@@ -139,11 +139,11 @@ struct Passing {
 
 // ---- GRU
 
-// Gates of one example that are sigmoids, by themselves: so many of their long chains of operations overlap that a step
-// takes two thirds of the time.
+// Gates of one example that are sigmoids.
 static inline void sigmoid_gates(int64_t units, int64_t room, int64_t count, const float* sums, float* gates) {
     for (int64_t g = 0; g < count; ++g, sums += room, gates += units)
-        each_word(units, [&](int64_t k, int n) { put(gates + k, sigmoid(add(part(gates + k, n), load(sums + k))), n); });
+        each_word(units,
+                  [&](int64_t k, int n) { put(gates + k, sigmoid(add(part(gates + k, n), load(sums + k))), n); });
 }
 
 static inline void gru_units(int64_t units, int64_t room, const float* sums, const float* before, float* gates,
@@ -255,7 +255,8 @@ static efl_status lstm_forward_f32(const efl_recurrence* shape, const float* wei
 static inline void lstm_slopes(int64_t units, const Passing& passing, const float* dy, const float* before,
                                const float* cell, float* gates, float* carry, float* cell_carry) {
     each_word(units, [&](int64_t k, int n) {
-        float *const i_at = gates + k, *const f_at = i_at + units, *const g_at = f_at + units, *const o_at = g_at + units;
+        float *const i_at = gates + k, *const f_at = i_at + units, *const g_at = f_at + units,
+                     *const o_at = g_at + units;
         const vf i = part(i_at, n), f = part(f_at, n), g = part(g_at, n), o = part(o_at, n);
         const vf signal = add(part(dy + k, n), load(carry + k)), curve = tanh(part(cell + k, n));
         const vf dcell = fma(mul(signal, o), less_square(curve), load(cell_carry + k));
