@@ -466,8 +466,8 @@ efl_status efl_lstm_backward_f32(const efl_recurrence* shape, const float* dy, c
 /* ---- attention ------------------------------------------------------------------------------------------------- */
 
 /* qkv [batch, 3 channels, places]: queries, keys and values one below the other. Of every head with s channels the
- * shares [batch, heads, places (of keys j), places (of queries i)] = softmax over j of k[:, j] . q[:, i] / sqrt(s), kept
- * unless NULL; y [batch, channels, places] = sum over j of shares[j, i] v[:, j]. heads must divide channels. */
+ * shares [batch, heads, places (of keys j), places (of queries i)] = softmax over j of k[:, j] . q[:, i] / sqrt(s),
+ * kept unless NULL; y [batch, channels, places] = sum over j of shares[j, i] v[:, j]. heads must divide channels. */
 efl_status efl_attention_forward_f32(const efl_attention* shape, const float* qkv, float* y, float* shares);
 /* dqkv of the heads in heads_needed; the rest of it is left alone. */
 efl_status efl_attention_backward_f32(const efl_attention* shape, const float* dy, const float* qkv,

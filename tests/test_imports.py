@@ -69,7 +69,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
         "edgefl.simulation.journal",
     ],
     "msgspec": ["edgefl.wire"],
-    "onnx": ["edgefl.export.onnx"],
+    "onnx": ["edgefl.export.onnx_file"],
     "rich": ["edgefl.commands", "edgefl.data.download"],
     "matplotlib": ["edgefl.commands.memory_picture", "edgefl.commands.report"],
 }

@@ -8,8 +8,8 @@ struct Attention {
     float scale;
 
     explicit Attention(const efl_attention& s)
-        : shape(s), size(s.channels / s.heads), room(whole_words(s.places)),
-          step(s.causal ? W : room), scale(1.0f / std::sqrt(float(size > 0 ? size : 1))) {}
+        : shape(s), size(s.channels / s.heads), room(whole_words(s.places)), step(s.causal ? W : room),
+          scale(1.0f / std::sqrt(float(size > 0 ? size : 1))) {}
 
     int64_t places() const { return shape.places; }
     int64_t macs(int64_t products) const { return products * size * places() * places(); }
@@ -20,12 +20,8 @@ struct Attention {
     int64_t at(int64_t image, int64_t part, int64_t head) const {
         return ((image * 3 + part) * shape.channels + head * size) * places();
     }
-    int64_t result_at(int64_t image, int64_t head) const {
-        return (image * shape.channels + head * size) * places();
-    }
-    int64_t shares_at(int64_t image, int64_t head) const {
-        return (image * shape.heads + head) * places() * places();
-    }
+    int64_t result_at(int64_t image, int64_t head) const { return (image * shape.channels + head * size) * places(); }
+    int64_t shares_at(int64_t image, int64_t head) const { return (image * shape.heads + head) * places() * places(); }
 
     Tiles tiles(const float* a, bool by_rows, const float* b, int64_t terms, float* c, int64_t c_pitch) const {
         return Tiles{
@@ -72,8 +68,7 @@ struct Attention {
     void widen(const float* from, int64_t rows, float factor, float* to) const {
         for (int64_t r = 0; r < rows; ++r)
             for (int64_t i = 0; i < places(); i += W)
-                store(to + r * room + i,
-                      mul(set1(factor), part(from + r * places() + i, int(least(W, places() - i)))));
+                store(to + r * room + i, mul(set1(factor), part(from + r * places() + i, int(least(W, places() - i)))));
     }
 
     // to [places][room], turned.
@@ -136,15 +131,15 @@ struct Attention {
 static efl_status attention_forward_f32(const efl_attention* shape, const float* qkv, float* y, float* shares) {
     const Attention a(*shape);
     const int64_t work = shape->batch * shape->heads * a.macs(2);
-    const bool placed = a.each_head(everything, work, (a.size + a.places()) * a.room,
-                                    [&](int64_t image, int64_t head, float* memory) {
-        float *const query = memory, *const scores = query + a.size * a.room;
-        float* const kept = shares ? shares + a.shares_at(image, head) : nullptr;
-        a.widen(qkv + a.at(image, 0, head), a.size, a.scale, query);
-        a.pairs(qkv + a.at(image, 1, head), query, scores);
-        for (int64_t i = 0; i < a.places(); i += W) a.soften(i, scores, kept);
-        a.over_keys(qkv + a.at(image, 2, head), scores, y + a.result_at(image, head));
-    });
+    const bool placed =
+        a.each_head(everything, work, (a.size + a.places()) * a.room, [&](int64_t image, int64_t head, float* memory) {
+            float *const query = memory, *const scores = query + a.size * a.room;
+            float* const kept = shares ? shares + a.shares_at(image, head) : nullptr;
+            a.widen(qkv + a.at(image, 0, head), a.size, a.scale, query);
+            a.pairs(qkv + a.at(image, 1, head), query, scores);
+            for (int64_t i = 0; i < a.places(); i += W) a.soften(i, scores, kept);
+            a.over_keys(qkv + a.at(image, 2, head), scores, y + a.result_at(image, head));
+        });
     return placed ? EFL_OK : EFL_NO_MEMORY;
 }
 
@@ -152,18 +147,19 @@ static efl_status attention_backward_f32(const efl_attention* shape, const float
                                          const float* shares, efl_index heads_needed, float* dqkv) {
     const Attention a(*shape);
     const int64_t work = shape->batch * count_of(heads_needed, shape->heads) * a.macs(4);
-    const bool placed = a.each_head(heads_needed, work, (a.size + 2 * a.places()) * a.room,
-                                    [&](int64_t image, int64_t head, float* memory) {
-        float *const sent = memory, *const slopes = sent + a.size * a.room, *const turned = slopes + a.places() * a.room;
-        const float *const signal = dy + a.result_at(image, head), *const share = shares + a.shares_at(image, head);
-        a.widen(signal, a.size, 1.0f, sent);
-        a.pairs(qkv + a.at(image, 2, head), sent, slopes);
-        a.turned(share, a.places(), turned);
-        a.over_queries(signal, turned, dqkv + a.at(image, 2, head));
-        for (int64_t i = 0; i < a.places(); i += W) a.harden(i, share, slopes);
-        a.over_keys(qkv + a.at(image, 1, head), slopes, dqkv + a.at(image, 0, head));
-        a.turned(slopes, a.room, turned);
-        a.over_queries(qkv + a.at(image, 0, head), turned, dqkv + a.at(image, 1, head));
-    });
+    const bool placed = a.each_head(
+        heads_needed, work, (a.size + 2 * a.places()) * a.room, [&](int64_t image, int64_t head, float* memory) {
+            float *const sent = memory, *const slopes = sent + a.size * a.room,
+                         *const turned = slopes + a.places() * a.room;
+            const float *const signal = dy + a.result_at(image, head), *const share = shares + a.shares_at(image, head);
+            a.widen(signal, a.size, 1.0f, sent);
+            a.pairs(qkv + a.at(image, 2, head), sent, slopes);
+            a.turned(share, a.places(), turned);
+            a.over_queries(signal, turned, dqkv + a.at(image, 2, head));
+            for (int64_t i = 0; i < a.places(); i += W) a.harden(i, share, slopes);
+            a.over_keys(qkv + a.at(image, 1, head), slopes, dqkv + a.at(image, 0, head));
+            a.turned(slopes, a.room, turned);
+            a.over_queries(qkv + a.at(image, 0, head), turned, dqkv + a.at(image, 1, head));
+        });
     return placed ? EFL_OK : EFL_NO_MEMORY;
 }

@@ -9,8 +9,8 @@ static efl_status to_steps_f32(const float* x, efl_int64 batch, efl_int64 channe
     return EFL_OK;
 }
 
-static efl_status from_steps_f32(const float* y, efl_int64 passed, efl_int64 batch, efl_int64 channels,
-                                 efl_int64 steps, float* x) {
+static efl_status from_steps_f32(const float* y, efl_int64 passed, efl_int64 batch, efl_int64 channels, efl_int64 steps,
+                                 float* x) {
     y += passed * batch * channels;
     split(batch, channels * steps, [&](int64_t first, int64_t last) {
         for (int64_t b = first; b < last; ++b)
@@ -122,7 +122,7 @@ __attribute__((always_inline)) static inline void each_word(int64_t units, const
     if (k < units) body(k, int(units - k));
 }
 
-static inline vf less_square(vf y) { return sub(set1(1.0f), mul(y, y)); }                // the slope of tanh
+static inline vf less_square(vf y) { return sub(set1(1.0f), mul(y, y)); }  // the slope of tanh
 static inline vf slope_of_sigmoid(vf y) { return mul(y, sub(set1(1.0f), y)); }
 
 // Which units pass a signal on, as words that are above 0; all where nothing is listed.
@@ -139,17 +139,22 @@ struct Passing {
 
 // ---- GRU
 
+// Gates of one example that are sigmoids.
+static inline void sigmoid_gates(int64_t units, int64_t room, int64_t count, const float* sums, float* gates) {
+    for (int64_t g = 0; g < count; ++g, sums += room, gates += units)
+        each_word(units,
+                  [&](int64_t k, int n) { put(gates + k, sigmoid(add(part(gates + k, n), load(sums + k))), n); });
+}
+
 static inline void gru_units(int64_t units, int64_t room, const float* sums, const float* before, float* gates,
                              float* hidden, float* after) {
+    sigmoid_gates(units, room, 2, sums, gates);
     each_word(units, [&](int64_t k, int n) {
         float *const r_at = gates + k, *const z_at = r_at + units, *const n_at = z_at + units;
-        const vf a = load(sums + 2 * room + k);
-        const vf r = sigmoid(add(part(r_at, n), load(sums + k)));
-        const vf z = sigmoid(add(part(z_at, n), load(sums + room + k)));
-        const vf fresh = tanh(fma(r, a, part(n_at, n)));
-        put(r_at, r, n), put(z_at, z, n), put(n_at, fresh, n);
+        const vf a = load(sums + 2 * room + k), fresh = tanh(fma(part(r_at, n), a, part(n_at, n)));
+        put(n_at, fresh, n);
         if (hidden) put(hidden + k, a, n);
-        put(after + k, fma(z, sub(part(before + k, n), fresh), fresh), n);
+        put(after + k, fma(part(z_at, n), sub(part(before + k, n), fresh), fresh), n);
     });
 }
 
@@ -214,16 +219,15 @@ static efl_status gru_backward_f32(const efl_recurrence* shape, const float* dy,
 
 static inline void lstm_units(int64_t units, int64_t room, const float* sums, const float* before, float* gates,
                               float* cell, float* after) {
+    float *const f_gate = gates + units, *const g_gate = f_gate + units, *const o_gate = g_gate + units;
+    sigmoid_gates(units, room, 2, sums, gates);
+    sigmoid_gates(units, room, 1, sums + 3 * room, o_gate);
     each_word(units, [&](int64_t k, int n) {
-        float *const i_at = gates + k, *const f_at = i_at + units, *const g_at = f_at + units, *const o_at = g_at + units;
-        const vf i = sigmoid(add(part(i_at, n), load(sums + k)));
-        const vf f = sigmoid(add(part(f_at, n), load(sums + room + k)));
-        const vf g = tanh(add(part(g_at, n), load(sums + 2 * room + k)));
-        const vf o = sigmoid(add(part(o_at, n), load(sums + 3 * room + k)));
-        const vf c = fma(f, part(before + k, n), mul(i, g));
-        put(i_at, i, n), put(f_at, f, n), put(g_at, g, n), put(o_at, o, n);
-        put(cell + k, c, n), put(after + k, mul(o, tanh(c)), n);
+        const vf g = tanh(add(part(g_gate + k, n), load(sums + 2 * room + k)));
+        put(g_gate + k, g, n);
+        put(cell + k, fma(part(f_gate + k, n), part(before + k, n), mul(part(gates + k, n), g)), n);
     });
+    each_word(units, [&](int64_t k, int n) { put(after + k, mul(part(o_gate + k, n), tanh(part(cell + k, n))), n); });
 }
 
 static efl_status lstm_forward_f32(const efl_recurrence* shape, const float* weight, const float* bias, float* gates,
@@ -251,7 +255,8 @@ static efl_status lstm_forward_f32(const efl_recurrence* shape, const float* wei
 static inline void lstm_slopes(int64_t units, const Passing& passing, const float* dy, const float* before,
                                const float* cell, float* gates, float* carry, float* cell_carry) {
     each_word(units, [&](int64_t k, int n) {
-        float *const i_at = gates + k, *const f_at = i_at + units, *const g_at = f_at + units, *const o_at = g_at + units;
+        float *const i_at = gates + k, *const f_at = i_at + units, *const g_at = f_at + units,
+                     *const o_at = g_at + units;
         const vf i = part(i_at, n), f = part(f_at, n), g = part(g_at, n), o = part(o_at, n);
         const vf signal = add(part(dy + k, n), load(carry + k)), curve = tanh(part(cell + k, n));
         const vf dcell = fma(mul(signal, o), less_square(curve), load(cell_carry + k));

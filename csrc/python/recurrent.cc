@@ -43,14 +43,12 @@ Call gru_forward(Args& a) {
     a.expect_shape(bias, {3 * shape.units});
     expect_steps(a, hidden, shape, 0);
     expect_steps(a, states, shape, 1);
-    return [=] {
-        return efl_gru_forward_f32(&shape, weight.in(), bias.in(), gates.out(), hidden.out(), states.out());
-    };
+    return [=] { return efl_gru_forward_f32(&shape, weight.in(), bias.in(), gates.out(), hidden.out(), states.out()); };
 }
 
 Call gru_backward(Args& a) {
-    const View dy = a.f32("dy"), gates = a.f32("gates", Access::out), hidden = a.f32("hidden"), states = a.f32("states"),
-               weight = a.f32("weight"), dhidden = a.f32("dhidden", Access::out);
+    const View dy = a.f32("dy"), gates = a.f32("gates", Access::out), hidden = a.f32("hidden"),
+               states = a.f32("states"), weight = a.f32("weight"), dhidden = a.f32("dhidden", Access::out);
     const efl_index listed = a.index("units");
     const efl_recurrence shape = read_shape(a, gates, weight, 3);
     expect_steps(a, dy, shape, 0);
@@ -70,9 +68,7 @@ Call lstm_forward(Args& a) {
     a.expect_shape(bias, {4 * shape.units});
     expect_steps(a, cells, shape, 1);
     expect_steps(a, states, shape, 1);
-    return [=] {
-        return efl_lstm_forward_f32(&shape, weight.in(), bias.in(), gates.out(), cells.out(), states.out());
-    };
+    return [=] { return efl_lstm_forward_f32(&shape, weight.in(), bias.in(), gates.out(), cells.out(), states.out()); };
 }
 
 Call lstm_backward(Args& a) {
@@ -87,12 +83,9 @@ Call lstm_backward(Args& a) {
 }  // namespace
 
 const std::vector<Op> recurrent_ops = {
-    {.name = "to_steps", .make = to_steps},
-    {.name = "from_steps", .make = from_steps},
-    {.name = "gru_forward", .make = gru_forward},
-    {.name = "gru_backward", .make = gru_backward},
-    {.name = "lstm_forward", .make = lstm_forward},
-    {.name = "lstm_backward", .make = lstm_backward},
+    {.name = "to_steps", .make = to_steps},         {.name = "from_steps", .make = from_steps},
+    {.name = "gru_forward", .make = gru_forward},   {.name = "gru_backward", .make = gru_backward},
+    {.name = "lstm_forward", .make = lstm_forward}, {.name = "lstm_backward", .make = lstm_backward},
 };
 
 }  // namespace efl

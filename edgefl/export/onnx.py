@@ -1,32 +1,24 @@
-"""A model as ONNX: opset 17, a free batch, the weights inside. Written without torch, by the onnx package.
+"""A model as ONNX: opset 17, a free batch, the weights inside. Written without torch; the file is onnx_file.py's.
 
 Every operation has one function in the table NODES, which says what it is in ONNX's operators; a new operation needs
-one more. Results are "NODE:0" and so on, after the graph's nodes; parameters keep their names. Inputs are what the
-model is trained on, so samples must be scaled as they were then; outputs are logits, without a softmax.
+one more (those of sequences are in onnx_sequences.py). Results are "NODE:0" and so on, after the graph's nodes;
+parameters keep their names. Inputs are what the model is trained on, so samples must be scaled as they were then;
+outputs are logits, without a softmax.
 Source of the operators: onnx/docs/Operators.md.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-try:
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-except ModuleNotFoundError as error:
-    needed = "edgefl.export.onnx needs onnx, which is not installed; pip install 'edgefl[onnx]'"
-    raise ModuleNotFoundError(needed) from error
-
-from edgefl import __version__
 from edgefl.errors import GraphError
 from edgefl.export import onnx_sequences
-from edgefl.graph import INPUT, Model, Node
-from edgefl.graph.files import CLASSES_KEY
+from edgefl.export.onnx_file import INT64, OPSET, Writer
+from edgefl.graph import Model
 from edgefl.graph.operations import (
     GELU,
     GRU,
@@ -71,7 +63,6 @@ from edgefl.graph.operations import (
     ReLU6,
     Reshape,
     SelfAttention,
-    Shape,
     Sigmoid,
     SiLU,
     Slice,
@@ -82,9 +73,7 @@ from edgefl.graph.operations import (
     ZeroPad2d,
 )
 
-OPSET, IR_VERSION = 17, 8  # the version of the file's form that came with the opset: older readers take it
-OUTPUT = "output"
-BATCH = "batch"
+__all__ = ["NODES", "OPSET", "to_onnx"]
 
 
 def to_onnx(model: Model, classes: Sequence[int] | None = None) -> bytes:
@@ -96,82 +85,10 @@ def to_onnx(model: Model, classes: Sequence[int] | None = None) -> bytes:
     model.graph.check(model.params)
     writer = Writer(model)
     for node in model.graph.nodes:
-        writer.add(node)
-    writer.nodes[-1].output[0] = OUTPUT
-    graph = model.graph
-    written = helper.make_graph(
-        writer.nodes,
-        "edgefl",
-        [helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, [BATCH, *graph.input_shape])],
-        [helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, [BATCH, *graph.output_shape])],
-        [numpy_helper.from_array(value, name) for name, value in writer.values.items()],
-    )
-    whole = helper.make_model(
-        written,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="edgefl",
-        producer_version=__version__,
-    )
-    if classes is not None:
-        helper.set_model_props(whole, {CLASSES_KEY: json.dumps(list(classes))})
-    return bytes(whole.SerializeToString(deterministic=True))
-
-
-class Writer:
-    """The nodes and constants of an ONNX graph as they come to be.
-
-    nodes   in topological order
-    values  parameters and constants by name, in the order in which they were asked for
-    """
-
-    def __init__(self, model: Model) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.values: dict[str, np.ndarray] = {}
-        self._model = model
-        self._results = {INPUT: INPUT}  # of the model's graph -> of the ONNX graph
-        self._at = model.graph.nodes[0]
-        self._count = 0
-
-    def add(self, node: Node) -> None:
-        """A node of the model's graph, in the words of ONNX."""
         if type(node.op) not in NODES:
             raise GraphError(f"node {node.name!r}: {node.op.title} has no form in ONNX here")
-        self._at, self._count = node, 0
-        inputs = [self._results[name] for name in node.inputs]
-        self._results[node.name] = NODES[type(node.op)](node.op, inputs, self)
-
-    def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """One ONNX operator with these attributes; the name of its result."""
-        name = f"{self._at.name}:{self._count}"
-        self._count += 1
-        self.nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
-        return name
-
-    @property
-    def input_shape(self) -> Shape:
-        """Of what the present node reads first, without the batch."""
-        return self._model.graph.shapes[self._at.inputs[0]]
-
-    def parameters(self) -> list[str]:
-        """All parameters of the present node, in torch's order."""
-        return [self.parameter(name) for name in self._at.op.parameters()]
-
-    def parameter(self, name: str, shape: Sequence[int] | None = None) -> str:
-        """A parameter of the present node, in its own shape or another."""
-        full, value = self._at.full_name(name), self.value(name)
-        self.values[full] = value if shape is None else value.reshape(shape)
-        return full
-
-    def value(self, name: str) -> np.ndarray:
-        """A parameter of the present node as it is."""
-        return np.ascontiguousarray(self._model.params[self._at.full_name(name)])
-
-    def constant(self, name: str, value: Any) -> str:
-        """Numbers that are no parameter of the model; int64 for integers, float32 for others."""
-        full, array = f"{self._at.name}:{name}", np.asarray(value)
-        self.values[full] = array.astype(np.int64 if array.dtype.kind == "i" else np.float32)
-        return full
+        writer.add(node, NODES[type(node.op)])
+    return writer.content(classes)
 
 
 def _both(padding: Pair) -> list[int]:
@@ -354,7 +271,7 @@ def _slice(op: Slice, inputs: list[str], to: Writer) -> str:
 
 
 def _embedding(op: Embedding, inputs: list[str], to: Writer) -> str:
-    rows = to.node("Gather", to.parameter("weight"), to.node("Cast", *inputs, to=TensorProto.INT64))
+    rows = to.node("Gather", to.parameter("weight"), to.node("Cast", *inputs, to=INT64))
     return to.node("Transpose", rows, perm=[0, 2, 1])
 
 

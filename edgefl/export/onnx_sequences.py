@@ -7,14 +7,11 @@ Attention it does not have before opset 23: it is products by heads, with a soft
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from edgefl.export.onnx_file import Writer
 from edgefl.graph.operations import GRU, LSTM, Operation, Recurrent, SelfAttention, Shape
-
-if TYPE_CHECKING:
-    from edgefl.export.onnx import Writer
 
 ORDERS: dict[type[Recurrent], tuple[int, ...]] = {GRU: (1, 0, 2), LSTM: (0, 3, 1, 2)}
 """Of ONNX's gates the place in torch."""

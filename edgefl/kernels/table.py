@@ -416,7 +416,8 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         Signature(
             "attention_forward",
             "qkv[B,C,T] heads|E causal:flag y[B,E,T]! shares[B,heads,T,T]?!",
-            "y[:, i] = sum over j of shares[j, i] v[:, j], shares by head the softmax over j of k[:, j] . q[:, i], scaled",
+            "y[:, i] = sum over j of shares[j, i] v[:, j], shares of a head the softmax over j of k[:, j] . q[:, i] / "
+            "sqrt(its channels)",
             rules=("three_parts",),
             packs=True,
         ),

@@ -14,6 +14,8 @@ from torch import nn
 from edgefl.errors import GraphError
 from edgefl.graph.operations import (
     GELU,
+    GRU,
+    LSTM,
     Add,
     AnyDropout,
     BatchNorm1d,
@@ -51,7 +53,7 @@ from edgefl.graph.operations import (
     ZeroPad2d,
 )
 from edgefl.nn.axes import first, last
-from edgefl.nn.module import MeanOfPlanes, Product, SideBySide, Sum
+from edgefl.nn.module import Heads, LineGRU, LineLSTM, MeanOfPlanes, Product, SideBySide, Sum
 from edgefl.nn.places import (
     EmbeddingOfIds,
     FlatPlaces,
@@ -234,5 +236,8 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting |
     Reshaped: lambda module: (Reshape(module.places),),
     FlatPlaces: lambda module: (FlattenPlaces(),),
     RepeatedPlaces: lambda module: (Upsample((1, module.times)),),
+    LineGRU: lambda module: (GRU(module.input_size, module.hidden_size, bool(module.bias)),),
+    LineLSTM: lambda module: (LSTM(module.input_size, module.hidden_size, bool(module.bias)),),
+    Heads: lambda module: (module.op,),
     PlacesFrom: lambda module: (Slice(module.start, module.length),),
 }

@@ -140,9 +140,9 @@ class Heads(nn.Module):
             self.register_parameter(name, nn.Parameter(torch.zeros(info.shape)))
 
     def forward(self, x: Tensor) -> Tensor:
-        qkv = F.linear(x.transpose(1, 2), self.in_proj_weight, getattr(self, "in_proj_bias", None))
-        heads = (part.unflatten(2, (self.op.num_heads, -1)).transpose(1, 2) for part in qkv.chunk(3, 2))
-        found = F.scaled_dot_product_attention(*heads, is_causal=self.op.causal)
+        qkv = F.linear(x.transpose(1, 2), self.get_parameter("in_proj_weight"), self._parameters.get("in_proj_bias"))
+        q, k, v = (part.unflatten(2, (self.op.num_heads, -1)).transpose(1, 2) for part in qkv.chunk(3, 2))
+        found = F.scaled_dot_product_attention(q, k, v, is_causal=self.op.causal)
         return found.transpose(2, 3).flatten(1, 2)
 
 

@@ -85,6 +85,8 @@ def unflatten(value: Value, dim: int, sizes: Any) -> Shaped:
 def squeeze(value: Value, dim: Any = None) -> Shaped:
     dims = range(len(value.axes)) if dim is None else [_axis(value, each) for each in _listed(dim)]
     gone = [each for each in dims if value.extents[each] == 1]
+    if gone and len(value.shape) == 2 and [value.axes[each] for each in gone] == [2]:
+        return _part(value, gone[0], 0)  # wherever the batch is
     return reshaped(value, tuple(size for at, size in enumerate(value.extents) if at not in gone))
 
 
@@ -208,7 +210,7 @@ def _part(value: Value, dim: int, part: Any) -> Shaped:
     if not isinstance(part, int) or not -length <= part < length:
         raise GraphError(f"index {part!r}; expected a number below {length}")
     axes = tuple(axis for axis in wants if axis != 2)
-    return Shaped(wants, (Slice(part % length, 1), Flatten()), axes)
+    return Shaped(wants, (*(() if length == 1 else (Slice(part % length, 1),)), Flatten()), axes)
 
 
 def ids(value: Value, *args: Any) -> Shaped:

@@ -30,13 +30,15 @@ from edgefl.graph.operations import (
     Operation,
     Permute,
     Shape,
+    Slice,
     Upsample,
     WithParameter,
 )
-from edgefl.nn.axes import Axes, Layout, Value, first, moved, wanted
+from edgefl.nn.axes import Axes, Layout, Value, first, moved, time_first, wanted
 from edgefl.nn.functions import FUNCTIONS, METHODS
 from edgefl.nn.layers import MODULES
 from edgefl.nn.module import to_torch
+from edgefl.nn.sequences import SEQUENCES, UNFOLDED, Sequence
 from edgefl.nn.shaping import MAXIMA, SHAPING, Shaped, flatten, transpose, unflatten
 from edgefl.nn.standing import combined, positions, viewed
 from edgefl.nn.step import Means, Step, expect
@@ -109,10 +111,22 @@ def _trace(module: nn.Module) -> fx.Graph:
 
 
 class _Tracer(fx.Tracer):
-    """Stops at the modules that the table knows, and at torch's own."""
+    """Stops at the modules that the table knows, and at torch's own, but for those that are made of others."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        if type(m) in UNFOLDED:
+            return False
         return type(m) in MODULES or super().is_leaf_module(m, module_qualified_name)
+
+    def call_module(
+        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if type(m) in UNFOLDED:
+            forward = partial(UNFOLDED[type(m)], m)
+        return super().call_module(m, forward, args, kwargs)
+
+
+_Several = tuple["Callable[[], Value] | _Several", ...]
 
 
 class _Converter:
@@ -124,7 +138,7 @@ class _Converter:
         self._parameters = {value.data_ptr(): name for name, value in module.named_parameters()}
         self._nodes: list[Node] = []
         self._values: dict[fx.Node, Value] = {}
-        self._several: dict[fx.Node, tuple[Callable[[], Value], ...]] = {}  # results of which each is made if asked for
+        self._several: dict[fx.Node, _Several] = {}  # results of which each is made if asked for
         self._turned: dict[tuple[str, Shape], Value] = {}  # a result with its axes in this order
         self._known: dict[fx.Node, Any] = {}
         self._called: set[str] = set()
@@ -234,8 +248,12 @@ class _Converter:
     def _call_module(self, node: fx.Node) -> None:
         name = str(node.target)
         module = self._modules[name]
+        if type(module) in SEQUENCES:
+            self._call_sequence(node, module)
+            return
         if type(module) not in MODULES:
-            raise GraphError(f"expected one of {', '.join(kind.__name__ for kind in MODULES)}")
+            known = (*MODULES, *SEQUENCES, *UNFOLDED)
+            raise GraphError(f"expected one of {', '.join(kind.__name__ for kind in known)}")
         found = MODULES[type(module)](module)
         means = found if isinstance(found, Means) else Means(found)
         again = name in self._called
@@ -245,6 +263,22 @@ class _Converter:
         overwrites = bool(getattr(module, "inplace", False)) and bool(means.ops)
         inputs = tuple(value for value in (*node.args, *node.kwargs.values()) if isinstance(value, fx.Node))
         self._append(node, Step(means.ops, inputs, overwrites), name, not again, means)
+
+    def _call_sequence(self, node: fx.Node, module: nn.Module) -> None:
+        name, args, settings = str(node.target), self._resolved(node.args), self._resolved(node.kwargs)
+        if name in self._called:
+            raise GraphError("called twice; edgefl has no shared weights")
+        self._called.add(name)
+        found: Sequence = _called(SEQUENCES[type(module)], module, *args, **settings)
+        value = self._value_of(found.source)
+        if len(value.shape) != 2:
+            raise GraphError(f"input of {len(value.shape)} extents; expected steps and features")
+        value = self._placed(value, found.layout(3))
+        for suffix, op in found.ops:
+            value = self._run((op,), (value,), f"{name}{suffix}", not suffix, found.layout)
+        end = partial(self._run, (Slice(value.shape[1] - 1, 1),), (value,), f"{name}_end", False, time_first)
+        ends: _Several = (((end,) if found.nested else end),) if found.has_end else ()
+        self._several[node] = (lambda: value, *ends)
 
     def _step(self, node: fx.Node, args: Any, settings: Any) -> Step:
         """The meaning of a function or method call."""
@@ -358,7 +392,7 @@ class _Converter:
         if node.target is operator.getitem and source in self._known:
             self._known[node] = self._known[source][self._resolved(rest[0])]
         elif node.target in (operator.getitem, getattr) and isinstance(source, fx.Node) and source in self._several:
-            self._values[node] = self._taken_of(source, rest[0])
+            self._take(node, source, rest[0])
         elif _reads_shape(node):
             shape = self._value_of(source).extents
             self._known[node] = shape[rest[0]] if node.target == "size" and rest else shape
@@ -371,7 +405,7 @@ class _Converter:
             self._known[node] = self._constant(node)
         elif node.target in ARITHMETIC and not any(argument in self._values for argument in node.all_input_nodes):
             self._known[node] = _computed(node.target, *self._resolved(node.args))
-        return node in self._known or node in self._values
+        return any(node in known for known in (self._known, self._values, self._several))
 
     def _is_constant(self, node: fx.Node) -> bool:
         """Whether the call makes a tensor that is known: positions, or a view of a parameter."""
@@ -391,12 +425,19 @@ class _Converter:
         name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
         return viewed(name, *args, **settings)
 
-    def _taken_of(self, source: fx.Node, which: Any) -> Value:
-        """One of several results."""
+    def _take(self, node: fx.Node, source: fx.Node, which: Any) -> None:
+        """Let the node be one of several results, if anybody reads it."""
+        if not node.users:
+            self._known[node] = None
+            return
         at = 0 if which == "values" else which
         if not isinstance(at, int) or not 0 <= at < len(self._several[source]):
             raise GraphError(f"result {which!r}; expected one of the first {len(self._several[source])}")
-        return self._several[source][at]()
+        found = self._several[source][at]
+        if isinstance(found, tuple):
+            self._several[node] = found
+        else:
+            self._values[node] = found()
 
 
 def _called(entry: Callable[..., Any], *args: Any, **settings: Any) -> Any:

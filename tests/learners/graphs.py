@@ -268,6 +268,7 @@ def _line() -> Graph:
     return chain(
         (3, 20),
         ("conv1", Conv1d(3, 6, 5, 2, 2)),
+        ("tanh1", Tanh()),
         ("bn1", BatchNorm1d(6)),
         ("relu1", ReLU()),
         ("conv2", Conv1d(6, 8, 3, padding=2, dilation=2, bias=False)),

@@ -13,13 +13,13 @@ from edgefl.learners.lowering.schedule import Schedule
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 
-from .graphs import model, samples
+from .graphs import GRAPHS, model, samples
 
 BATCH = 16
 
 
 def built(name: str) -> Graph:
-    return models.build(name, *models.EXAMPLES[name])
+    return GRAPHS[name] if name in GRAPHS else models.build(name, *models.EXAMPLES[name])
 
 
 def drawn(graph: Graph, keep: float) -> NeuronSet | None:
@@ -46,6 +46,7 @@ def test_a_frozen_step_takes_no_larger_arena_than_the_full_one() -> None:
 
 def test_inputs_are_copied_or_stay_whole_to_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     copied = {("fedspu_cifar", 0.8): True, ("fedspu_speech", 0.8): False, ("fedspu_speech", 0.2): True}
+    copied |= {("recurrent", 0.5): True}
     for (name, keep), is_copied in copied.items():
         graph = built(name)
         before = step(graph, keep)

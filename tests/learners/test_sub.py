@@ -19,7 +19,7 @@ from .graphs import GRAPHS, model, samples
 
 SGD_SETTINGS = SGD(0.1, momentum=0.5)
 BATCHES = [np.arange(6, dtype=np.int32), np.arange(4, dtype=np.int32)]
-NAMES = ["plain", "depthwise", "residual", "mlp", "gates", "skips", "line"]
+NAMES = ["plain", "depthwise", "residual", "mlp", "gates", "skips", "line", "recurrent", "attention"]
 
 
 def half(graph: Graph, round: int = 0) -> NeuronSet:

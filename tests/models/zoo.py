@@ -397,9 +397,9 @@ def mixed_gate() -> nn.Module:
 
 
 class Recurrent(nn.Module):
-    def __init__(self, kind: type[nn.GRU] | type[nn.LSTM]) -> None:
+    def __init__(self, kind: type[nn.GRU] | type[nn.LSTM], num_layers: int = 1) -> None:
         super().__init__()
-        self.recurrent, self.head = kind(6, 8, batch_first=True), nn.Linear(8, CLASSES)
+        self.recurrent, self.head = kind(6, 8, num_layers, batch_first=True), nn.Linear(8, CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
         out, _ = self.recurrent(x)
@@ -414,13 +414,55 @@ def lstm() -> nn.Module:
     return Recurrent(nn.LSTM)
 
 
-class Encoder(nn.Module):
+class SensorGRU(nn.Module):
+    """Convolutions along time over sensors' channels, a GRU over what they give, and the mean of its states."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.layer, self.head = nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True), nn.Linear(8, CLASSES)
+        self.conv, self.gru = nn.Conv1d(6, 10, 5, 2, 2), nn.GRU(10, 7, batch_first=True)
+        self.head = nn.Linear(7, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, _ = self.gru(F.relu(self.conv(x)).transpose(1, 2))
+        return self.head(y.mean(dim=1))
+
+
+class Encoder(nn.Module):
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.layer, self.head = nn.TransformerEncoderLayer(8, 2, 16, dropout, batch_first=True), nn.Linear(8, CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.layer(x).mean(1))
+
+
+class VisionTransformer(nn.Module):
+    """Patches, two layers of a Transformer with the norm first, and the mean over the patches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 4, 12, 0.0, "gelu", batch_first=True, norm_first=True)
+        self.patches, self.head = nn.Conv2d(3, 8, 2, 2), nn.Linear(8, CLASSES)
+        self.encoder = nn.TransformerEncoder(layer, 2, nn.LayerNorm(8), enable_nested_tensor=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.encoder(self.patches(x).flatten(2).transpose(1, 2)).mean(1))
+
+
+class CausalText(nn.Module):
+    """A block of a small GPT over what embeds a text, and its last place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.attention = nn.LayerNorm(8), nn.MultiheadAttention(8, 2, batch_first=True)
+        self.feed = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+        self.head = nn.Linear(8, CLASSES)
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(12))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        x = x + self.attention(y, y, y, attn_mask=self.mask[:10, :10], need_weights=False)[0]
+        return self.head((x + self.feed(x))[:, -1])
 
 
 class Text(nn.Module):
@@ -745,14 +787,19 @@ TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "text with positions": (lambda: PositionalText(*IDS), IDS),
     "text with a summary": (Summarised, IDS),
     "text with counted positions": (lambda: CountedPositions(*IDS), IDS),
+    "GRU": (gru, FRAMES),
+    "LSTM": (lstm, FRAMES),
+    "GRU of sensors": (SensorGRU, LINE),
+    "Transformer encoder": (Encoder, (10, 8)),
+    "ViT-like": (VisionTransformer, IMAGE),
+    "causal attention": (CausalText, (10, 8)),
 }
 
 TEXTS = tuple(name for name, (_, shape) in TAKEN.items() if shape is IDS)
 """Those that take ids of words."""
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], Shape, str]] = {
-    "GRU": (gru, (10, 6), "module 'recurrent' (GRU): expected one of"),
-    "LSTM": (lstm, (10, 6), "module 'recurrent' (LSTM): expected one of"),
-    "Transformer encoder": (Encoder, (10, 8), "TransformerEncoderLayer"),
+    "GRU of two layers": (lambda: Recurrent(nn.GRU, num_layers=2), (10, 6), "num_layers=2; expected 1"),
+    "attention with dropout": (lambda: Encoder(0.1), (10, 8), "dropout=0.1 of attention's shares; expected 0"),
     "ShuffleNet-like": (shufflenet, IMAGE, "edgefl has no operation for it"),
 }

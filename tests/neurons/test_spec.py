@@ -9,10 +9,13 @@ import pytest
 from edgefl.graph import Graph, Node, models
 from edgefl.graph.json import dumps, loads
 from edgefl.graph.operations import (
+    GRU,
+    LSTM,
     Add,
     AvgPool2d,
     BatchNorm2d,
     Concat,
+    Conv1d,
     Conv2d,
     ConvTranspose2d,
     Flatten,
@@ -24,7 +27,9 @@ from edgefl.graph.operations import (
     Operation,
     PReLU,
     ReLU,
+    SelfAttention,
 )
+from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import Axis, AxisSpec, JoinedAxis, ModelSpec, ParamSpec
 
 
@@ -79,6 +84,32 @@ def test_chain_of_convolution_norm_pooling_flatten_and_linear() -> None:
         "fc.weight": ParamSpec((2, 5), "learn", None, three),
         "fc.bias": ParamSpec((2,), "learn", None),
     }
+
+
+def test_recurrent_layers_own_units_with_all_gates_and_attention_its_heads() -> None:
+    nodes = chain(
+        (3, 5),
+        ("gru", GRU(3, 4)),
+        ("lstm", LSTM(4, 2, bias=False)),
+        ("attn", SelfAttention(2, 3, 5)),
+        ("attn.out_proj", Conv1d(15, 2, 1)),
+    )
+    spec = spec_of((3, 5), *nodes)
+    gru, lstm, heads = AxisSpec("gru"), AxisSpec("lstm"), AxisSpec("attn", 5)
+    assert spec.groups == {"gru": 4, "lstm": 2, "attn": 3}
+    gates, cells, parts = beside((gru, 4), (gru, 4), (gru, 4)), beside(*4 * [(lstm, 2)]), beside(*3 * [(heads, 15)])
+    assert axes(spec, "gru.weight_ih_l0") == (gates, None)
+    assert axes(spec, "gru.weight_hh_l0") == (gates, gru)
+    assert axes(spec, "gru.bias_ih_l0") == axes(spec, "gru.bias_hh_l0") == (gates, None)
+    assert axes(spec, "lstm.weight_ih_l0") == (cells, gru)
+    assert axes(spec, "lstm.weight_hh_l0") == (cells, lstm)
+    assert axes(spec, "attn.in_proj_weight") == (parts, lstm)
+    assert axes(spec, "attn.in_proj_bias") == (parts, None)
+    assert axes(spec, "attn.out_proj.weight") == (None, heads)
+    smaller = Graph((3, 5), tuple(nodes)).sub(NeuronSet.of(spec, {"gru": [0, 3], "lstm": [1], "attn": [0, 2]}))
+    assert [node.op for node in smaller.nodes[:3]] == [GRU(3, 2), LSTM(2, 1, False), SelfAttention(1, 2, 5)]
+    last = spec_of((3, 5), *nodes[:1])
+    assert last.groups == {} and axes(last, "gru.weight_hh_l0") == (None, None)
 
 
 def test_global_average_pooling_leaves_one_feature_per_channel() -> None:

@@ -13,7 +13,7 @@ from edgefl.graph.operations.base import Operation, ParamInfo, Shape
 
 
 def steps(op: Operation, shape: Shape, features: int) -> Shape:
-    """What follows the features in the shape of a line, or of a plane of one row. Raises GraphError if it is neither."""
+    """What follows the features in the shape of a line, or of a plane of one row; others raise GraphError."""
     if len(shape) not in (2, 3) or shape[0] != features or (len(shape) == 3 and shape[1] != 1):
         op.refuse(f"input of shape {shape}", f"({features}, steps)")
     return shape[1:]

@@ -72,9 +72,8 @@ class Active:
             raise SelectionError(f"neurons of a model with masks of {names}; expected names of layers, or None")
         graph, blocks = planar(graph), trained_blocks(spec, trainable)
         needs = gradient_needs(graph, blocks, delta)
-        groups = {
-            node.name: _groups(node, needs) for node in graph.nodes if isinstance(node.op, GroupNorm | SelfAttention)
-        }
+        by_group = [node for node in graph.nodes if isinstance(node.op, GroupNorm | SelfAttention)]
+        groups = {node.name: _groups(node, needs) for node in by_group}
         saved = {node.name: saved_channels(node, blocks) for node in graph.nodes if isinstance(node.op, PRODUCTS)}
         neurons = trainable.active if isinstance(trainable, NeuronSet) else {}
         chosen = {group: ids.copy() for group, ids in neurons.items()}

@@ -201,7 +201,9 @@ class Readers:
             is_lanes = isinstance(node.op, GroupNorm) and node.name in scope.side_by_side
             if (isinstance(node.op, NormReLU) or is_lanes) and active.blocks:
                 self._saved.add(self.root(node.inputs[0]))
-            self._saved.update(self.root(name) for name in _kept_by(node, active))
+            kept = _kept_by(node, active)
+            self._saved.update(self.root(name) for name in kept)
+            self._count.update(self.root(name) for name in kept if name == node.name)
         if nodes:
             self._last[self.root(nodes[-1].name)] = "output"
 
@@ -213,7 +215,7 @@ class Readers:
         return self.root(name) in self._saved
 
     def is_sole(self, name: str) -> bool:
-        """Whether one node alone reads the result."""
+        """Whether one node alone reads the result, and not its own maker in the backward pass."""
         return self._count[self.root(name)] == 1
 
     def is_free(self, name: str, node: Node) -> bool:
