@@ -9,6 +9,7 @@
 #include "../kernels/activation.inl.h"
 #include "../kernels/arrange.inl.h"
 #include "../kernels/loss.inl.h"
+#include "../kernels/target_loss.inl.h"
 #include "../kernels/mask.inl.h"
 #include "../kernels/narrow.inl.h"
 #include "../kernels/growth.inl.h"
