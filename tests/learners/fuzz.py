@@ -24,7 +24,7 @@ from edgefl.learners.lowering.active import trained_blocks
 from edgefl.neurons.spec import ModelSpec
 
 from . import oracle
-from .graphs import model
+from .graphs import model, targets
 from .random_graphs import CLASSES, Trial, trial
 
 DRAWS = 4
@@ -92,7 +92,7 @@ class Problem:
         x = draw.integers(0, 256, (count, *chosen.graph.input_shape)).astype(np.uint8)
         if not chosen.are_bytes:
             x = draw.standard_normal(x.shape).astype(np.float32)
-        labels = draw.integers(0, CLASSES, count).astype(np.int32)
+        y = targets(chosen.loss, draw, count, CLASSES)
         batches = [draw.integers(0, count, size).astype(np.int32) for size in chosen.sizes]
         beside = [
             {
@@ -101,7 +101,7 @@ class Problem:
             }
             for params in (start.params, {name: 0 * value for name, value in start.params.items()})
         ]
-        return Problem(chosen, start, Samples(x, labels, chosen.scale, chosen.shift), batches, *beside)
+        return Problem(chosen, start, Samples(x, y, chosen.scale, chosen.shift, chosen.loss), batches, *beside)
 
     @property
     def pull(self) -> tuple[float, Params] | None:
@@ -115,7 +115,7 @@ class Problem:
         blocks = dict.fromkeys(learned, (nothing, None)) | dict(trained_blocks(spec, chosen.trainable))
         linear = self.linear if chosen.is_linear else None
         at_neurons = oracle.cut(blocks) if chosen.delta == "cut" else None
-        given = (chosen.graph, self.model.params, self.data, self.batches, chosen.sgd)
+        given = (chosen.graph, self.model.params, self.data, self.batches, chosen.optimizer)
         found, _ = oracle.train(*given, blocks, self.pull, linear, at_neurons, dtype)
         return found if chosen.bn_frozen == "track" else found | self._frozen(spec, found)
 
@@ -149,7 +149,7 @@ class Problem:
         with using(way), np.errstate(invalid="ignore"):  # of signals that nobody reads
             learner = GraphLearner(self.model, way.backend)
             linear = self.linear if chosen.is_linear else None
-            given = (self.data, self.batches, chosen.sgd, chosen.trainable, self.pull, linear)
+            given = (self.data, self.batches, chosen.optimizer, chosen.trainable, self.pull, linear)
             learner.fit(*given, delta=chosen.delta, bn_frozen=chosen.bn_frozen)
         moves = {name: float(np.abs(value - start[name]).max()) for name, value in expected.items()}
         most = max(moves.values())

@@ -14,12 +14,14 @@ from edgefl.export.onnx import to_onnx
 from edgefl.graph import Graph, Model
 from edgefl.graph.files import load, save
 from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.learners.losses import CROSS_ENTROPY, Loss
 from edgefl.learners.lowering.active import trained_blocks
 from edgefl.neurons.selection import NeuronSet
 from edgefl.nn import from_torch
-from tests.learners.oracle import mask
+from tests.learners.graphs import targets
+from tests.learners.oracle import loss_of, mask
 
-from .zoo import CLASSES, REFUSED, TAKEN
+from .zoo import CLASSES, LOSSES, REFUSED, TAKEN
 
 STEPS, BATCH, EXAMPLES, KEEP, DRAWS = 10, 4, 9, 0.5, 4
 SGD_SETTINGS = SGD(0.05, momentum=0.9)
@@ -36,10 +38,11 @@ def converted(name: str) -> Model:
     return from_torch(module_of(name), torch.randn(2, *TAKEN[name][1], generator=torch.Generator().manual_seed(1)))
 
 
-def data(graph: Graph, dtype: type, draw: int = 0) -> Samples:
+def data(graph: Graph, dtype: type, draw: int = 0, loss: Loss = CROSS_ENTROPY) -> Samples:
     chance = np.random.default_rng([7, draw])
     x = chance.standard_normal((EXAMPLES, *graph.input_shape)).astype(np.float32)
-    return Samples(x.astype(dtype), chance.integers(0, CLASSES, EXAMPLES).astype(np.int32))
+    y = targets(loss, chance, EXAMPLES, CLASSES if loss.has_labels else graph.output_shape[0])
+    return Samples(x.astype(dtype), y if loss.has_labels else y.astype(dtype), loss=loss)
 
 
 def batches() -> list[np.ndarray]:
@@ -57,7 +60,7 @@ def trained_by_torch(name: str, samples: Samples, neurons: NeuronSet, spec) -> d
     for batch in batches():
         optimizer.zero_grad()
         outputs = module(torch.tensor(samples.x[batch]))
-        torch.nn.functional.cross_entropy(outputs, torch.tensor(samples.y[batch], dtype=torch.int64)).backward()
+        loss_of(samples.loss, outputs, samples.y[batch]).backward()
         for key, value in params.items():
             value.grad *= masks[key]
         optimizer.step()
@@ -67,16 +70,16 @@ def trained_by_torch(name: str, samples: Samples, neurons: NeuronSet, spec) -> d
 @pytest.mark.parametrize("name", TAKEN)
 def test_ten_steps_equal_torch(name: str) -> None:
     """Where a ReLU hangs on the last bits, float32 goes another way; with other data it does not."""
-    model = converted(name)
+    model, loss = converted(name), LOSSES.get(name, CROSS_ENTROPY)
     far: dict[str, float] = {}
     for draw in range(DRAWS):
-        samples, learner = data(model.graph, np.float64, draw), GraphLearner(model, "reference", np.float64)
+        samples, learner = data(model.graph, np.float64, draw, loss), GraphLearner(model, "reference", np.float64)
         neurons = NeuronSet.draw(learner.spec, KEEP, rng.stream(5, rng.NEURONS))
         expected = trained_by_torch(name, samples, neurons, learner.spec)
         learner.fit(samples, batches(), SGD_SETTINGS, neurons)
         for key, value in learner.read().items():
             np.testing.assert_allclose(value, expected[key], rtol=1e-9, atol=1e-9, err_msg=key)
-        far = far_from(expected, model, data(model.graph, np.float32, draw), neurons)
+        far = far_from(expected, model, data(model.graph, np.float32, draw, loss), neurons)
         if not far:
             return
     raise AssertionError(f"{name} in float32, with each of {DRAWS} draws of data: {far}")

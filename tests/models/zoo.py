@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (the name every torch user writes)
 from torch import Tensor, nn
 
+from edgefl.learners.losses import MSE, BinaryCrossEntropy, Loss
+
 CLASSES = 5
 Shape = tuple[int, ...]
 
@@ -470,6 +472,17 @@ def ceiled() -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.MaxPool2d(3, 2, ceil_mode=True), nn.Flatten(), nn.Linear(36, CLASSES))
 
 
+def regressor() -> nn.Module:
+    """Two numbers for an example, trained with MSE."""
+    return nn.Sequential(nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def multi_label() -> nn.Module:
+    """Which of seven things are in an image, trained with a decision for each."""
+    body = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 6, 3), nn.ReLU()]
+    return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 7))
+
+
 FEATURES, IMAGE, GREY, SMALL_GREY, LINE, SOUND = (12,), (3, 8, 8), (1, 12, 12), (1, 8, 8), (6, 24), (1, 96)
 
 TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
@@ -505,7 +518,11 @@ TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "sensors": (sensors, LINE),
     "separable along time": (keyword_separable, LINE),
     "temporal convolution": (temporal, LINE),
+    "regression": (regressor, FEATURES),
+    "multi-label": (multi_label, IMAGE),
 }
+
+LOSSES: dict[str, Loss] = {"regression": MSE(), "multi-label": BinaryCrossEntropy()}  # of the others: cross-entropy
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], Shape, str]] = {
     "GRU": (gru, (10, 6), "module 'recurrent' (GRU): expected one of"),

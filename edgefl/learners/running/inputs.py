@@ -17,9 +17,14 @@ def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
         raise DataError(f"samples of shape {samples.x.shape[1:]}; expected {graph.input_shape}")
     if samples.x.dtype not in (np.uint8, floats):
         raise DataError(f"samples of type {samples.x.dtype}; expected uint8 or {floats}")
-    classes = graph.output_shape[0]
-    if len(samples) and samples.y.max() >= classes:
-        raise DataError(f"label {samples.y.max()}; expected labels below {classes}")
+    outputs = graph.output_shape[0]
+    samples.loss.check_outputs(outputs)
+    if not samples.loss.has_labels:
+        if samples.y.shape[1] != outputs or samples.y.dtype != floats:
+            found = f"{samples.y.dtype} of shape {samples.y.shape}"
+            raise DataError(f"targets {found}; expected {np.dtype(floats)} of shape ({len(samples)}, {outputs})")
+    elif len(samples) and samples.y.max() >= outputs:
+        raise DataError(f"label {samples.y.max()}; expected labels below {outputs}")
 
 
 def check_index(index: NDArray[np.int32], rows: int) -> None:
