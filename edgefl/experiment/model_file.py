@@ -58,7 +58,7 @@ def kept(run: Path, name: str) -> Model | None:
 
 def check_fits(graph: Graph, data: str, input_shape: tuple[int, ...], classes: int) -> None:
     """Raises GraphError if a model from a file takes other examples than the data's, or has another number of outputs
-    than they have classes.
+    than they have classes, or values.
     """
     if graph.input_shape != input_shape:
         raise GraphError(f"the model takes {graph.input_shape}; examples of data={data} are {input_shape}")

@@ -82,7 +82,9 @@ def test_named_group_wins(tmp_path: Path) -> None:
     [
         ({"x": X.astype(np.int16)}, r"x is int16 \(4, 2, 3\); expected uint8 or float"),
         ({"x": X[0]}, r"x is uint8 \(2, 3\)"),
-        ({"y": Y.astype(float)}, r"y is float64 \(4,\); expected integers \[N\]"),
+        ({"y": Y.astype(complex)}, r"y is complex128 \(4,\); expected integers \[N\], or numbers"),
+        ({"y": Y[:, np.newaxis, np.newaxis]}, r"y is int64 \(4, 1, 1\); expected integers \[N\], or numbers"),
+        ({"y": np.array([0, 1, np.inf, 1])}, r"y\[2, 0\] is inf; expected finite float32 values"),
         ({"y": Y[:3]}, r"y is int32 \(3,\); expected int32 \(4,\)"),
         ({"y": np.array([0, 1, 2**40, 1])}, "y goes from 0 to 1099511627776; expected 32-bit integers"),
         ({"classes": 2}, r"y\[2\] is 2; expected 0 <= label < 2"),
