@@ -393,15 +393,15 @@ efl_status efl_avgpool_backward_f32(const efl_pool2d* pool, const float* dy, efl
 efl_status efl_softmax_xent_f32(const float* logits, const efl_int32* labels, efl_int64 batch, efl_int64 classes,
                                 float* dlogits, double* loss, efl_int64* correct);
 /* The same with a weight for each class [classes], NULL for 1, and label smoothing: a label gets 1 - smoothing, and all
- * classes share the rest. Of a row, sum over c of a_c times the loss that label c would have, a_c = smoothing weight_c /
- * classes, and (1 - smoothing) weight_c more for its label; the mean divides by the sum of the labels' weights.
+ * classes share the rest. Of a row, sum over c of a_c times the loss that label c would have, a_c = smoothing weight_c
+ * / classes, and (1 - smoothing) weight_c more for its label; the mean divides by the sum of the labels' weights.
  * EFL_BAD_ARGUMENT unless 0 <= smoothing <= 1. (torch.nn.functional.cross_entropy) */
 efl_status efl_cross_entropy_f32(const float* logits, const efl_int32* labels, const float* weight, efl_int64 batch,
                                  efl_int64 classes, float smoothing, float* dlogits, double* loss, efl_int64* correct);
 /* A decision for each output, targets in [0, 1]: with p a sigmoid of the logit, -(pos_weight t log p + (1 - t) log(1 -
- * p)), pos_weight [outputs] or NULL for 1. An example's loss is the mean over its outputs; *loss += sum of the examples'
- * losses; *correct += outputs whose logit is above 0 where the target is above .5, or neither. dlogits, if not NULL: the
- * gradient of the mean over all [batch, outputs]; may alias logits. (torch.nn.BCEWithLogitsLoss) */
+ * p)), pos_weight [outputs] or NULL for 1. An example's loss is the mean over its outputs; *loss += sum of the
+ * examples' losses; *correct += outputs whose logit is above 0 where the target is above .5, or neither. dlogits, if
+ * not NULL: the gradient of the mean over all [batch, outputs]; may alias logits. (torch.nn.BCEWithLogitsLoss) */
 efl_status efl_binary_cross_entropy_f32(const float* logits, const float* targets, const float* pos_weight,
                                         efl_int64 batch, efl_int64 outputs, float* dlogits, double* loss,
                                         efl_int64* correct);
@@ -409,8 +409,8 @@ efl_status efl_binary_cross_entropy_f32(const float* logits, const float* target
  * mean over all [batch, outputs]; may alias y. */
 efl_status efl_squared_error_f32(const float* y, const float* targets, efl_int64 batch, efl_int64 outputs, float* dy,
                                  double* loss);
-/* The same of (y - t)^2 / 2 where |y - t| <= delta, delta (|y - t| - delta / 2) elsewhere. EFL_BAD_ARGUMENT unless delta
- * is above 0. (torch.nn.HuberLoss) */
+/* The same of (y - t)^2 / 2 where |y - t| <= delta, delta (|y - t| - delta / 2) elsewhere. EFL_BAD_ARGUMENT unless
+ * delta is above 0. (torch.nn.HuberLoss) */
 efl_status efl_huber_f32(const float* y, const float* targets, efl_int64 batch, efl_int64 outputs, float delta,
                          float* dy, double* loss);
 

@@ -156,7 +156,11 @@ class Silent(FedAvg):
 
     def train(self, local: Local, plan: Plan) -> Reply:
         local.learner.write(plan.payload[MODEL])
-        return answer(local, plan, local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round)))
+        return answer(
+            local,
+            plan,
+            local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round)),
+        )
 
 
 @dataclass(frozen=True)

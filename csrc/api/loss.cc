@@ -26,8 +26,9 @@ efl_status efl_binary_cross_entropy_f32(const float* logits, const float* target
                                         efl_int64* correct) {
     EFL_CHECK(extents({batch, outputs}));
     EFL_CHECK(pointers({logits, targets, loss, correct}));
-    return outputs ? table().binary_cross_entropy_f32(logits, targets, pos_weight, batch, outputs, dlogits, loss, correct)
-                   : EFL_OK;
+    return outputs
+               ? table().binary_cross_entropy_f32(logits, targets, pos_weight, batch, outputs, dlogits, loss, correct)
+               : EFL_OK;
 }
 
 efl_status efl_squared_error_f32(const float* y, const float* targets, efl_int64 batch, efl_int64 outputs, float* dy,

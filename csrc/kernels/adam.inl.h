@@ -1,5 +1,5 @@
-// Adam and AdamW in place on a block, with two states for each of its values. Not the rates of a step, which are the same
-// for all blocks (api/update.cc).
+// Adam and AdamW in place on a block, with two states for each of its values. Not the rates of a step, which are the
+// same for all blocks (api/update.cc).
 //
 // Multiplied, then added (never fused), and divided: every ISA and every segment length gives the same bits.
 

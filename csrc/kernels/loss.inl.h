@@ -1,4 +1,5 @@
-// Softmax cross-entropy with its gradient, one row of logits at a time; with weights of classes and smoothed labels, too.
+// Softmax cross-entropy with its gradient, one row of logits at a time; with weights of classes and smoothed labels,
+// too.
 
 // Where the first largest logit is; among NaNs, the first NaN.
 static inline int64_t first_largest(const float* row, int64_t n) {

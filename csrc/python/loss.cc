@@ -23,8 +23,7 @@ Call cross_entropy(Args& a) {
     const View logits = a.f32("logits"), labels = a.ids("labels"), weight = a.f32_or_none("weight");
     const float smoothing = a.real("smoothing");
     if (!(smoothing >= 0 && smoothing <= 1)) a.refuse("smoothing", "value " + std::to_string(smoothing), "0 to 1");
-    const View dlogits = a.f32_or_none("dlogits", Access::out),
-               loss = a.typed<double>("loss", Access::out, "float64"),
+    const View dlogits = a.f32_or_none("dlogits", Access::out), loss = a.typed<double>("loss", Access::out, "float64"),
                correct = a.typed<efl_int64>("correct", Access::out, "int64");
     a.expect_dims(logits, 2, 2);
     a.expect_shape(labels, {logits.shape[0]});
@@ -40,8 +39,7 @@ Call cross_entropy(Args& a) {
 
 Call binary_cross_entropy(Args& a) {
     const View logits = a.f32("logits"), targets = a.f32("targets"), pos_weight = a.f32_or_none("pos_weight"),
-               dlogits = a.f32_or_none("dlogits", Access::out),
-               loss = a.typed<double>("loss", Access::out, "float64"),
+               dlogits = a.f32_or_none("dlogits", Access::out), loss = a.typed<double>("loss", Access::out, "float64"),
                correct = a.typed<efl_int64>("correct", Access::out, "int64");
     a.expect_dims(logits, 2, 2);
     a.expect_shape(targets, logits.shape);
@@ -51,8 +49,7 @@ Call binary_cross_entropy(Args& a) {
     a.expect_shape(correct, {1});
     return [=] {
         return efl_binary_cross_entropy_f32(logits.in(), targets.in(), pos_weight.in(), logits.shape[0],
-                                            logits.shape[1], dlogits.out(), loss.as<double>(),
-                                            correct.as<efl_int64>());
+                                            logits.shape[1], dlogits.out(), loss.as<double>(), correct.as<efl_int64>());
     };
 }
 

@@ -26,8 +26,9 @@ Call clip_scale(Args& a) {
 // An array that a coefficient in hyper multiplies; hyper may change between runs.
 void need(const char* op, const View& view, float coefficient, const char* name) {
     if (coefficient != 0 && !view.data)
-        throw std::invalid_argument(std::string(op) + ": " + view.name + " has value None; expected an array, because " +
-                                    name + " is " + std::to_string(coefficient));
+        throw std::invalid_argument(std::string(op) + ": " + view.name +
+                                    " has value None; expected an array, because " + name + " is " +
+                                    std::to_string(coefficient));
 }
 
 // hyper is read at every run, so that a recorded program follows a learning-rate schedule.
@@ -90,8 +91,8 @@ Call begin_adam(Args& a) {
 Call adam(Args& a) {
     const View w = a.f32("w", Access::out), grad = a.f32("grad"), rates = a.f32("rates");
     const efl_index rows = a.index("rows"), cols = a.index("cols");
-    const View mean = a.f32("mean", Access::out), square = a.f32("square", Access::out),
-               scale = a.f32_or_none("scale"), centre = a.f32_or_none("centre"), linear = a.f32_or_none("linear");
+    const View mean = a.f32("mean", Access::out), square = a.f32("square", Access::out), scale = a.f32_or_none("scale"),
+               centre = a.f32_or_none("centre"), linear = a.f32_or_none("linear");
     a.expect_dims(w, 3, 3);
     a.expect_shape(rates, {9});
     a.expect_shape(scale, {1});

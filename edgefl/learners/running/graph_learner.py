@@ -307,10 +307,8 @@ class GraphLearner:
         loss[0], correct[0] = 0.0, 0
         for _ in self._inference.run("evaluate", samples, chosen):
             pass
-        share, decisions = (
-            len(chosen) / samples.loss.divisor(samples.y, chosen),
-            samples.loss.decisions(self.graph.output_shape[0]),
-        )
+        share = len(chosen) / samples.loss.divisor(samples.y, chosen)
+        decisions = samples.loss.decisions(self.graph.output_shape[0])
         return Evaluation(self._workspace.loss_sum(share), int(correct[0]), len(chosen), decisions)
 
     def predict(self, x: Array) -> Array:
