@@ -49,6 +49,7 @@ class FedSPU(LocalSteps):
     es_ties      a loss equal to the last one: 'continue' (Alg. 2), or 'stop' as the released code
     es_set       L_val on the carved 'validation' data ('carve'), or on the test data ('test'), as the paper
     lam          weight of the training loss in L = lam * L_train + (1 - lam) * L_val
+    Steps are the paper's plain SGD at one rate unless a setting of LocalSteps says otherwise [ours].
     """
 
     name: ClassVar[str] = "fedspu"

@@ -60,7 +60,7 @@ def assemble(
         graph = models.build(_model(experiment, data), data.input_shape, outputs)
     else:
         graph = model.graph
-        check_fits(graph, experiment.data, data.input_shape, outputs)
+        check_fits(graph, experiment.data, data.input_shape, outputs, loss.has_labels)
     loss.check_outputs(outputs)
     federation = _with_loss(_dealt(experiment, data, graph), loss)
     return federation if model is None else replace(federation, weights=model.params)
