@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-PROTOCOL = 3
+PROTOCOL = 4
 CHUNK_BYTES = 1 << 15  # of the initial model in one message
 LONGEST_TEXT = 1000  # characters of a reason
 LONGEST_LOSS = 1 << 15  # characters of a loss, which may have a weight for each class
@@ -102,7 +102,7 @@ class Welcome(Message, frozen=True):
     shares: tuple[float, float]
     model_bytes: Count
     model_digest: Digest
-    loss: Annotated[str, Meta(max_length=LONGEST_LOSS)] = "cross-entropy"
+    loss: Annotated[str, Meta(max_length=LONGEST_LOSS)]
 
 
 class ModelRequest(Message, frozen=True):
