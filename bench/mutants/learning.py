@@ -7,7 +7,7 @@ from bench.mutants.mutant import Mutant
 SELECTION, SPEC = "tests/neurons/test_selection.py", "tests/neurons/test_spec.py"
 UPDATE = "tests/neurons/test_update.py"
 FIT, LEARNER = "tests/learners/test_fit.py", "tests/learners/test_graph_learner.py"
-LOSSES, OPTIMIZERS = "tests/learners/test_losses.py", f"{FIT} tests/learners/test_optimizers.py"
+LOSSES, OPTIMIZERS = "tests/learners/test_losses.py", "tests/learners/test_optimizers.py"
 GRADIENTS, LAYOUT = "tests/learners/test_gradients.py", "tests/learners/test_layout.py"
 
 MUTANTS = (
