@@ -21,7 +21,7 @@ from edgefl.errors import DataError, GraphError, MemoryLimitError, RequestError
 from edgefl.graph import Graph, files
 from edgefl.graph.models import EXAMPLES, build
 from edgefl.learners import SGD, Adam
-from edgefl.learners.losses import Loss
+from edgefl.learners.losses import CROSS_ENTROPY, Loss
 from edgefl.learners.lowering.updates import Terms
 from edgefl.memory import ACCOUNTS, METHODS, Choice, Footprint, Training, best, estimate, fit
 from edgefl.memory.measure import METERS, NATIVE, measure
@@ -88,8 +88,8 @@ def _training(options: argparse.Namespace) -> Training:
         raise ValueError("--density with --keep; expected one of them")
     terms, loss = _terms(options), Loss.parse(options.loss)
     loss.check_outputs(graph.output_shape[0])
-    if options.measure and terms != Terms():
-        raise ValueError(f"--measure with --optimizer {options.optimizer}; expected plain sgd")
+    if options.measure and (terms, loss) != (Terms(), CROSS_ENTROPY):
+        raise ValueError(f"--measure with {options.optimizer} and {loss}; expected plain sgd and cross-entropy")
     return Training(name, graph, options.batch, method, examples=options.examples, terms=terms, loss=loss)
 
 

@@ -130,8 +130,9 @@ class Experiment:
         return training_samples(declared, self.train_share, self.validation_share)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, as in run.json."""
-        return dict(json.loads(json.dumps(asdict(self))))
+        """Plain JSON values, as in run.json. A loss that nobody named is left out, as in older runs."""
+        values = dict(json.loads(json.dumps(asdict(self))))
+        return values if self.loss else {name: value for name, value in values.items() if name != "loss"}
 
     @staticmethod
     def of_run(path: Path) -> Experiment:
