@@ -111,6 +111,19 @@ typedef struct {
     float pull; /* mu of a proximal term mu/2 |w - centre|^2 */
 } efl_sgd;
 
+/* Settings of Adam. Decoupled (not 0): the weights decay by themselves (AdamW), not as a term of the gradient. */
+typedef struct {
+    double lr, beta1, beta2, epsilon, weight_decay, decoupled, pull;
+} efl_adam;
+
+/* What one step of Adam multiplies by. */
+typedef struct {
+    float mean_share, square_kept, square_share; /* 1 - beta1, beta2, 1 - beta2 */
+    float step, root, epsilon;                   /* lr / (1 - beta1^t), sqrt(1 - beta2^t) */
+    float decay, kept;                           /* of the gradient's term; of the weights, 1 - lr weight_decay */
+    float pull;
+} efl_adam_rates;
+
 /* ---- library ------------------------------------------------------------------------------------------------- */
 
 const char* efl_status_text(efl_status status);
@@ -480,6 +493,28 @@ efl_status efl_attention_backward_f32(const efl_attention* shape, const float* d
  * label is outside [0, classes). */
 efl_status efl_softmax_xent_f32(const float* logits, const efl_int32* labels, efl_int64 batch, efl_int64 classes,
                                 float* dlogits, double* loss, efl_int64* correct);
+/* The same with a weight for each class [classes], NULL for 1, and label smoothing: a label gets 1 - smoothing, and all
+ * classes share the rest. Of a row, sum over c of a_c times the loss that label c would have, a_c = smoothing weight_c
+ * / classes, and (1 - smoothing) weight_c more for its label; the mean divides by the sum of the labels' weights.
+ * EFL_BAD_ARGUMENT unless 0 <= smoothing <= 1. (torch.nn.functional.cross_entropy) */
+efl_status efl_cross_entropy_f32(const float* logits, const efl_int32* labels, const float* weight, efl_int64 batch,
+                                 efl_int64 classes, float smoothing, float* dlogits, double* loss, efl_int64* correct);
+/* A decision for each output, targets in [0, 1]: with p a sigmoid of the logit, -(pos_weight t log p + (1 - t) log(1 -
+ * p)), pos_weight [outputs] or NULL for 1. An example's loss is the mean over its outputs; *loss += sum of the
+ * examples' losses; *correct += outputs whose logit is above 0 where the target is above .5, or neither. dlogits, if
+ * not NULL: the gradient of the mean over all [batch, outputs]; may alias logits. (torch.nn.BCEWithLogitsLoss) */
+efl_status efl_binary_cross_entropy_f32(const float* logits, const float* targets, const float* pos_weight,
+                                        efl_int64 batch, efl_int64 outputs, float* dlogits, double* loss,
+                                        efl_int64* correct);
+/* An example's loss is the mean of (y - t)^2 over its outputs, *loss += their sum; dy, if not NULL: the gradient of the
+ * mean over all [batch, outputs]; may alias y. */
+efl_status efl_squared_error_f32(const float* y, const float* targets, efl_int64 batch, efl_int64 outputs, float* dy,
+                                 double* loss);
+/* The same of (y - t)^2 / 2 where |y - t| <= delta, delta (|y - t| - delta / 2) elsewhere. EFL_BAD_ARGUMENT unless
+ * delta is above 0. (torch.nn.HuberLoss) */
+efl_status efl_huber_f32(const float* y, const float* targets, efl_int64 batch, efl_int64 outputs, float delta,
+                         float* dy, double* loss);
+
 /* ---- update -------------------------------------------------------------------------------------------------- */
 
 /* *total += sum of x^2, in float64, in an order that depends on count alone. */
@@ -495,6 +530,22 @@ efl_status efl_clip_scale(double total, double max_norm, float* scale);
 efl_status efl_sgd_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
                        const float* grad, const efl_sgd* sgd, const float* scale, float* velocity, const float* centre,
                        const float* linear);
+/* The same with Nesterov's momentum: w -= lr (g + momentum v), v the new one. velocity is never NULL. */
+efl_status efl_nesterov_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows,
+                            efl_index cols, const float* grad, const efl_sgd* sgd, float* velocity, const float* scale,
+                            const float* centre, const float* linear);
+
+/* ++*steps, and the rates of that step, computed in float64. Once a step, before it. EFL_BAD_ARGUMENT unless both betas
+ * are in [0, 1), epsilon is above 0 and *steps >= 0. */
+efl_status efl_begin_adam(const efl_adam* adam, efl_int64* steps, efl_adam_rates* rates);
+/* One step of Adam on the block w[rows, cols, :], as efl_sgd_f32 of blocks and arrays; t steps have begun.
+ *   g = *scale * grad + decay w + pull (w - centre) + linear ; w *= kept (AdamW)
+ *   mean += (1 - beta1) (g - mean) ; square = beta2 square + (1 - beta2) g^2
+ *   w -= lr / (1 - beta1^t) mean / (sqrt(square) / sqrt(1 - beta2^t) + epsilon)
+ * centre may be NULL only if pull is 0. (torch.optim.Adam and AdamW; start with mean = square = 0 and *steps = 0.) */
+efl_status efl_adam_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
+                        const float* grad, const efl_adam_rates* rates, float* mean, float* square, const float* scale,
+                        const float* centre, const float* linear);
 
 /* ---- growth: the coordinates with the largest gradients, of gradients seen a part at a time --------------------- */
 

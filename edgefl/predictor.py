@@ -49,8 +49,16 @@ class Predictor:
         """The class [N] of the largest logit of each input. Raises DataError like `predict`."""
         return self.named(self.predict(x))
 
+    def decisions(self, x: NDArray[Any]) -> NDArray[np.bool_]:
+        """Of each input and output whether its logit is above 0 [N, outputs]: of a model trained with bce, that it is
+        more likely than not. Raises DataError like `predict`.
+        """
+        return self.predict(x) > 0
+
     def named(self, logits: Logits) -> NDArray[np.int64]:
-        """The class [N] of the largest of each row of logits."""
+        """The class [N] of the largest of each row of logits. Raises DataError for a model of one output."""
+        if logits.shape[1:] == (1,):
+            raise DataError("labels of a model with one output; expected several, one for each class")
         largest = logits.argmax(1)
         return largest if self.classes is None else np.array(self.classes)[largest]
 

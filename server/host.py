@@ -16,6 +16,7 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 from edgefl.graph import Graph, Model, Params
 from edgefl.learners import Evaluation, GraphLearner, Samples
+from edgefl.learners.losses import Loss
 from edgefl.neurons.spec import ModelSpec
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import Record
@@ -41,7 +42,15 @@ def host(
     """The server of an experiment with one method, as far as `store` says it has got. `accepting`: see Coordinator."""
     ((name, algorithm),) = experiment.algorithms().items()
     spec = ModelSpec.of(federation.graph)
-    task = Task(spec, experiment.clients, experiment.seed, examples=federation.examples, rounds=experiment.rounds)
+    task = Task(
+        spec,
+        experiment.clients,
+        experiment.seed,
+        examples=federation.examples,
+        rounds=experiment.rounds,
+        loss=federation.data.loss,
+        outputs=federation.graph.output_shape[0],
+    )
     initial = federation.initial()
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
     coordinator = Coordinator(task, algorithm, rules, initial, store.load(RECENT), common, accepting)
@@ -50,7 +59,7 @@ def host(
         store.run_id,
         experiment.clients,
         keys,
-        lambda client: welcome(client, experiment, name, algorithm, packed),
+        lambda client: welcome(client, experiment, name, algorithm, packed, task.loss),
         packed,
         lambda: secrets.token_bytes(32),
         patience or Patience(),
@@ -59,7 +68,7 @@ def host(
     return Server(coordinator, store, service, say, watch)
 
 
-def welcome(client: int, experiment: Experiment, name: str, algorithm: Algorithm, packed: bytes) -> Welcome:
+def welcome(client: int, experiment: Experiment, name: str, algorithm: Algorithm, packed: bytes, loss: Loss) -> Welcome:
     """What an enrolled client is told of the run."""
     options: dict[str, Any] = {field.name: getattr(algorithm, field.name) for field in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
     return Welcome(
@@ -72,6 +81,7 @@ def welcome(client: int, experiment: Experiment, name: str, algorithm: Algorithm
         (experiment.train_share, experiment.validation_share),
         len(packed),
         digest(packed),
+        str(loss),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from edgefl.algorithms.base import MODEL, Algorithm, State, Task
 from edgefl.graph import Params
 from edgefl.rounds.exchange import evaluate_message
-from edgefl.rounds.metrics import Tested, accuracies
+from edgefl.rounds.metrics import Tested, accuracies, common_scores
 from edgefl.wire.messages import Evaluated, Scores
 
 
@@ -23,7 +23,7 @@ class OpenEvaluation:
     """
 
     def __init__(self, task: Task, algorithm: Algorithm, state: State, round: int) -> None:
-        self.round, self._clients = round, task.clients
+        self.round, self._clients, self._decisions = round, task.clients, task.decisions
         self.request = evaluate_message(round, algorithm, state, task.spec)
         self.answers: dict[int, Evaluated | None] = {}
         self._kind, self._model = algorithm.scored(state.arrays) or "personal", state.arrays.get(MODEL)
@@ -45,16 +45,18 @@ class OpenEvaluation:
             self._kind: [None if each is None else each.personal for each in answers],
             "global_local": [None if each is None else each.global_model for each in answers],
         }
-        found: dict[str, Any] = {kind: accuracies(scores) for kind, scores in kinds.items() if any(scores)}
+        found: dict[str, Any] = {
+            kind: accuracies(scores, self._decisions) for kind, scores in kinds.items() if any(scores)
+        }
         if self._model is not None and common is not None:
             result = common(self._model)
-            found["global_common"] = {"correct": result.correct, "examples": result.examples}
+            found["global_common"] = common_scores(result, self._decisions)
         return found
 
-    @staticmethod
-    def _wrong(kind: str, scores: Scores | None, is_expected: bool) -> str | None:
+    def _wrong(self, kind: str, scores: Scores | None, is_expected: bool) -> str | None:
         if not is_expected or scores is None:
             return None if (scores is not None) == is_expected else f"{'lacks' if is_expected else 'has'} {kind} scores"
-        if not 0 <= scores.correct <= scores.examples or scores.examples == 0:
-            return f"says {scores.correct} of {scores.examples} {kind}; expected a part of at least 1"
+        most = scores.examples * self._decisions
+        if not 0 <= scores.correct <= most or scores.examples == 0:
+            return f"says {scores.correct} of {most} {kind}; expected a part of at least 1"
         return None

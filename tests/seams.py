@@ -91,7 +91,7 @@ class Sparse(FedAvg):
         mask = plan.masks.get(MASK) or self.held(local)[0]
         local.learner.write(zeros_elsewhere(local, mask))
         local.learner.write(plan.payload[MODEL])
-        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round))
+        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
         new = random_mask(local.spec, local.seed, plan.client, float(plan.settings["share"]), plan.round)
         local.arrays = {**local.arrays, MASK: dict(new.bits)}
         return answer(local, plan, fit, payload={MODEL: local.learner.take(mask)}, masks={MASK: new})
@@ -129,7 +129,7 @@ class Largest(FedAvg):
     def train(self, local: Local, plan: Plan) -> Reply:
         local.learner.write(plan.payload[MODEL])
         before = {name: value.copy() for name, value in local.learner.read(weights(local.spec)).items()}
-        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round))
+        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
         moves = {name: value - before[name] for name, value in local.learner.read(weights(local.spec)).items()}
         return answer(local, plan, fit, payload={"moves": take_flat(moves, {n: tenth(m) for n, m in moves.items()})})
 
@@ -156,7 +156,11 @@ class Silent(FedAvg):
 
     def train(self, local: Local, plan: Plan) -> Reply:
         local.learner.write(plan.payload[MODEL])
-        return answer(local, plan, local.learner.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round)))
+        return answer(
+            local,
+            plan,
+            local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round)),
+        )
 
 
 @dataclass(frozen=True)
@@ -178,7 +182,7 @@ class Smaller(FedAvg):
         assert plan.selection is not None
         local.learner.write(plan.payload[MODEL])
         smaller = local.learner.sub(plan.selection)
-        fit = smaller.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round))
+        fit = smaller.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
         local.learner.absorb(smaller, plan.selection)
         payload = {MODEL: local.learner.take(plan.selection)}
         assert payload[MODEL] == lifted(smaller.read(), local.spec, plan.selection)

@@ -163,7 +163,8 @@ class _Trial:
             case Enrol():
                 self._asked_at = time.monotonic()
                 size = plan.size or len(data)
-                yield Welcome(0, 1, 1, plan.method, plan.options, "float32", plan.shares, size, digest(data))
+                found = size, digest(data), "cross-entropy"
+                yield Welcome(0, 1, 1, plan.method, plan.options, "float32", plan.shares, *found)
             case ModelRequest():
                 yield from chunks(data, message.offset)
                 yield from self._said

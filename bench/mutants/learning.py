@@ -7,6 +7,7 @@ from bench.mutants.mutant import Mutant
 SELECTION, SPEC = "tests/neurons/test_selection.py", "tests/neurons/test_spec.py"
 UPDATE = "tests/neurons/test_update.py"
 FIT, LEARNER = "tests/learners/test_fit.py", "tests/learners/test_graph_learner.py"
+LOSSES, OPTIMIZERS = "tests/learners/test_losses.py", "tests/learners/test_optimizers.py"
 GRADIENTS, LAYOUT = "tests/learners/test_gradients.py", "tests/learners/test_layout.py"
 
 MUTANTS = (
@@ -196,10 +197,42 @@ MUTANTS = (
     Mutant(
         "gradient-share",
         "edgefl/learners/running/graph_learner.py",
-        "session.programs[len(part)], len(part) / examples",
-        "session.programs[len(part)], 1.0",
+        "session.samples.loss.divisor(session.samples.y, part) / divisor",
+        "1.0",
         "the gradients of chunks are added without their weights",
         f"{LEARNER} tests/algorithms/test_pflego.py",
+    ),
+    Mutant(
+        "evaluation-by-examples",
+        "edgefl/learners/running/graph_learner.py",
+        "share = len(chosen) / samples.loss.divisor(samples.y, chosen)",
+        "share = 1.0",
+        "an evaluation's mean loss divides by the examples, whatever their classes weigh",
+        LOSSES,
+    ),
+    Mutant(
+        "session-of-any-loss",
+        "edgefl/learners/running/workspace.py",
+        "samples.x.dtype, samples.loss)",
+        "samples.x.dtype)",
+        "a learner trains by the loss that it was first given",
+        LOSSES,
+    ),
+    Mutant(
+        "adam-goes-on",
+        "edgefl/learners/running/workspace.py",
+        "self._adam[:], self._adam_steps[0] = rates, 0",
+        "self._adam[:] = rates",
+        "Adam's steps count on from the fit before",
+        OPTIMIZERS,
+    ),
+    Mutant(
+        "adam-decoupled",
+        "edgefl/learners/optimizers.py",
+        "decoupled: ClassVar[bool] = True",
+        "decoupled: ClassVar[bool] = False",
+        "AdamW is Adam",
+        OPTIMIZERS,
     ),
     Mutant(
         "gradient-statistics",
@@ -220,8 +253,8 @@ MUTANTS = (
     Mutant(
         "label-beyond",
         "edgefl/learners/running/inputs.py",
-        "samples.y.max() >= classes",
-        "samples.y.max() > classes",
+        "samples.y.max() >= outputs",
+        "samples.y.max() > outputs",
         "a label one beyond the classes is read",
         LEARNER,
     ),

@@ -6,6 +6,7 @@ from bench.mutants.mutant import Mutant
 
 A = "edgefl/algorithms/"
 FEDSPU, STOPPING = "tests/algorithms/test_fedspu.py", "tests/algorithms/test_early_stopping.py"
+SCHEDULE = "tests/algorithms/test_schedule.py"
 DRIFT, FEDUMF = "tests/algorithms/test_drift.py", "tests/algorithms/test_fedumf.py"
 PFLEGO, HEADS = "tests/algorithms/test_pflego.py", "tests/algorithms/test_personal_heads.py"
 METHODS, MEAN = "tests/algorithms/test_methods.py", "tests/algorithms/test_mean.py"
@@ -120,11 +121,27 @@ MUTANTS = (
     ),
     Mutant(
         "rate-of-round-one",
-        f"{A}training.py",
-        "self.lr_decay ** (round - 1)",
-        "self.lr_decay**round",
+        f"{A}schedule.py",
+        "passed = round - self.warmup - 1",
+        "passed = round - self.warmup",
         "the rate decays before the first round",
-        METHODS,
+        f"{METHODS} {SCHEDULE}",
+    ),
+    Mutant(
+        "warm-up-from-nothing",
+        f"{A}schedule.py",
+        "self.lr * round / (self.warmup + 1)",
+        "self.lr * round / self.warmup",
+        "the warm-up ends with the whole rate, which comes twice",
+        SCHEDULE,
+    ),
+    Mutant(
+        "decisions-of-one-output",
+        "edgefl/learners/losses.py",
+        "def decisions(self, outputs: int) -> int:\n        return outputs",
+        "def decisions(self, outputs: int) -> int:\n        return 1",
+        "of many right decisions an accuracy is made that exceeds 1",
+        "tests/experiment/test_losses_of_data.py tests/learners/test_losses.py",
     ),
     Mutant(
         "refuse-no-steps",

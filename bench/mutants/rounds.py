@@ -39,8 +39,8 @@ MUTANTS = (
     Mutant(
         "accuracy-weighted",
         "edgefl/rounds/metrics.py",
-        "sum(each.correct / each.examples for each in found) / len(found)",
-        "correct / examples",
+        "sum(each.correct / (each.examples * decisions) for each in found) / len(found)",
+        "correct / (examples * decisions)",
         "the mean over clients is weighted",
         METRICS,
     ),

@@ -5,6 +5,7 @@
 
 #include "../kernels/parameters.inl.h"
 #include "../kernels/update.inl.h"
+#include "../kernels/adam.inl.h"
 #include "../kernels/linear/step.inl.h"
 #include "../kernels/linear/chosen.inl.h"
 #include "../kernels/linear/cut.inl.h"

@@ -1,4 +1,5 @@
-// Softmax cross-entropy with its gradient, one row of logits at a time.
+// Softmax cross-entropy with its gradient, one row of logits at a time; with weights of classes and smoothed labels,
+// too.
 
 // Where the first largest logit is; among NaNs, the first NaN.
 static inline int64_t first_largest(const float* row, int64_t n) {
@@ -51,27 +52,82 @@ static inline double softmax_row(const float* row, int64_t label, int64_t batch,
     return std::log(total) + margin;
 }
 
+// What a row adds to the sums.
+struct RowLoss {
+    double loss;
+    int64_t correct;
+};
+
 constexpr int64_t ROW_COST = 512;  // of a logarithm, a division and the like, in elements of a row
 constexpr int64_t ROWS_AT_ONCE = 1024;
 
-// Rows on the threads; what they add is added afterwards, in order.
-static efl_status softmax_xent_f32(const float* logits, const efl_int32* labels, efl_int64 batch, efl_int64 classes,
-                                   float* dlogits, double* loss, efl_int64* correct) {
-    double losses[ROWS_AT_ONCE];
-    bool hits[ROWS_AT_ONCE];
+// Rows on the threads, of(i) for row i; what they add is added afterwards, in order.
+template <class Of>
+static inline void sum_rows(int64_t batch, int64_t width, double* loss, efl_int64* correct, const Of& of) {
+    RowLoss found[ROWS_AT_ONCE];
     for (int64_t from = 0; from < batch; from += ROWS_AT_ONCE) {
         const int64_t rows = least(ROWS_AT_ONCE, batch - from);
-        split(rows, classes + ROW_COST, [&](int64_t first, int64_t last) {
-            for (int64_t i = first; i < last; ++i) {
-                const int64_t at = (from + i) * classes;
-                losses[i] = softmax_row(logits + at, labels[from + i], batch, classes, dlogits ? dlogits + at : nullptr,
-                                        &hits[i]);
-            }
+        split(rows, width + ROW_COST, [&](int64_t first, int64_t last) {
+            for (int64_t i = first; i < last; ++i) found[i] = of(from + i);
         });
         for (int64_t i = 0; i < rows; ++i) {
-            *loss += losses[i];
-            *correct += hits[i];
+            *loss += found[i].loss;
+            *correct += found[i].correct;
         }
     }
+}
+
+static efl_status softmax_xent_f32(const float* logits, const efl_int32* labels, efl_int64 batch, efl_int64 classes,
+                                   float* dlogits, double* loss, efl_int64* correct) {
+    sum_rows(batch, classes, loss, correct, [&](int64_t i) {
+        bool hit;
+        float* gradient = dlogits ? dlogits + i * classes : nullptr;
+        const double own = softmax_row(logits + i * classes, labels[i], batch, classes, gradient, &hit);
+        return RowLoss{own, hit};
+    });
+    return EFL_OK;
+}
+
+// Weights of classes and smoothed labels: what is asked of a class, by its own and by the row's label.
+struct Asked {
+    const float* weight;  // NULL: 1
+    double smoothing;
+    int64_t classes;
+
+    inline double of(int64_t c) const { return weight ? double(weight[c]) : 1.0; }
+    inline double label(int64_t c) const { return (1.0 - smoothing) * of(c); }
+    inline double share(int64_t c) const { return smoothing / double(classes) * of(c); }
+};
+
+// As softmax_row. scale: 1 over the weights of the batch's labels; shared: what all classes share, in all.
+static inline RowLoss asked_row(const Asked& asked, const float* row, int64_t label, double scale, double shared,
+                                float* gradient) {
+    const int64_t classes = asked.classes, best = first_largest(row, classes);
+    const double top = double(row[best]), own = asked.label(label), all = own + shared;
+    double margin = own * (top - double(row[label]));
+    if (asked.smoothing > 0)
+        for (int64_t c = 0; c < classes; ++c) margin += asked.share(c) * (top - double(row[c]));
+    const double total = softmax_terms(row, classes, row[best], gradient);
+    const RowLoss found = {all * std::log(total) + margin, best == label};
+    if (!gradient) return found;
+    const double probability = all / total;
+    for (int64_t c = 0; c < classes; ++c) {
+        const double wanted = asked.share(c) + (c == label ? own : 0.0);
+        gradient[c] = float(scale * (probability * double(gradient[c]) - wanted));
+    }
+    return found;
+}
+
+static efl_status cross_entropy_f32(const float* logits, const efl_int32* labels, const float* weight, efl_int64 batch,
+                                    efl_int64 classes, float smoothing, float* dlogits, double* loss,
+                                    efl_int64* correct) {
+    const Asked asked{weight, double(smoothing), classes};
+    double weights = 0, shared = 0;
+    for (int64_t i = 0; i < batch; ++i) weights += asked.of(labels[i]);
+    for (int64_t c = 0; c < classes; ++c) shared += asked.share(c);
+    sum_rows(batch, classes, loss, correct, [&](int64_t i) {
+        float* gradient = dlogits ? dlogits + i * classes : nullptr;
+        return asked_row(asked, logits + i * classes, labels[i], 1.0 / weights, shared, gradient);
+    });
     return EFL_OK;
 }

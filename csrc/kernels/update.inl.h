@@ -6,13 +6,17 @@ struct SgdStep {
     float lr, momentum, decay, pull, scale;
     float *w, *velocity;  // velocity, centre, linear: NULL where they take no part
     const float *grad, *centre, *linear;
+    bool nesterov = false;
 
     // The scalar at `at` in w and at `k` in the compact arrays.
     inline void element(int64_t at, int64_t k) const {
         float g = scale * grad[k] + decay * w[at];
         if (centre) g += pull * (w[at] - centre[k]);
         if (linear) g += linear[k];
-        if (velocity) g = velocity[k] = momentum * velocity[k] + g;
+        if (velocity) {
+            const float v = velocity[k] = momentum * velocity[k] + g;
+            g = nesterov ? g + momentum * v : v;
+        }
         w[at] -= lr * g;
     }
 
@@ -22,8 +26,9 @@ struct SgdStep {
         if (centre) g = add(g, mul(set1(pull), sub(p, load(centre + k))));
         if (linear) g = add(g, load(linear + k));
         if (velocity) {
-            g = add(mul(set1(momentum), load(velocity + k)), g);
-            store(velocity + k, g);
+            const vf v = add(mul(set1(momentum), load(velocity + k)), g);
+            store(velocity + k, v);
+            g = nesterov ? add(g, mul(set1(momentum), v)) : v;
         }
         return sub(p, mul(set1(lr), g));
     }
@@ -43,6 +48,12 @@ __attribute__((noinline)) static void move_segment(const SgdStep& step, int64_t 
     step.segment(at, k, n);
 }
 
+static void move_block(const Block& block, const SgdStep& step) {
+    walk(
+        block, [&](int64_t at, int64_t k) { step.element(at, k); },
+        [&](int64_t at, int64_t k, int64_t n) { move_segment(step, at, k, n); });
+}
+
 static efl_status sgd_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows, efl_index cols,
                           const float* grad, const efl_sgd* sgd, const float* scale, float* velocity,
                           const float* centre, const float* linear) {
@@ -58,9 +69,27 @@ static efl_status sgd_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int6
         .centre = sgd->pull != 0 ? centre : nullptr,
         .linear = linear,
     };
-    walk(
-        Block{n_rows, n_cols, inner, rows, cols}, [&](int64_t at, int64_t k) { step.element(at, k); },
-        [&](int64_t at, int64_t k, int64_t n) { move_segment(step, at, k, n); });
+    move_block(Block{n_rows, n_cols, inner, rows, cols}, step);
+    return EFL_OK;
+}
+
+static efl_status nesterov_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 inner, efl_index rows,
+                               efl_index cols, const float* grad, const efl_sgd* sgd, float* velocity,
+                               const float* scale, const float* centre, const float* linear) {
+    const SgdStep step{
+        .lr = sgd->lr,
+        .momentum = sgd->momentum,
+        .decay = sgd->weight_decay,
+        .pull = sgd->pull,
+        .scale = scale ? *scale : 1.0f,
+        .w = w,
+        .velocity = velocity,
+        .grad = grad,
+        .centre = sgd->pull != 0 ? centre : nullptr,
+        .linear = linear,
+        .nesterov = true,
+    };
+    move_block(Block{n_rows, n_cols, inner, rows, cols}, step);
     return EFL_OK;
 }
 

@@ -37,6 +37,7 @@ static inline vf add(vf a, vf b) { return _mm256_add_ps(a, b); }
 static inline vf sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 static inline vf mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
 static inline vf div(vf a, vf b) { return _mm256_div_ps(a, b); }
+static inline vf sqrt(vf v) { return _mm256_sqrt_ps(v); }
 static inline vf fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 static inline vf max(vf a, vf b) { return _mm256_max_ps(b, a); }
 

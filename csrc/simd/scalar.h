@@ -37,6 +37,10 @@ static inline vf add(vf a, vf b) { return a + b; }
 static inline vf sub(vf a, vf b) { return a - b; }
 static inline vf mul(vf a, vf b) { return a * b; }
 static inline vf div(vf a, vf b) { return a / b; }
+static inline vf sqrt(vf v) {
+    for (int i = 0; i < W; ++i) v[i] = std::sqrt(v[i]);
+    return v;
+}
 // a * b + c, rounded once where the tier has the instruction.
 static inline vf fma(vf a, vf b, vf c) { return a * b + c; }
 static inline vf max(vf a, vf b) {

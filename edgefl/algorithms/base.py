@@ -23,6 +23,7 @@ from edgefl.algorithms.mean import Mean
 from edgefl.graph import Graph, Params
 from edgefl.learners.base import Evaluation, Learner, Samples
 from edgefl.learners.batches import Keyed, Minibatches
+from edgefl.learners.losses import CROSS_ENTROPY, Loss
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
@@ -44,6 +45,7 @@ class Task:
     rounds      of the whole run, for what is annealed over it; 0: not known
     candidates  clients that may be chosen in the round that is being planned; None: all
     lost        clients that have lost what they kept, or some of it, since they last trained
+    loss        what all minimise; outputs: how many the model has
     """
 
     spec: ModelSpec
@@ -54,6 +56,13 @@ class Task:
     rounds: int = 0
     candidates: AbstractSet[int] | None = None
     lost: AbstractSet[int] = frozenset()
+    loss: Loss = CROSS_ENTROPY
+    outputs: int = 0
+
+    @property
+    def decisions(self) -> int:
+        """Of an example, those that are right or wrong; 0: none are."""
+        return self.loss.decisions(self.outputs)
 
 
 @dataclass
@@ -362,8 +371,10 @@ def evaluate(local: Local) -> Evaluation:
 
 def tested(reply: Reply, found: Evaluation) -> Reply:
     """The reply with what its client's model, as it is after training, does on the client's test samples."""
-    metrics = {**reply.metrics, "correct": float(found.correct), "tested": float(found.examples)}
-    return replace(reply, metrics=metrics)
+    if not found.decisions:
+        return replace(reply, metrics={**reply.metrics, "tested_loss": found.loss_sum / found.examples})
+    tested = float(found.examples * found.decisions)
+    return replace(reply, metrics={**reply.metrics, "correct": float(found.correct), "tested": tested})
 
 
 def check(ok: bool, name: str, value: object, expected: str) -> None:

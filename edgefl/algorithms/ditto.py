@@ -45,7 +45,7 @@ class Ditto(FedAvg):
         local.learner.write(personal)
         batches = minibatches(local, plan.round, self.personal_epochs, self.batch)
         pull = self.lam, values(plan.payload[MODEL])
-        fit = local.learner.fit(local.data, batches, self.sgd(plan.round), pull=pull)
+        fit = local.learner.fit(local.data, batches, self.local_optimizer(plan.round), pull=pull)
         metrics = {**reply.metrics, "personal_loss": fit.loss_sum / fit.examples}
         reply = Reply(**{**vars(reply), "steps": reply.steps + fit.steps, "metrics": metrics})
         return tested(reply, evaluate(local)) if self.eval_point == "post_local" else reply

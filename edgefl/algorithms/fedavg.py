@@ -47,7 +47,7 @@ class FedAvg(LocalTraining):
 
     def train(self, local: Local, plan: Plan) -> Reply:
         local.learner.write(plan.payload[MODEL])
-        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round))
+        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
         reply = Reply(
             plan.round,
             plan.client,

@@ -14,7 +14,6 @@ from typing import ClassVar
 from edgefl.algorithms.base import Local, OwnModel, check, minibatches
 from edgefl.algorithms.fedavg import FedAvg
 from edgefl.graph import Params
-from edgefl.learners.base import SGD
 
 ROUND = 0  # of the draw of the batches: no round of training has it, so a client adapts in the same order each time
 
@@ -40,6 +39,6 @@ class FedAvgFT(FedAvg):
     def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
         local.learner.write(shared)
-        sgd = SGD(self.ft_lr or self.lr, self.momentum, self.weight_decay, self.clip or None)
-        local.learner.fit(local.data, minibatches(local, ROUND, self.ft_epochs, self.batch), sgd)
+        optimizer = self.optimizer_at(self.ft_lr or self.lr)
+        local.learner.fit(local.data, minibatches(local, ROUND, self.ft_epochs, self.batch), optimizer)
         yield OwnModel(local.learner, local.data)

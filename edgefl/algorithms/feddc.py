@@ -47,6 +47,8 @@ class FedDC(LocalTraining):
     def __post_init__(self) -> None:
         super().__post_init__()
         check(0 <= self.alpha < float("inf"), "alpha", self.alpha, "a finite alpha >= 0")
+        check(self.optimizer == "sgd", "optimizer", self.optimizer, "sgd: a client's move over steps and rate is taken "
+              "for its mean gradient")  # fmt: skip
 
     # The server.
 
@@ -98,7 +100,7 @@ class FedDC(LocalTraining):
         return local.learner.fit(
             local.data,
             self.batches(local, plan.round),
-            self.sgd(plan.round),
+            self.local_optimizer(plan.round),
             pull=(self.alpha, {name: w[name] - h for name, h in drift.items()}),
             linear={name: shared[name] - s for name, s in gradient.items()},
         )

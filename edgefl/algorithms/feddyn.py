@@ -72,7 +72,7 @@ class FedDyn(LocalTraining):
         fit = local.learner.fit(
             local.data,
             self.batches(local, plan.round),
-            self.sgd(plan.round),
+            self.local_optimizer(plan.round),
             pull=(self.alpha, received),
             linear={name: -g for name, g in gradient.items()},
         )

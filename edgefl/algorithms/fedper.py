@@ -36,7 +36,7 @@ class FedPer(LocalTraining):
     # The server.
 
     def start(self, task: Task, initial: Params) -> State:
-        return begin(initial, task.spec)
+        return begin(initial, task)
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         payload = {BODY: take(state.arrays[BODY], task.spec, None, names=task.spec.body)}
@@ -54,7 +54,7 @@ class FedPer(LocalTraining):
 
     def train(self, local: Local, plan: Plan) -> Reply:
         mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
-        fit = mine.learner.fit(mine.samples, self.batches(local, plan.round), self.sgd(plan.round))
+        fit = mine.learner.fit(mine.samples, self.batches(local, plan.round), self.local_optimizer(plan.round))
         mine.keep_head()
         reply = Reply(
             plan.round,

@@ -152,7 +152,7 @@ class FedSpa(LocalTraining):
         mask = new = mask_of(sent)
         with restricted(local.learner, mask, self.batch):
             local.learner.write(sent)
-            fit = local.learner.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round))
+            fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
             metrics = {"loss": fit.loss_sum / fit.examples}
             change = changed_by(sent, local.learner.take(mask))  # U_k, at the old mask
             if MASK in plan.due:

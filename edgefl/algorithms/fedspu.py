@@ -14,7 +14,6 @@ from typing import ClassVar, Literal
 from edgefl import rng
 from edgefl.algorithms.base import (
     MODEL,
-    Algorithm,
     Local,
     Plan,
     Reply,
@@ -23,22 +22,21 @@ from edgefl.algorithms.base import (
     Tally,
     Task,
     check,
-    check_choices,
     check_sgd,
     minibatches,
     passes,
     sample_clients,
     tier,
 )
+from edgefl.algorithms.training import LocalSteps
 from edgefl.errors import PlanError, TrainingError
 from edgefl.graph import Params
-from edgefl.learners.base import SGD
 from edgefl.neurons.gather import take
 from edgefl.neurons.selection import NeuronSet
 
 
 @dataclass(frozen=True)
-class FedSPU(Algorithm):
+class FedSPU(LocalSteps):
     """FedSPU; with `es=True` FedSPU+ES.
 
     keep         p_k of the capacity tiers; the clients are split into equal clusters in id order
@@ -51,6 +49,7 @@ class FedSPU(Algorithm):
     es_ties      a loss equal to the last one: 'continue' (Alg. 2), or 'stop' as the released code
     es_set       L_val on the carved 'validation' data ('carve'), or on the test data ('test'), as the paper
     lam          weight of the training loss in L = lam * L_train + (1 - lam) * L_val
+    Steps are the paper's plain SGD at one rate unless a setting of LocalSteps says otherwise [ours].
     """
 
     name: ClassVar[str] = "fedspu"
@@ -61,7 +60,6 @@ class FedSPU(Algorithm):
     per_round: int = 10
     epochs: int = 5
     batch: int = 16
-    lr: float = 0.05
     delta: Literal["exact", "cut"] = "exact"
     bn_frozen: Literal["track", "freeze"] = "track"
     first_state: Literal["init", "current_global"] = "init"
@@ -77,7 +75,7 @@ class FedSPU(Algorithm):
         for p in self.keep:
             check(0 < p <= 1, "keep", p, "0 < keep <= 1")
         check(0 <= self.lam <= 1, "lam", self.lam, "0 <= lam <= 1")
-        check_choices(self)
+        self._check_steps()
 
     def tier(self, client: int, clients: int) -> float:
         """p_k of a client."""
@@ -149,7 +147,7 @@ class FedSPU(Algorithm):
         fit = local.learner.fit(
             local.data,
             minibatches(local, plan.round, self.epochs, self.batch),
-            SGD(self.lr),
+            self.local_optimizer(plan.round),
             trainable=neurons,
             delta=self.delta,
             bn_frozen=self.bn_frozen,

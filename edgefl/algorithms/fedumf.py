@@ -68,7 +68,7 @@ class FedUmf(LocalTraining):
         local.learner.write(plan.payload[MODEL])
         fuse(local, plan, self.alpha, self.rate(plan.round))
         start = learnable(local.learner.read(), local.spec)  # after the fusion, so that it is not kept a second time
-        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round))
+        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
         remember(local, plan, start, self.rate(plan.round))
         return Reply(
             plan.round,

@@ -46,7 +46,7 @@ class HeadTraining(Algorithm):
         """Raises ValueError for a model with running statistics, or without a body or a head."""
         stats = [name for name, param in task.spec.params.items() if param.kind == "stat"]
         check(not stats, "model", ", ".join(stats[:2]), "no running statistics: the gradient of a batch has none")
-        return begin(initial, task.spec)
+        return begin(initial, task)
 
     def effort(self, examples: int) -> tuple[int, int]:
         return self.tau, examples

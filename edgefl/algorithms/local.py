@@ -35,6 +35,6 @@ class LocalOnly(LocalTraining):
         return state
 
     def train(self, local: Local, plan: Plan) -> Reply:
-        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.sgd(plan.round))
+        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
         metrics = {"loss": fit.loss_sum / fit.examples}
         return Reply(plan.round, plan.client, examples=len(local.train), steps=fit.steps, metrics=metrics)

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl import rng
-from edgefl.algorithms.base import BODY, Local, State
+from edgefl.algorithms.base import BODY, Local, State, Task, check
 from edgefl.errors import DataError
 from edgefl.graph import Params
 from edgefl.learners.base import SGD, Array, Evaluation, Learner, Samples
 from edgefl.learners.batches import Repeated
-from edgefl.neurons.spec import ModelSpec
 
 HEAD = "head"  # W_i and its bias, among the client's arrays
 CLASSES = "classes"  # the label map, among its private values: row r of the head is the r-th of these classes
@@ -47,6 +46,8 @@ class Personal:
         round      of the draw, where a method draws heads again and again
         Raises  DataError if the client has examples of a class that it had none of when its head was drawn.
         """
+        if not local.data.loss.has_labels:
+            raise DataError(f"client {local.client} has loss={local.data.loss}; expected labels for its head")
         own = np.unique(local.data.y[np.concatenate([local.train, local.validation, local.test])]).tolist()
         classes = local.private.get(CLASSES) or own
         if new := sorted(set(own) - set(classes)):
@@ -56,7 +57,8 @@ class Personal:
         learner.write({**body, **head})
         rows = np.zeros(max(int(local.data.y.max(initial=0)), classes[-1]) + 1, np.int32)
         rows[classes] = np.arange(len(classes))
-        samples = Samples(local.data.x, rows[local.data.y], local.data.scale, local.data.shift)
+        loss = local.data.loss.of_classes(classes)
+        samples = Samples(local.data.x, rows[local.data.y], local.data.scale, local.data.shift, loss)
         local.private = {**local.private, CLASSES: classes}
         return Personal(local, learner, samples)
 
@@ -68,7 +70,7 @@ class Personal:
         if count:
             features = self.learner.features(self.samples, self.local.train, chunk)
             everything = np.arange(len(features), dtype=np.int32)
-            labelled = Samples(features, self.samples.y[self.local.train])
+            labelled = Samples(features, self.samples.y[self.local.train], loss=self.samples.loss)
             self.learner.head().fit(labelled, Repeated(everything, count), SGD(lr))
 
     def keep_head(self) -> None:
@@ -81,8 +83,12 @@ class Personal:
         return self.learner.evaluate(self.samples, self.local.test)
 
 
-def begin(initial: Params, spec: ModelSpec) -> State:
-    """The server's state before round 1: the body. Raises ValueError if the model has no head apart from it."""
+def begin(initial: Params, task: Task) -> State:
+    """The server's state before round 1: the body. Raises ValueError if the model has no head apart from it, or its
+    outputs are no classes.
+    """
+    spec, loss = task.spec, task.loss
+    check(loss.has_labels, "loss", loss, "cross-entropy, as a client's head has an output for each of its own classes")
     if not spec.head or not spec.body:
         raise ValueError(f"model with head {list(spec.head)} and body {list(spec.body)}; expected both")
     return State({BODY: {name: initial[name] for name in spec.body}})

@@ -88,6 +88,8 @@ class SubFedAvg(LocalTraining):
     # The server.
 
     def start(self, task: Task, initial: Params) -> State:
+        is_judged = task.decisions > 0 or not self.prune_rate
+        check(is_judged, "loss", task.loss, "one with right and wrong answers: a pruned model has to be accurate")
         return State({MODEL: initial})
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
@@ -149,7 +151,7 @@ class SubFedAvg(LocalTraining):
     def _epochs(self, local: Local, plan: Plan, first: int, count: int) -> FitResult:
         """Velocities start at zero in each of the two parts of a round."""
         batches = minibatches(local, plan.round, count, self.batch, first)
-        return local.learner.fit(local.data, batches, self.sgd(plan.round))
+        return local.learner.fit(local.data, batches, self.local_optimizer(plan.round))
 
     def _candidate(self, local: Local, mask: Mask) -> dict[str, Bits]:
         """What would be left if the model were pruned as it is now."""
@@ -167,7 +169,7 @@ class SubFedAvg(LocalTraining):
         trained = local.learner.take(mask)
         local.learner.restrict(new, self.batch)
         found = local.learner.evaluate(local.data, self._judges(local))
-        if found.correct > self.accuracy * found.examples:
+        if found.correct > self.accuracy * found.examples * found.decisions:
             return new
         local.learner.restrict(mask, self.batch)
         local.learner.write(trained)

@@ -1,4 +1,4 @@
-"""The hyper-parameters of plain local SGD and of who is selected, shared by methods that train a whole model.
+"""The hyper-parameters of local steps and of who is selected, shared by methods that train a model.
 
 Not a method: it has none of the five verbs.
 """
@@ -7,47 +7,95 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from edgefl.algorithms.base import Algorithm, Local, check, check_choices, check_sgd, minibatches, passes
+from edgefl.algorithms.schedule import Kind, Schedule
 from edgefl.graph import Graph, Params
-from edgefl.learners.base import SGD, Array, Batches
+from edgefl.learners.base import Array, Batches
+from edgefl.learners.optimizers import SGD, Adam, AdamW, Optimizer
 from edgefl.neurons.cost import flops
 from edgefl.neurons.spec import ModelSpec
 
 
 @dataclass(frozen=True)
-class LocalTraining(Algorithm):
-    """per_round   clients selected in a round
-    epochs      passes over the client's training samples; velocities start at zero in every round
-    lr          learning rate of round 1
-    lr_decay    round t has the rate lr * lr_decay^(t - 1)
-    clip        largest gradient norm; 0: none
+class LocalSteps(Algorithm):
+    """How a client steps in a round, whatever of the model it trains. The optimizer starts anew in every round.
+
+    lr            learning rate that the schedule starts from
+    optimizer     'sgd', 'adam' or 'adamw', as torch's
+    momentum      of sgd; with nesterov in Nesterov's way
+    betas, eps    of adam and adamw
+    weight_decay  as torch's; of adamw too, whose default there is 0.01
+    clip          largest gradient norm; 0: none
+    schedule      of the rate over rounds (schedule.py): 'exponential', lr * lr_decay^(t - 1), 'step', by lr_decay every
+                  decay_every rounds, 'cosine' down to lr_floor after the last round, or 'constant'
+    warmup        rounds before, in which the rate rises to lr
+    rounds        of the whole run, which a cosine needs; the run's own are taken
     """
 
-    per_round: int = 10
-    epochs: int = 5
-    batch: int = 16
     lr: float = 0.05
     lr_decay: float = 1.0
     momentum: float = 0.0
     weight_decay: float = 0.0
     clip: float = 0.0
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    nesterov: bool = False
+    betas: tuple[float, ...] = (0.9, 0.999)
+    eps: float = 1e-8
+    schedule: Kind = "exponential"
+    decay_every: int = 1
+    lr_floor: float = 0.0
+    warmup: int = 0
+    rounds: int = 0
 
-    def __post_init__(self) -> None:
-        check_sgd(self.per_round, self.epochs, self.batch, self.lr)
+    def _check_steps(self) -> None:
+        """Raises ValueError for a value that is out of range, or that the chosen optimizer does not have."""
+        check(0 < self.lr < float("inf"), "lr", self.lr, "a finite lr > 0")
         check(0 < self.lr_decay <= 1, "lr_decay", self.lr_decay, "0 < lr_decay <= 1")
-        SGD(self.lr, self.momentum, self.weight_decay, self.clip)  # checks what it gets
+        check(self.decay_every >= 1, "decay_every", self.decay_every, "decay_every >= 1")
+        check(0 <= self.lr_floor <= self.lr, "lr_floor", self.lr_floor, f"0 <= lr_floor <= lr={self.lr}")
+        check(self.warmup >= 0, "warmup", self.warmup, "warmup >= 0")
+        check(self.schedule != "cosine" or self.rounds > self.warmup, "rounds", self.rounds,
+              f"more than the {self.warmup} of the warm-up, over which a cosine falls")  # fmt: skip
+        check(self.optimizer == "sgd" or not (self.momentum or self.nesterov), "optimizer", self.optimizer,
+              "sgd with momentum; adam and adamw have betas")  # fmt: skip
         check_choices(self)
+        self.optimizer_at(self.lr)  # checks what it gets
 
     def rate(self, round: int) -> float:
         """The learning rate of a round, numbered from 1."""
-        return self.lr * self.lr_decay ** (round - 1)
+        settings = self.schedule, self.lr_decay, self.decay_every, self.lr_floor, self.warmup, self.rounds
+        return Schedule(self.lr, *settings).rate(round)
 
-    def sgd(self, round: int) -> SGD:
+    def local_optimizer(self, round: int) -> Optimizer:
         """The steps of a round."""
-        return SGD(self.rate(round), self.momentum, self.weight_decay, self.clip or None)
+        return self.optimizer_at(self.rate(round))
+
+    def optimizer_at(self, rate: float) -> Optimizer:
+        """The steps at this rate."""
+        clip = self.clip or None
+        if self.optimizer == "sgd":
+            return SGD(rate, self.momentum, self.weight_decay, clip, self.nesterov)
+        kind = Adam if self.optimizer == "adam" else AdamW
+        return kind(rate, tuple(self.betas), self.eps, self.weight_decay, clip)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class LocalTraining(LocalSteps):
+    """per_round   clients selected in a round
+    epochs      passes over the client's training samples
+    """
+
+    per_round: int = 10
+    epochs: int = 5
+    batch: int = 16
+
+    def __post_init__(self) -> None:
+        check_sgd(self.per_round, self.epochs, self.batch, self.lr)
+        self._check_steps()
 
     def effort(self, examples: int) -> tuple[int, int]:
         return passes(examples, self.epochs, self.batch)

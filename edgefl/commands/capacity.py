@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgefl.algorithms.base import tier
 from edgefl.experiment.settings import Experiment
 from edgefl.graph import Graph
+from edgefl.learners.losses import CrossEntropy, Loss
+from edgefl.learners.lowering.updates import Terms
 from edgefl.memory import Training, estimate
 from edgefl.neurons.spec import ModelSpec
 
@@ -34,13 +36,19 @@ class Tiers:
     flops: Callable[[str, int], float | None] = lambda method, examples: None
 
 
-def tiers_of(experiment: Experiment, graph: Graph) -> Tiers:
-    """The tiers of the experiment's clients, at which methods without any are compared too."""
+def tiers_of(experiment: Experiment, graph: Graph, loss: Loss | None = None) -> Tiers:
+    """The tiers of the experiment's clients, at which methods without any are compared too.
+
+    loss  what is minimised; None: plain cross-entropy
+    """
     spec = ModelSpec.of(graph)
     keep = [tier(experiment.keep, client, experiment.clients) for client in range(experiment.clients)]
-    steps = {p: Training(experiment.model, graph, experiment.batch, keep=p) for p in set(keep)}
-    memory = {p: estimate("exact", step).total for p, step in steps.items()}
     methods = experiment.algorithms()
+    loss = loss or CrossEntropy()
+    first = next((each for name, each in methods.items() if name.startswith("fedspu")), None)
+    step = Training(experiment.model, graph, experiment.batch, terms=_terms(first), loss=loss)
+    steps = {p: replace(step, keep=p) for p in set(keep)}
+    memory = {p: estimate("exact", step).total for p, step in steps.items()}
     densities = {name: method.density for name, method in methods.items() if hasattr(method, "density")}
     scalars = sum(math.prod(param.shape) for param in spec.params.values())
     masked = {name: methods[name] for name in densities if getattr(methods[name], "distribution", None) == "erk"}
@@ -49,11 +57,16 @@ def tiers_of(experiment: Experiment, graph: Graph) -> Tiers:
         keep,
         memory,
         densities,
-        {name: _mask_bytes(experiment, graph, method) for name, method in masked.items()},
+        {name: _mask_bytes(experiment, graph, method, loss) for name, method in masked.items()},
         lambda name, examples: methods[name].flops(graph, examples),
     )
 
 
-def _mask_bytes(experiment: Experiment, graph: Graph, method: Any) -> int:
-    step = Training(experiment.model, graph, method.batch, "sparse", method.density)
+def _mask_bytes(experiment: Experiment, graph: Graph, method: Any, loss: Loss) -> int:
+    step = Training(experiment.model, graph, method.batch, "sparse", method.density, terms=_terms(method), loss=loss)
     return estimate("exact", step).total
+
+
+def _terms(method: Any) -> Terms:
+    """What a method's step has beside plain SGD; nothing if there is no method."""
+    return Terms() if method is None else Terms.of(method.local_optimizer(1))

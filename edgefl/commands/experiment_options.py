@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from edgefl.algorithms import METHODS, parse
 from edgefl.algorithms.fold import FOLDS
+from edgefl.algorithms.training import LocalSteps
 from edgefl.codec import FORMATS
 from edgefl.errors import RunError
 from edgefl.experiment import model_file
@@ -21,10 +22,13 @@ from edgefl.experiment.run_file import read_makers
 from edgefl.experiment.settings import SHARED, Experiment
 from edgefl.graph import Model
 from edgefl.graph.models import NAMES
+from edgefl.learners.losses import LOSSES, Loss
 from edgefl.rounds.bound import BOUNDS
 from edgefl.rounds.maker import other_makers
 
 RUNS = "edgefl-runs"
+LOSS_HELP = f"{', '.join(LOSSES)}, with settings as in huber:delta=0.5, bce:pos_weight=2 or cross-entropy:weight=1,3"
+OPTIMIZERS, SCHEDULES = (get_args(get_type_hints(LocalSteps)[name]) for name in ("optimizer", "schedule"))
 MODELS = f"one of {', '.join(NAMES)}, or FILE.safetensors, whose weights training starts from"
 
 
@@ -63,6 +67,11 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument("--epochs", type=int, help=_default("epochs"))
     training.add_argument("--batch", type=int, help=_default("batch"))
     training.add_argument("--lr", type=float, help=_default("lr"))
+    training.add_argument("--loss", help=f"{LOSS_HELP}; default: the one that the data's targets ask for")
+    training.add_argument("--optimizer", choices=OPTIMIZERS, help="of the methods that have one; default: sgd")
+    training.add_argument(
+        "--schedule", choices=SCHEDULES, help="of the learning rate over rounds; default: exponential"
+    )
     training.add_argument(
         "--validation-share", type=float, metavar="SHARE", help="share of a client's training samples to hold out"
     )
@@ -154,8 +163,11 @@ def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
             raise ValueError(f"method={name}; expected one of {', '.join(METHODS)}")
     if "preset" in given:
         given = {**preset(given.pop("preset"), given.get("data", base.data)), **given}
+    if given.get("loss"):
+        given["loss"] = str(Loss.parse(given["loss"]))
     chosen = dict(given.get("options", base.options))
-    for text in given.pop("set", ()):
+    named = [f"{name}={given.pop(name)}" for name in ("optimizer", "schedule") if name in given]
+    for text in [*named, *given.pop("set", ())]:
         name, value = _assignment(text)
         if name in SHARED:
             given[name] = parse(methods, name, value)

@@ -13,12 +13,13 @@ from rich import box
 from rich.table import Table
 
 from edgefl.commands import report
-from edgefl.commands.experiment_options import shares
+from edgefl.commands.experiment_options import LOSS_HELP, shares
 from edgefl.commands.memory_table import size
 from edgefl.commands.step_time import StepTime, time_step
-from edgefl.errors import RequestError
+from edgefl.errors import DataError, RequestError
 from edgefl.experiment import model_file
 from edgefl.graph import Graph, Model, Node
+from edgefl.learners.losses import Loss
 from edgefl.memory import Training, estimate
 from edgefl.neurons.spec import ModelSpec, groups_of, result_axes
 
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="FILE", help="as convert and export write it, .safetensors")
     parser.add_argument("--batch", type=int, default=16, help="examples per step; default: %(default)s")
     parser.add_argument("--keep", type=shares, default=KEEPS, help="shares of active neurons; default: 1,.5")
+    parser.add_argument("--loss", default="cross-entropy", help=f"of the step: {LOSS_HELP}; default: %(default)s")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -37,8 +39,9 @@ def run(options: argparse.Namespace) -> int:
     """Prints what the file is, then what a step takes."""
     model = model_file.read(options.model)
     try:
-        steps = [_step(model, options.batch, keep) for keep in options.keep]
-    except ValueError as error:
+        loss = Loss.parse(options.loss)
+        steps = [_step(model, Training("", model.graph, options.batch, keep=keep, loss=loss)) for keep in options.keep]
+    except (ValueError, DataError) as error:
         raise RequestError(str(error)) from error
     if options.json:
         print(json.dumps({"model": str(options.model), **_about(model.graph), "steps": steps}))
@@ -74,11 +77,11 @@ def _operation(graph: Graph, node: Node) -> dict[str, Any]:
     }
 
 
-def _step(model: Model, batch: int, keep: float) -> dict[str, Any]:
-    """Memory by the account exact, and the measured time, of a step with this share of neurons."""
-    training = Training("", model.graph, batch, keep=keep)
+def _step(model: Model, training: Training) -> dict[str, Any]:
+    """Memory by the account exact, and the measured time, of a step with a share of the neurons."""
     timed: StepTime = time_step(model, training)
-    return {"keep": keep, "batch": batch, "bytes": estimate("exact", training).total, **timed._asdict()}
+    step = {"keep": training.keep, "batch": training.batch}
+    return {**step, "bytes": estimate("exact", training).total, **timed._asdict()}
 
 
 def _print(path: Path, graph: Graph, steps: list[dict[str, Any]]) -> None:

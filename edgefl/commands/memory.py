@@ -13,13 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgefl.commands import report
-from edgefl.commands.experiment_options import shares
+from edgefl.commands.experiment_options import LOSS_HELP, OPTIMIZERS, shares
 from edgefl.commands.memory_picture import draw
 from edgefl.commands.memory_table import NOTES, OUTSIDE, Row, print_fit, print_rows, print_tensors
 from edgefl.commands.sizes import extents, size
-from edgefl.errors import GraphError, MemoryLimitError, RequestError
+from edgefl.errors import DataError, GraphError, MemoryLimitError, RequestError
 from edgefl.graph import Graph, files
 from edgefl.graph.models import EXAMPLES, build
+from edgefl.learners import SGD, Adam
+from edgefl.learners.losses import CROSS_ENTROPY, Loss
+from edgefl.learners.lowering.updates import Terms
 from edgefl.memory import ACCOUNTS, METHODS, Choice, Footprint, Training, best, estimate, fit
 from edgefl.memory.measure import METERS, NATIVE, measure
 from edgefl.memory.training import PARTIAL, Method
@@ -44,6 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--account", type=_names, default=tuple(ACCOUNTS), help=f"accounts of {', '.join(ACCOUNTS)}; default: all"
     )
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="default: plain sgd")
+    parser.add_argument("--momentum", type=float, default=0.0, help="of sgd; default: none")
+    parser.add_argument("--loss", default="cross-entropy", help=f"{LOSS_HELP}; default: %(default)s")
     parser.add_argument("--measure", action="store_true", help="also train each row in a process of its own")
     parser.add_argument("--fit", type=size, metavar="SIZE", help="find the largest share and batch that fit, e.g. 24MB")
     parser.add_argument("--tensors", action="store_true", help="list the arena's tensors (account exact)")
@@ -67,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         if options.tensors and "exact" not in options.account:
             raise ValueError(f"--tensors with --account {','.join(options.account)}; expected exact among them")
         rows = _rows(training, keeps, options)
-    except ValueError as error:
+    except (ValueError, DataError) as error:
         raise RequestError(str(error)) from error
     _show(training, rows, options)
     return 0
@@ -80,7 +86,18 @@ def _training(options: argparse.Namespace) -> Training:
         raise ValueError(f"--density with --method {method}; expected sparse")
     if options.density and options.keep:
         raise ValueError("--density with --keep; expected one of them")
-    return Training(name, graph, options.batch, method, examples=options.examples)
+    terms, loss = _terms(options), Loss.parse(options.loss)
+    loss.check_outputs(graph.output_shape[0])
+    if options.measure and (terms, loss) != (Terms(), CROSS_ENTROPY):
+        raise ValueError(f"--measure with {options.optimizer} and {loss}; expected plain sgd and cross-entropy")
+    return Training(name, graph, options.batch, method, examples=options.examples, terms=terms, loss=loss)
+
+
+def _terms(options: argparse.Namespace) -> Terms:
+    """What a step has beside plain SGD. Raises ValueError for a momentum that the optimizer does not have."""
+    if options.momentum and options.optimizer != "sgd":
+        raise ValueError(f"--momentum {options.momentum} with --optimizer {options.optimizer}; expected sgd")
+    return Terms.of(SGD(1.0, options.momentum) if options.optimizer == "sgd" else Adam(1.0))
 
 
 def _graph(options: argparse.Namespace) -> tuple[Graph, str]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from edgefl.commands.report import kind_of, percent
+from edgefl.commands.report import kind_of, number, percent
 
 
 class Watch(Protocol):
@@ -67,7 +67,8 @@ def news(line: dict[str, Any]) -> str:
     """An evaluated round in a few words."""
     losses = [client["loss"] for client in line.get("clients", ()) if "loss" in client]
     evaluation = line["evaluation"]
-    words = [f"accuracy {percent(evaluation[kind_of(evaluation)]['accuracy'])}"]
+    found = evaluation[kind_of(evaluation)]
+    words = [f"accuracy {percent(found['accuracy'])}" if "accuracy" in found else f"test loss {number(found['loss'])}"]
     if losses:
         words.append(f"loss {sum(losses) / len(losses):.3f}")
     if "running" in line:

@@ -67,12 +67,24 @@ class Summary:
         return kind_of(self.evaluation)
 
     @property
+    def has_accuracy(self) -> bool:
+        """Whether its model's answers are right or wrong; otherwise there is its loss alone."""
+        return "accuracy" in self.evaluation[self.kind]
+
+    @property
     def accuracy(self) -> float:
         """Unweighted mean over clients of the accuracy on their own test samples."""
         return float(self.evaluation[self.kind]["accuracy"])
 
+    @property
+    def loss(self) -> float | None:
+        """The same of the loss; None where it is no finite number."""
+        found: float | None = self.evaluation[self.kind]["loss"]
+        return found
+
     def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "payload_bytes": self.payload_bytes, "accuracy_of": self.kind, "accuracy": self.accuracy}
+        score = {"accuracy": self.accuracy} if self.has_accuracy else {"loss": self.loss}
+        return {**vars(self), "payload_bytes": self.payload_bytes, "accuracy_of": self.kind, **score}
 
 
 def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server: dict[str, Any]) -> Summary:
@@ -138,13 +150,14 @@ def _tier(p: float, tiers: Tiers, records: list[dict[str, Any]], evaluation: dic
     clients = [client for client, keep in enumerate(tiers.keep) if keep == p]
     mine = [record for record in records if tiers.keep[record["client"]] == p]
     found = evaluation[kind_of(evaluation)]
-    tested = [found["correct"][k] / found["examples"][k] for k in clients if found["examples"][k] is not None]
+    score = "accuracy" if "accuracy" in found else "loss"
+    tested = [share for k in clients if (share := _score(found, k)) is not None]
     rounds = max(len(mine), 1)
     return {
         "keep": p,
         "clients": len(clients),
         "client_rounds": len(mine),
-        "accuracy": sum(tested) / len(tested) if tested else math.nan,
+        score: sum(tested) / len(tested) if tested else math.nan,
         "bytes": sum(record["down"] + record["up"] for record in mine) / rounds,
         "dense_bytes": 2 * 4 * tiers.scalars,
         "seconds": sum(record["seconds"] for record in mine) / rounds,
@@ -153,14 +166,23 @@ def _tier(p: float, tiers: Tiers, records: list[dict[str, Any]], evaluation: dic
     }
 
 
+def _score(found: Mapping[str, Any], client: int) -> float | None:
+    """A client's accuracy, or its loss where there is none; None if it did not answer, or its loss is no number."""
+    examples, name = found["examples"][client], "correct" if "correct" in found else "loss_sum"
+    if examples is None or found[name][client] is None:
+        return None
+    return float(found[name][client] / (examples * (found.get("decisions", 1) or 1)))
+
+
 def _curve(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Accuracy and payload bytes so far, at every evaluated round."""
+    """Accuracy, or loss, and payload bytes so far, at every evaluated round."""
     points, sent = [], 0
     for line in lines:
         sent += sum(line["down"].values()) + sum(line["up"].values())
         if evaluation := line.get("evaluation"):
-            accuracy = evaluation[kind_of(evaluation)]["accuracy"]
-            points.append({"round": line["round"], "accuracy": accuracy, "payload_bytes": sent})
+            found = evaluation[kind_of(evaluation)]
+            score = "accuracy" if "accuracy" in found else "loss"
+            points.append({"round": line["round"], score: found[score], "payload_bytes": sent})
     return points
 
 
@@ -185,24 +207,47 @@ def print_tables(console: Console, summaries: list[Summary]) -> None:
 def _methods(summaries: list[Summary]) -> Table:
     common = any(COMMON in summary.evaluation for summary in summaries)
     unfolded = [name for name in UNFOLDED if any(getattr(summary, name) for summary in summaries)]
-    table = new_table("Mean accuracy on every client's own test samples, and what it cost")
+    score, decisions = _name_of(summaries), summaries[0].evaluation[summaries[0].kind].get("decisions", 1)
+    what = f"{score} of {decisions} decisions" if decisions > 1 else score
+    table = new_table(f"Mean {what} on every client's own test samples, and what it cost")
     table.add_column("method")
     table.add_column("model")
     sparse = ["density", "GFLOP"] if any(summary.density is not None for summary in summaries) else []
-    columns = ["accuracy", "weighted", "rounds", "payload", "of dense", "time", *sparse, *unfolded]
+    columns = [score, "weighted", "rounds", "payload", "of dense", "time", *sparse, *unfolded]
     for column in [*columns, *(["common test"] if common else [])]:
         table.add_column(column, justify="right")
     for s in summaries:
-        cells = [s.method, MODELS[s.kind], percent(s.accuracy)]
-        cells += [percent(s.evaluation[s.kind]["accuracy_weighted"]), str(s.rounds)]
+        cells = [s.method, MODELS[s.kind], *_scores(s), str(s.rounds)]
         cells += [f"{s.payload_bytes / 1e6:.2f} MB", percent(s.payload_bytes / s.dense_bytes), f"{s.seconds:.1f} s"]
         if sparse:
             cells += ["1" if s.density is None else f"{s.density:g}", "" if s.flops is None else f"{s.flops / 1e9:.4g}"]
         cells += [str(getattr(s, name)) for name in unfolded]
         if COMMON in s.evaluation:
-            cells.append(percent(s.evaluation[COMMON]["correct"] / s.evaluation[COMMON]["examples"]))
+            cells.append(_of_common(s.evaluation[COMMON]))
         table.add_row(*cells)
     return table
+
+
+def _name_of(summaries: Sequence[Summary]) -> str:
+    """What a run's models are scored by."""
+    return "accuracy" if summaries[0].has_accuracy else "loss"
+
+
+def _scores(summary: Summary) -> list[str]:
+    """The mean over clients, and by their test samples."""
+    found = summary.evaluation[summary.kind]
+    if summary.has_accuracy:
+        return [percent(summary.accuracy), percent(found["accuracy_weighted"])]
+    answers = [(total, n) for total, n in zip(found["loss_sum"], found["examples"], strict=True) if n is not None]
+    is_finite = all(total is not None for total, _ in answers)
+    weighted = sum(total for total, _ in answers) / sum(n for _, n in answers) if is_finite else None
+    return [number(summary.loss), number(weighted)]
+
+
+def _of_common(found: Mapping[str, Any]) -> str:
+    if "correct" not in found:
+        return number(found["loss"])
+    return percent(found["correct"] / (found["examples"] * found.get("decisions", 1)))
 
 
 def _tiers(summary: Summary, summaries: list[Summary]) -> Table:
@@ -216,7 +261,7 @@ def _tiers(summary: Summary, summaries: list[Summary]) -> Table:
         table.add_row(
             f"{tier['keep']:g}",
             str(tier["clients"]),
-            *(percent(s.tiers[i]["accuracy"]) for s in (summary, *others)),
+            *(_of_tier(s.tiers[i]) for s in (summary, *others)),
             f"{tier['bytes'] / 1e3:.1f} kB",
             percent(tier["bytes"] / tier["dense_bytes"]),
             _mega(tier[EXECUTED]),
@@ -224,6 +269,10 @@ def _tiers(summary: Summary, summaries: list[Summary]) -> Table:
             f"{tier['memory_bytes'] / 1e3:.0f} kB",
         )
     return table
+
+
+def _of_tier(tier: Mapping[str, Any]) -> str:
+    return percent(tier["accuracy"]) if "accuracy" in tier else number(tier["loss"])
 
 
 def _masks(summaries: list[Summary]) -> Table:
@@ -264,36 +313,53 @@ def gains(summaries: list[Summary]) -> list[str]:
     sentences = []
     for ours in (s for s in summaries if s.method.startswith("fedspu")):
         for other in (s for s in summaries if not s.method.startswith("fedspu")):
-            points = 100 * (ours.accuracy - other.accuracy)
-            sentences.append(
-                f"{ours.method}: {points:+.1f} points of accuracy against {other.method} ({WORDS[other.kind]})."
-            )
+            gained = f"{_gained(ours, other)}{other.method} ({WORDS[other.kind]})"
+            sentences.append(f"{ours.method}: {gained}.")
     if "fedspu" in by_name and "fedspu-es" in by_name:
         sentences.append(_early_stopping(by_name["fedspu"], by_name["fedspu-es"]))
     return sentences
+
+
+def _gained(ours: Summary, other: Summary) -> str:
+    """How much better one is, up to the other's name."""
+    if ours.has_accuracy:
+        return f"{100 * (ours.accuracy - other.accuracy):+.1f} points of accuracy against "
+    return f"a loss of {number(ours.loss)} against the {number(other.loss)} of "
 
 
 def precision(summaries: list[Summary]) -> str:
     """How far chance alone moves these accuracies: the largest binomial standard error among the methods."""
     tested = [s.evaluation[s.kind] for s in summaries]
     samples = sum(examples or 0 for examples in tested[0]["examples"])
+    if not summaries[0].has_accuracy:
+        return f"One seed, {samples} test samples."
     error = max(math.sqrt(t["accuracy_weighted"] * (1 - t["accuracy_weighted"]) / samples) for t in tested)
     return f"One seed, {samples} test samples: the standard error of an accuracy is up to {100 * error:.1f} points."
 
 
 def _early_stopping(plain: Summary, stopped: Summary) -> str:
     saved = percent(1 - stopped.payload_bytes / plain.payload_bytes)
-    points = 100 * (stopped.accuracy - plain.accuracy)
     sentence = (
         f"Early stopping: {stopped.rounds} of {plain.rounds} rounds, {stopped.client_rounds} of {plain.client_rounds} "
-        f"client rounds, {saved} of the bytes saved, {points:+.1f} points of accuracy"
+        f"client rounds, {saved} of the bytes saved, {_changed(stopped, plain)}"
     )
     scarce = stopped.server["round_lt_C"]
     return f"{sentence}; too few clients for a full round after round {scarce}." if scarce else f"{sentence}."
 
 
+def _changed(stopped: Summary, plain: Summary) -> str:
+    if plain.has_accuracy:
+        return f"{100 * (stopped.accuracy - plain.accuracy):+.1f} points of accuracy"
+    return f"a loss of {number(stopped.loss)} in place of {number(plain.loss)}"
+
+
 def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
+
+
+def number(value: float | None) -> str:
+    """A loss; of a model that has diverged it is no number."""
+    return "none" if value is None else f"{value:.4g}"
 
 
 def to_json(summaries: list[Summary]) -> dict[str, Any]:
@@ -332,11 +398,14 @@ def plot(path: Path, summaries: list[Summary], devices: Sequence[Mapping[str, An
     count = 3 if devices else 2
     figure, axes = pyplot.subplots(1, count, figsize=(5 * count, 4), sharey=True)
     for summary in summaries:
-        accuracy = [100 * point["accuracy"] for point in summary.curve]
+        accuracy = [_drawn(point) for point in summary.curve]
         axes[0].plot([point["round"] for point in summary.curve], accuracy, label=summary.method)
         if summary.payload_bytes:
             axes[1].plot([point["payload_bytes"] / 1e6 for point in summary.curve], accuracy, label=summary.method)
-    axes[0].set(xlabel="round", ylabel="mean accuracy on the clients' test samples, %")
+    score = (
+        "accuracy on the clients' test samples, %" if summaries[0].has_accuracy else "loss on the clients' test samples"
+    )
+    axes[0].set(xlabel="round", ylabel=f"mean {score}")
     axes[1].set(xlabel="payload so far, MB")
     axes[0].legend()
     for i, summary in enumerate(summaries if devices else ()):
@@ -346,3 +415,10 @@ def plot(path: Path, summaries: list[Summary], devices: Sequence[Mapping[str, An
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
+
+
+def _drawn(point: Mapping[str, Any]) -> float:
+    """The height of a point: percent of accuracy, or the loss."""
+    if "accuracy" in point:
+        return float(100 * point["accuracy"])
+    return math.nan if point["loss"] is None else float(point["loss"])

@@ -128,7 +128,7 @@ def _request(options: dict[str, Any]) -> _Request:
 
 
 def _run(request: _Request) -> list[report.Summary]:
-    tiers = tiers_of(request.experiment, request.federation.graph)
+    tiers = tiers_of(request.experiment, request.federation.graph, request.federation.data.loss)
     display = progress.watch()
     summaries = []
     try:

@@ -12,6 +12,7 @@ from edgefl import kernels
 from edgefl.graph import Model
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.learners.batches import Keyed, Listed
+from edgefl.learners.losses import Loss, Targets
 from edgefl.memory import Training
 
 BUDGET_S = 0.3  # for one way of training
@@ -34,7 +35,7 @@ def time_step(model: Model, training: Training) -> StepTime:
     x = draw.standard_normal((batch, *graph.input_shape), np.float32)
     if graph.vocabulary is not None:
         x = draw.integers(0, graph.vocabulary, x.shape).astype(np.float32)
-    samples = Samples(x, draw.integers(0, graph.output_shape[0], batch).astype(np.int32))
+    samples = Samples(x, _targets(training.loss, draw, batch, graph.output_shape[0]), loss=training.loss)
     batches = Listed([np.arange(batch, dtype=np.int32)] * STEPS, Keyed(1))
     found: list[float] = []
     began = time.perf_counter()
@@ -43,6 +44,13 @@ def time_step(model: Model, training: Training) -> StepTime:
         learner.fit(samples, batches, SGD(LR), trainable=training.neurons)
         found.append((time.perf_counter() - before) / STEPS)
     return StepTime(statistics.median(found[1:]), len(found) - 1, _where())
+
+
+def _targets(loss: Loss, draw: np.random.Generator, batch: int, outputs: int) -> Targets:
+    """Random ones that fit the loss."""
+    if loss.has_labels:
+        return draw.integers(0, outputs, batch).astype(np.int32)
+    return draw.integers(0, 2, (batch, outputs)).astype(np.float32)
 
 
 def _where() -> str:

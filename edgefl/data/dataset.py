@@ -20,10 +20,10 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """Examples of one classification problem.
+    """Examples of one problem, with labels or with values.
 
     x             uint8 or float32 [N, C, H, W], or [N, F]; a model's input is x * scale + shift
-    y             int32 [N], in [0, classes)
+    y             int32 [N], labels in [0, classes); or float32 [N, classes], a value for each output of a model
     groups        int32 [N], who an example comes from (speaker, alphabet); negative: not known. None: not recorded
     partial       what is missing, in words, if this is not the whole published data set
     x_test, ...   the published test part, alike; None where there is none
@@ -65,6 +65,11 @@ class DataSet:
         """(channels, height, width), or how many features or ids there are."""
         return self.x.shape[1:]
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether an example has a class."""
+        return bool(self.y.dtype == np.int32)
+
     def pooled(self) -> DataSet:
         """All examples in one pool, test part last. `groups` survive if both parts have them."""
         if self.x_test is None or self.y_test is None:
@@ -82,16 +87,25 @@ def _check(name: str, suffix: str, x: Array, y: Array, groups: Array | None, cla
     if x.ndim not in (2, 4) or x.dtype not in (np.uint8, np.float32) or not x.flags.c_contiguous:
         expected = "contiguous uint8 or float32 [N, C, H, W] or [N, F]"
         raise DataError(f"{name}: x{suffix} is {x.dtype} {x.shape}; expected {expected}")
-    if y.shape != (len(x),) or y.dtype != np.int32:
+    if y.dtype == np.float32:
+        _check_values(name, suffix, y, (len(x), classes))
+    elif y.shape != (len(x),) or y.dtype != np.int32:
         raise DataError(f"{name}: y{suffix} is {y.dtype} {y.shape}; expected int32 ({len(x)},)")
-    if groups is not None and (groups.shape != y.shape or groups.dtype != np.int32):
+    if groups is not None and (groups.shape != (len(x),) or groups.dtype != np.int32):
         raise DataError(f"{name}: groups{suffix} is {groups.dtype} {groups.shape}; expected int32 ({len(x)},)")
     if (place := not_finite(x)) is not None:
         raise DataError(f"{name}: x{suffix}[{listed(place)}] is {x[place]}; expected finite values")
     wrong = (y < 0) | (y >= classes)
-    if wrong.any():
+    if y.dtype == np.int32 and wrong.any():
         at = int(np.argmax(wrong))
         raise DataError(f"{name}: y{suffix}[{at}] is {y[at]}; expected 0 <= label < {classes}")
+
+
+def _check_values(name: str, suffix: str, y: Array, shape: tuple[int, int]) -> None:
+    if y.shape != shape or not y.flags.c_contiguous:
+        raise DataError(f"{name}: y{suffix} is {y.dtype} {y.shape}; expected contiguous float32 {shape}")
+    if (place := not_finite(y)) is not None:
+        raise DataError(f"{name}: y{suffix}[{listed(place)}] is {y[place]}; expected finite values")
 
 
 def _check_scaling(name: str, x: Array, scale: float, shift: float) -> None:

@@ -1,7 +1,7 @@
 """Labelled examples in an npz file, with optional group ids.
 
     x or x_train    uint8 or float [N, H, W] or [N, C, H, W]; or [N, F], features, or ids of words as any integers
-    y or y_train    integers [N], from 0
+    y or y_train    integers [N], labels from 0; or values: float [N] or [N, outputs], or integers [N, outputs]
     x_test, y_test  optional, alike
     G or G_train, and G_test
                     optional integers [N]: who an example comes from; G is "group", "speaker" or what the caller names
@@ -72,16 +72,33 @@ class _Reader:
         self.listed = ", ".join(sorted(self.keys))
 
     def data_set(self, group: str | None) -> DataSet:
-        x, y = self.images(self.first("x", "x_train")), self.integers(self.first("y", "y_train"))
+        x, y = self.images(self.first("x", "x_train")), self.targets(self.first("y", "y_train"))
         x_test = self.images("x_test") if "x_test" in self.keys else None
-        y_test = self.integers("y_test") if "y_test" in self.keys else None
+        y_test = self.targets("y_test") if "y_test" in self.keys else None
         groups, groups_test = self.groups(group)
         scale, shift = self.scaling(x)
         partial = str(self.array("partial")) if "partial" in self.keys else None
         name = self.path.stem
         return DataSet(name, x, y, self.classes(y), scale, shift, groups, partial, x_test, y_test, groups_test)
 
+    def targets(self, key: str) -> Array:
+        """Labels as int32 [N], values as float32 [N, outputs]."""
+        y = self.array(key)
+        if y.dtype.kind in "iu" and y.ndim == 1:
+            return self.integers(key)
+        if y.dtype.kind not in "biuf" or y.ndim not in (1, 2):
+            raise DataError(
+                f"{self.path}: {key} is {y.dtype} {y.shape}; expected integers [N], or numbers [N, outputs]"
+            )
+        with np.errstate(over="ignore"):
+            values = np.ascontiguousarray(y if y.ndim == 2 else y[:, np.newaxis], np.float32)
+        if (at := not_finite(values)) is not None:
+            raise DataError(f"{self.path}: {key}[{listed(at)}] is {values[at]}; expected finite float32 values")
+        return values
+
     def classes(self, y: Array) -> int:
+        if y.ndim == 2:
+            return int(y.shape[1])
         if "classes" in self.keys:
             stated = self.number("classes")
             if stated != int(stated) or not 1 <= stated < 2**31:

@@ -19,10 +19,12 @@ from edgefl.data.split import Split
 from edgefl.data.split import split as split_by_seed
 from edgefl.device.bounds import Bounds
 from edgefl.device.state import DeviceState
-from edgefl.errors import CodecError, EdgeflError, PlanError, RunError
+from edgefl.errors import CodecError, DataError, EdgeflError, PlanError, RunError
 from edgefl.graph import Model, Params
 from edgefl.learners import Samples
 from edgefl.learners.base import Evaluation, MakeLearner
+from edgefl.learners.losses import Loss
+from edgefl.learners.targets import with_loss
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rounds import exchange, training
 from edgefl.rounds.state_file import Kept
@@ -73,9 +75,10 @@ class DeviceModel:
         self._state, self._welcome, self._bounds = state, welcome, bounds
         self._algorithm = method_of(welcome)
         initial = self._initial()
+        samples = with_loss(data.samples, loss_of(welcome, initial.graph.output_shape[0]))
         spec, learner, parts = ModelSpec.of(initial.graph), (make or bounds.learner)(initial), data.parts(welcome)
         self._local = Local(
-            welcome.client, welcome.seed, spec, learner, data.samples, parts.train, parts.validation, parts.test
+            welcome.client, welcome.seed, spec, learner, samples, parts.train, parts.validation, parts.test
         )
         self._initial_graph = initial.graph
         self._is_own = False  # whether learner and private values are those after the last round, pending or not
@@ -189,6 +192,16 @@ def method_of(welcome: Welcome) -> Algorithm:
         return algorithms.build(welcome.method, options)
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"method {welcome.method} of the server: {error}; expected one that is known here") from None
+
+
+def loss_of(welcome: Welcome, outputs: int) -> Loss:
+    """What is minimised, by a model of so many outputs. Raises RunError if this version of edgefl has no such loss."""
+    try:
+        loss = Loss.parse(welcome.loss)
+        loss.check_outputs(outputs)
+    except (ValueError, DataError) as error:
+        raise RunError(f"the server's {error}; expected a loss that is known here") from None
+    return loss
 
 
 def _scores(found: Evaluation) -> Scores:

@@ -14,13 +14,15 @@ from edgefl.algorithms import Algorithm
 from edgefl.algorithms.base import Task
 from edgefl.data import partition
 from edgefl.data.catalog import load, shape_of
-from edgefl.data.dataset import DataSet, Shape
+from edgefl.data.dataset import Array, DataSet, Shape
 from edgefl.data.split import Indices, Split, parts, split
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.model_file import NAMED, check_fits
 from edgefl.experiment.settings import Experiment
 from edgefl.graph import Graph, Model, models
 from edgefl.learners import Samples
+from edgefl.learners.losses import Loss
+from edgefl.learners.targets import default_loss, with_loss
 from edgefl.neurons.spec import ModelSpec
 
 PARTITIONS = (
@@ -52,10 +54,22 @@ def assemble(
     """
     data = load(experiment.data, data_dir)
     data = data.pooled() if experiment.pool else data
+    loss = Loss.parse(experiment.loss) if experiment.loss else default_loss(data.y)
+    outputs = data.classes if loss.has_labels == data.has_labels else 1
     if model is None:
-        return _dealt(experiment, data, _built_in(experiment, data.input_shape, data.classes))
-    check_fits(model.graph, experiment.data, data.input_shape, data.classes)
-    return replace(_dealt(experiment, data, model.graph), weights=model.params)
+        graph = _built_in(experiment, data.input_shape, outputs)
+    else:
+        graph = model.graph
+        check_fits(graph, experiment.data, data.input_shape, outputs, loss.has_labels)
+    loss.check_outputs(outputs)
+    federation = _with_loss(_dealt(experiment, data, graph), loss)
+    return federation if model is None else replace(federation, weights=model.params)
+
+
+def _with_loss(federation: Federation, loss: Loss) -> Federation:
+    """Its targets as the loss takes them. Raises DataError if they are none for it."""
+    common = None if federation.common is None else with_loss(federation.common, loss)
+    return replace(federation, data=with_loss(federation.data, loss), common=common)
 
 
 def _dealt(experiment: Experiment, data: DataSet, graph: Graph) -> Federation:
@@ -65,10 +79,14 @@ def _dealt(experiment: Experiment, data: DataSet, graph: Graph) -> Federation:
     shares = deal(data, experiment.partition, experiment.clients, experiment.seed)
     common = None
     if data.x_test is not None and data.y_test is not None:
-        common = Samples(data.x_test, data.y_test, data.scale, data.shift)
+        common = _samples(data, data.x_test, data.y_test)
     parts = experiment.train_share, experiment.validation_share
     clients = tuple(split(share, experiment.seed, client, *parts) for client, share in enumerate(shares))
-    return Federation(graph, Samples(data.x, data.y, data.scale, data.shift), clients, experiment.seed, common)
+    return Federation(graph, _samples(data, data.x, data.y), clients, experiment.seed, common)
+
+
+def _samples(data: DataSet, x: Array, y: Array) -> Samples:
+    return Samples(x, y, data.scale, data.shift, default_loss(y))
 
 
 def _with_dealt_test(experiment: Experiment, data: DataSet, graph: Graph) -> Federation:
@@ -76,6 +94,7 @@ def _with_dealt_test(experiment: Experiment, data: DataSet, graph: Graph) -> Fed
     classes, dealt in the same way (ALGORITHMS 11.6).
     """
     kind, _, per_client = experiment.partition.partition(":")
+    _check_classes(experiment.partition, data)
     if kind != "classes" or not per_client.isdecimal() or data.x_test is None or data.y_test is None:
         test = 0 if data.y_test is None else len(data.y_test)
         raise ValueError(
@@ -91,8 +110,8 @@ def _with_dealt_test(experiment: Experiment, data: DataSet, graph: Graph) -> Fed
         train, validation, _ = parts(share, own, 1.0, experiment.validation_share)
         clients.append(Split(train, validation, test + np.int32(len(data.y))))
     everything = data.pooled()
-    pool = Samples(everything.x, everything.y, data.scale, data.shift)
-    common = Samples(data.x_test, data.y_test, data.scale, data.shift)
+    pool = _samples(data, everything.x, everything.y)
+    common = _samples(data, data.x_test, data.y_test)
     return Federation(graph, pool, tuple(clients), experiment.seed, common)
 
 
@@ -106,7 +125,18 @@ def deal(data: DataSet, how: str, clients: int, seed: int) -> list[Indices]:
             raise ValueError(f"partition=group with data={data.name}, which has no groups; expected {PARTITIONS}")
         return partition.by_group(data.groups, clients, stream)
     scheme, parameters = _scheme(how)
+    if scheme is not partition.lognormal:
+        _check_classes(how, data)
     return scheme(data.y, clients, stream, *parameters)
+
+
+def _check_classes(how: str, data: DataSet) -> None:
+    """Raises ValueError if examples that have no class are to be dealt by class."""
+    if not data.has_labels:
+        wanted = "iid, lognormal:SIGMA or group"
+        raise ValueError(
+            f"partition={how} with data={data.name}, whose targets are values, no classes; expected {wanted}"
+        )
 
 
 def _scheme(how: str) -> tuple[Callable[..., list[Indices]], list[Any]]:
@@ -136,7 +166,9 @@ def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> 
 def check_begin(methods: Mapping[str, Algorithm], federation: Federation, rounds: int) -> None:
     """Raises ValueError naming the method that cannot begin with this model, as it may have no body or a BatchNorm."""
     spec, initial = ModelSpec.of(federation.graph), federation.initial()
-    task = Task(spec, len(federation.clients), federation.seed, examples=federation.examples, rounds=rounds)
+    examples, outputs = federation.examples, federation.graph.output_shape[0]
+    loss = federation.data.loss
+    task = Task(spec, len(federation.clients), federation.seed, {}, examples, rounds, loss=loss, outputs=outputs)
     for name, method in methods.items():
         try:
             method.start(task, initial)

@@ -36,6 +36,11 @@ class Federation:
         return {name: value.copy() for name, value in self.weights.items()}
 
     @property
+    def decisions(self) -> int:
+        """Of an example, those that are right or wrong; 0: none are."""
+        return self.data.loss.decisions(self.graph.output_shape[0])
+
+    @property
     def largest(self) -> int:
         """For training, of the client that has most."""
         return max(len(split.train) for split in self.clients)

@@ -64,12 +64,13 @@ def kept(run: Path, name: str) -> Model | None:
     return model
 
 
-def check_fits(graph: Graph, data: str, input_shape: tuple[int, ...], classes: int) -> None:
+def check_fits(graph: Graph, data: str, input_shape: tuple[int, ...], classes: int, has_labels: bool = True) -> None:
     """Raises GraphError if a model from a file takes other examples than the data's, or has another number of outputs
-    than they have classes.
+    than they have classes, or values.
     """
     if graph.input_shape != input_shape:
         raise GraphError(f"the model takes {graph.input_shape}; examples of data={data} are {input_shape}")
     if graph.output_shape != (classes,):
         outputs = " x ".join(map(str, graph.output_shape))
-        raise GraphError(f"the model has {outputs} outputs; data={data} has {classes} classes; expected as many")
+        found = f"data={data} has {classes} {'classes' if has_labels else 'values for an example'}"
+        raise GraphError(f"the model has {outputs} outputs; {found}; expected as many")

@@ -18,10 +18,18 @@ from edgefl.codec import FORMATS
 from edgefl.data.split import training_samples
 from edgefl.errors import RunError
 from edgefl.experiment.run_file import EXPERIMENT, read_experiment
+from edgefl.learners.losses import Loss
 from edgefl.rounds.bound import Bound
 from edgefl.rounds.closing import MAX_EMPTY_ROUNDS, Folding
 
-SHARED = ("keep", "per_round", "epochs", "batch", "lr")  # hyper-parameters that every method which has them gets
+SHARED = (
+    "keep",
+    "per_round",
+    "epochs",
+    "batch",
+    "lr",
+    "rounds",
+)  # hyper-parameters that every method which has them gets
 KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -77,6 +85,7 @@ class Experiment:
     options: tuple[tuple[str, Any], ...] = ()  # hyper-parameters of single methods, by name
     fold: str = "mean"  # which mean of the replies the server takes (algorithms/fold.py)
     bound: str = "refuse"  # what is done about a reply that moves the model too far (rounds/bound.py)
+    loss: str = ""  # what is minimised (learners/losses.py); empty: the one that the data's targets ask for
     max_examples: int | None = None  # a client that has more for training counts as one of so many; None: see `folding`
 
     def __post_init__(self) -> None:
@@ -95,6 +104,8 @@ class Experiment:
         _check(
             self.max_examples is None or self.max_examples >= 1, "max_examples", self.max_examples, "max_examples >= 1"
         )
+        if self.loss:
+            Loss.parse(self.loss)
         fewest = self.folding().fold.fewest
         _check(fewest <= self.per_round, "per_round", self.per_round, f"per_round >= {fewest} with fold={self.fold}")
 
@@ -119,8 +130,9 @@ class Experiment:
         return training_samples(declared, self.train_share, self.validation_share)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, as in run.json."""
-        return dict(json.loads(json.dumps(asdict(self))))
+        """Plain JSON values, as in run.json. A loss that nobody named is left out, as in older runs."""
+        values = dict(json.loads(json.dumps(asdict(self))))
+        return values if self.loss else {name: value for name, value in values.items() if name != "loss"}
 
     @staticmethod
     def of_run(path: Path) -> Experiment:

@@ -17,6 +17,7 @@ from edgefl.data.split import Split
 from edgefl.durable import write_atomically
 from edgefl.errors import DataError
 from edgefl.learners import Samples
+from edgefl.learners.targets import default_loss
 
 if TYPE_CHECKING:
     from edgefl.experiment.federation import Federation
@@ -50,7 +51,7 @@ def read_share(path: Path) -> tuple[Samples, Split | None]:
     """
     data = read_npz(path)
     found = read_integers(path, PARTS)
-    samples = Samples(data.x, data.y, data.scale, data.shift)
+    samples = Samples(data.x, data.y, data.scale, data.shift, default_loss(data.y))
     if not found:
         return samples, None
     if found.keys() != set(PARTS):

@@ -192,6 +192,33 @@ def needed(values: Values, extents: Extents) -> None:
             raise wrong(array, None, f"an array, because {name}={coefficient}")
 
 
+def needed_centre(values: Values, extents: Extents) -> None:
+    if values["centre"] is None and values["rates"][-1] != 0:
+        raise wrong("centre", None, f"an array, because pull={values['rates'][-1]}")
+
+
+def moments(values: Values, extents: Extents) -> None:
+    """Adam's shares are below 1, and nothing is divided by 0."""
+    _, *betas, eps, _, _, _ = values["settings"]
+    for name, beta in zip(("beta1", "beta2"), betas, strict=True):
+        if not 0 <= beta < 1:
+            raise wrong("settings", values["settings"], f"0 <= {name} < 1")
+    if not eps > 0:
+        raise wrong("settings", values["settings"], "eps above 0")
+    if values["steps"][0] < 0:
+        raise wrong("steps", int(values["steps"][0]), "a number >= 0")
+
+
+def smoothing(values: Values, extents: Extents) -> None:
+    if not 0 <= values["smoothing"] <= 1:
+        raise wrong("smoothing", values["smoothing"], "0 to 1")
+
+
+def above_zero(values: Values, extents: Extents) -> None:
+    if not values["delta"] > 0:
+        raise wrong("delta", values["delta"], "a number above 0")
+
+
 def not_negative(values: Values, extents: Extents) -> None:
     max_norm = values["max_norm"]
     if not max_norm >= 0:
@@ -310,6 +337,6 @@ RULES: dict[str, Callable[[Values, Extents], None]] = {
         planes, small_padding, code_cells, bits, halved, two_values, outs_in_groups, columns, plain, needed,
         not_negative, within, roomy, enough, some_of_the_bits, room, blocks, structures, places, kept_weights,
         weight_structure, both_gradients, activation, one_or_each, inside, room_around, scaled,
-        rows_of_table, padding_row, last_steps, recurrence, three_parts,
+        rows_of_table, padding_row, last_steps, recurrence, three_parts, needed_centre, moments, smoothing, above_zero,
     )
 }  # fmt: skip

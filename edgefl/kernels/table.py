@@ -13,6 +13,12 @@ from .signature import Signature
 HYPER = ("lr", "momentum", "weight_decay", "pull")
 """What the four float32 of `hyper` are."""
 
+ADAM = ("lr", "beta1", "beta2", "eps", "weight_decay", "decoupled", "pull")
+"""What the seven float64 of Adam's `settings` are; decoupled: 1 for AdamW, 0 for Adam."""
+
+ADAM_RATES = ("mean_share", "square_kept", "square_share", "step", "root", "eps", "decay", "kept", "pull")
+"""What the nine `rates` of one of its steps are; see efl_adam_rates in csrc/edgefl.h."""
+
 ACTIVATIONS = ("sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "hardsigmoid", "hardswish", "softplus")
 """The smooth activations; their numbers are places here."""
 
@@ -445,6 +451,28 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "logits[B,K] labels[B]<K dlogits[B,K]?!logits loss:float64[1]+ correct:int64[1]+",
             "loss += summed cross-entropy; correct += hits; dlogits = (softmax - onehot) / B",
         ),
+        Signature(
+            "cross_entropy",
+            "logits[B,K] labels[B]<K weight[K]? smoothing:real dlogits[B,K]?!logits loss:float64[1]+ correct:int64[1]+",
+            "the same with weights of classes and smoothed labels; the mean is by the weights of the labels",
+            rules=("smoothing",),
+        ),
+        Signature(
+            "binary_cross_entropy",
+            "logits[B,K] targets[B,K] pos_weight[K]? dlogits[B,K]?!logits loss:float64[1]+ correct:int64[1]+",
+            "loss += of each row its mean cross-entropy of K decisions; correct += right ones at logit 0",
+        ),
+        Signature(
+            "squared_error",
+            "y[B,K] targets[B,K] dy[B,K]?!y loss:float64[1]+",
+            "loss += of each row its mean squared error; dy = the gradient of their mean",
+        ),
+        Signature(
+            "huber",
+            "y[B,K] targets[B,K] delta:real dy[B,K]?!y loss:float64[1]+",
+            "the same of Huber's loss, linear beyond delta",
+            rules=("above_zero",),
+        ),
     ),
     "update": (
         Signature("sum_squares", "x[*] total:float64[1]+", "total += sum of x^2 in float64"),
@@ -460,6 +488,26 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             "linear{rows,cols,K}?",
             "one step of SGD on w[rows, cols]; hyper in HYPER order",
             rules=("needed",),
+        ),
+        Signature(
+            "nesterov",
+            "w[R,C,K]+ grad{rows,cols,K} hyper[4] rows<R cols<C velocity{rows,cols,K}+ scale[1]? centre{rows,cols,K}? "
+            "linear{rows,cols,K}?",
+            "one step of SGD with Nesterov's momentum on w[rows, cols]; hyper in HYPER order",
+            rules=("needed",),
+        ),
+        Signature(
+            "begin_adam",
+            "settings:float64[7] steps:int64[1]+ rates[9]!",
+            "steps += 1; rates are those of that step, in ADAM_RATES order; settings in ADAM order",
+            rules=("moments",),
+        ),
+        Signature(
+            "adam",
+            "w[R,C,K]+ grad{rows,cols,K} rates[9] rows<R cols<C mean{rows,cols,K}+ square{rows,cols,K}+ scale[1]? "
+            "centre{rows,cols,K}? linear{rows,cols,K}?",
+            "one step of Adam or AdamW on w[rows, cols]; rates are begin_adam's",
+            rules=("needed_centre",),
         ),
     ),
     "growth": (

@@ -1,12 +1,11 @@
 """What a method may ask of a model on a device: the Learner protocol and the values it takes and returns.
 
-No arithmetic happens here; graph_learner.py implements the protocol over a Graph. Classification only: the loss is the
-cross-entropy of softmax(logits), and the logits are the graph's output.
+No arithmetic happens here; graph_learner.py implements the protocol over a Graph. What is minimised is the loss of the
+samples, of the graph's output, which has no softmax nor sigmoid in it.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
@@ -17,6 +16,9 @@ from numpy.typing import NDArray
 from edgefl.errors import DataError
 from edgefl.graph import Model
 from edgefl.graph.operations import Kind
+from edgefl.learners.losses import CROSS_ENTROPY, Loss
+from edgefl.learners.optimizers import SGD as SGD
+from edgefl.learners.optimizers import Optimizer
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.update import KINDS, Update
@@ -31,30 +33,8 @@ Trainable = NeuronSet | frozenset[str] | None  # neurons, or names of layers; No
 
 
 @dataclass(frozen=True)
-class SGD:
-    """Settings of torch.optim.SGD (dampening 0), and `clip`: the largest gradient norm, or None.
-
-    The norm is taken over the gradients of the trained blocks together, as torch.nn.utils.clip_grad_norm_ does.
-    Raises  ValueError if a value is negative or not finite, or momentum is not below 1.
-    """
-
-    lr: float
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    clip: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("lr", "momentum", "weight_decay", "clip"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < math.inf:
-                raise ValueError(f"{name}={value}; expected a finite value >= 0")
-        if self.momentum >= 1:
-            raise ValueError(f"momentum={self.momentum}; expected 0 <= momentum < 1")
-
-
-@dataclass(frozen=True)
 class FitResult:
-    """loss_sum: sum over all examples seen of their loss, before the step they took part in; it may be NaN or inf."""
+    """loss_sum: `examples` times the mean loss of those seen, before their step; it may be NaN or inf."""
 
     loss_sum: float
     examples: int
@@ -62,18 +42,26 @@ class FitResult:
 
 
 class Gradient(dict[str, Array]):
-    """Gradient of a mean loss, parameter -> its block. loss_sum: sum of the examples' losses; it may be NaN or inf."""
+    """Gradient of a mean loss, parameter -> its block. loss_sum: the examples times it; it may be NaN or inf."""
 
     loss_sum: float
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """loss_sum: sum of the examples' losses; correct: examples whose first largest logit is their label."""
+    """loss_sum: `examples` times their mean loss; correct: decisions that are right, of `decisions` of each example.
+    Of labels, one: that the first largest logit is the label's; of binary targets, one for each output, at logit 0.
+    """
 
     loss_sum: float
     correct: int
     examples: int
+    decisions: int = 1
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of right decisions; None where there are none to take."""
+        return self.correct / (self.examples * self.decisions) if self.decisions else None
 
 
 class Work(NamedTuple):
@@ -90,25 +78,23 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """A labelled data set in memory; the model sees x * scale + shift.
+    """A labelled data set in memory, and what is minimised on it; the model sees x * scale + shift.
 
-    x  uint8 or floating [N, *input_shape], C-contiguous; a floating type must be the learner's (float32)
-    y  int32 [N], labels from 0
-    Raises  DataError if types or lengths do not fit, or a label is negative.
+    x     uint8 or floating [N, *input_shape], C-contiguous; a floating type must be the learner's (float32)
+    y     targets, as the loss has them: int32 [N], labels from 0; or [N, outputs] of the learner's type
+    Raises  DataError if types or lengths do not fit, a label is negative, or a target is none.
     """
 
     x: Array
-    y: NDArray[np.int32]
+    y: Array
     scale: float = 1.0
     shift: float = 0.0
+    loss: Loss = CROSS_ENTROPY
 
     def __post_init__(self) -> None:
         if self.x.dtype not in (np.uint8, np.float32, np.float64) or not self.x.flags.c_contiguous:
             raise DataError(f"x: {self.x.dtype} with strides {self.x.strides}; expected contiguous uint8 or float32")
-        if self.y.dtype != np.int32 or self.y.shape != (len(self.x),) or not self.y.flags.c_contiguous:
-            raise DataError(f"y: {self.y.dtype} of shape {self.y.shape}; expected int32 of shape ({len(self.x)},)")
-        if len(self.y) and self.y.min() < 0:
-            raise DataError(f"y contains {self.y.min()}; expected labels >= 0")
+        self.loss.check_targets(self.y, len(self.x))
 
     def __len__(self) -> int:
         return len(self.y)
@@ -165,14 +151,14 @@ class Learner(Protocol):
         self,
         samples: Samples,
         batches: Batches,
-        sgd: SGD,
+        optimizer: Optimizer,
         trainable: Trainable = None,
         pull: Pull | None = None,
         linear: Mapping[str, Array] | None = None,
         delta: Delta = "exact",
         bn_frozen: FrozenStats = "track",
     ) -> FitResult:
-        """One SGD step per batch on the blocks that `trainable` selects (None: all); everything else keeps its bits.
+        """One step per batch on the blocks that `trainable` selects (None: all); everything else keeps its bits.
 
         A model with dropout needs batches that say where its stream begins (batches.py). Nowhere else is it at work
         but in `gradient`: evaluations, predictions, features and the search for the strongest coordinates have none.
@@ -192,7 +178,7 @@ class Learner(Protocol):
         """
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
-        """Loss and hits over `index` (None: all samples), with running statistics."""
+        """Loss and right decisions over `index` (None: all samples), with running statistics."""
 
     def predict(self, x: Array) -> Array:
         """Logits [N, classes] of inputs [N, *input_shape]."""

@@ -1,9 +1,9 @@
 """The account `exact`: what the native learner allocates for a way of training, tensor by tensor. Nothing is allocated.
 
 parts  params (parameters, each on a cache line of its own), arena (its peak, over the sizes of batch that occur),
-       states (velocities and the like), indices (id lists of the calls, structures of masks), scratch (the kernels'
-       packing memory, which depends on the instruction set and the number of threads of this machine); features and
-       summed gradients of PFLEGO, whose learner gives back the arena of one pass before the next
+       states (velocities, moments and the like), indices (id lists of the calls, structures of masks), scratch (the
+       kernels' packing memory, which depends on the instruction set and the number of threads of this machine);
+       features and summed gradients of PFLEGO, whose learner gives back the arena of one pass before the next
 saved  bytes that the largest schedule keeps from the forward pass for the backward pass
 flops  operations of that schedule's products, as they are called
 Not in it: the data set, the interpreter and its libraries.
@@ -38,7 +38,8 @@ def exact(training: Training) -> Footprint:
 
 def _lowered(one: Pass, spec: ModelSpec, size: int, training: Training, held: Masked) -> Schedule:
     sparse, terms = {name: each.plan for name, each in held.sparse.items()}, training.terms
-    return lower(one.graph, spec, size, one.neurons, mode=one.mode, terms=terms, sparse=sparse, masks=held.existing)
+    step = {"mode": one.mode, "terms": terms, "loss": training.loss}
+    return lower(one.graph, spec, size, one.neurons, sparse=sparse, masks=held.existing, **step)  # type: ignore[arg-type]
 
 
 def _measure(one: Pass, training: Training) -> tuple[dict[str, int], Schedule]:

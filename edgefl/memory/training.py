@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from edgefl.graph import Graph
 from edgefl.graph.heads import head_of
 from edgefl.graph.operations import ParamInfo
+from edgefl.learners.losses import CROSS_ENTROPY, Loss
 from edgefl.learners.lowering.lower import Mode
 from edgefl.learners.lowering.updates import Terms
 from edgefl.memory.footprint import Footprint
@@ -65,6 +66,7 @@ class Training:
     keep      share of active neurons, or the density of a mask; 1 for methods that train all
     examples  of the data set: its last batch may be smaller. None: a whole and a partial batch ("pflego": one batch)
     terms     what the update has beside plain SGD
+    loss      what is minimised
     Raises    ValueError if a value is out of range, or the method trains all neurons and keep is not 1.
     """
 
@@ -75,6 +77,7 @@ class Training:
     keep: float = 1.0
     examples: int | None = None
     terms: Terms = PLAIN
+    loss: Loss = CROSS_ENTROPY
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:

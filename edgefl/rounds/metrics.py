@@ -133,23 +133,37 @@ def stuck(round: int, empty: int, line: Mapping[str, Any]) -> str:
     )
 
 
-def accuracies(clients: Sequence[Tested | None]) -> dict[str, Any]:
+def accuracies(clients: Sequence[Tested | None], decisions: int = 1) -> dict[str, Any]:
     """One kind of accuracy, by client id; None for a client that did not answer. At least one did.
 
+    decisions          of an example, that are right or wrong; named where it is not one. 0: no accuracies
     accuracy           unweighted mean over the clients that answered
     accuracy_weighted  by their test samples
     loss, loss_sum     None where it is no finite number, as of a model that has diverged: JSON has no NaN
     """
     found = [each for each in clients if each is not None]
-    correct, examples = sum(each.correct for each in found), sum(each.examples for each in found)
-    return {
-        "accuracy": sum(each.correct / each.examples for each in found) / len(found),
-        "accuracy_weighted": correct / examples,
+    losses = {
         "loss": _finite(sum(each.loss_sum / each.examples for each in found) / len(found)),
-        "correct": [None if each is None else each.correct for each in clients],
         "examples": [None if each is None else each.examples for each in clients],
         "loss_sum": [None if each is None else _finite(each.loss_sum) for each in clients],
     }
+    if not decisions:
+        return {**losses, "decisions": decisions}
+    correct, examples = sum(each.correct for each in found), sum(each.examples for each in found)
+    shares = {
+        "accuracy": sum(each.correct / (each.examples * decisions) for each in found) / len(found),
+        "accuracy_weighted": correct / (examples * decisions),
+        "correct": [None if each is None else each.correct for each in clients],
+    }
+    return {**shares, **losses, **({} if decisions == 1 else {"decisions": decisions})}
+
+
+def common_scores(found: Tested, decisions: int = 1) -> dict[str, Any]:
+    """Of the test set that no client owns."""
+    if decisions == 1:
+        return {"correct": found.correct, "examples": found.examples}
+    right = {"correct": found.correct} if decisions else {"loss": _finite(found.loss_sum / found.examples)}
+    return {**right, "examples": found.examples, "decisions": decisions}
 
 
 def _finite(value: float) -> float | None:

@@ -15,7 +15,7 @@ from edgefl.algorithms.base import MODEL, Algorithm, State
 from edgefl.experiment.federation import Federation
 from edgefl.graph import Params
 from edgefl.learners.base import Evaluation
-from edgefl.rounds.metrics import accuracies
+from edgefl.rounds.metrics import accuracies, common_scores
 from edgefl.simulation.learner_pool import LearnerPool
 
 
@@ -41,15 +41,16 @@ class Evaluator:
     def bundle(self, state: State) -> dict[str, Any]:
         """The accuracies of this state, as JSON values. Every client has test samples."""
         result: dict[str, Any] = {}
+        decisions = self._federation.decisions
         if kind := self._algorithm.scored(state.arrays):
-            result[kind] = accuracies(self._all(lambda client: self._personal_of(state, client)))
+            result[kind] = accuracies(self._all(lambda client: self._personal_of(state, client)), decisions)
         if MODEL in state.arrays:
             model = state.arrays[MODEL]
-            result["global_local"] = accuracies(self._all(lambda client: self._global_of(model, client)))
+            result["global_local"] = accuracies(self._all(lambda client: self._global_of(model, client)), decisions)
             if self._federation.common is not None:
                 with self._devices.learner(model) as learner:
                     common = learner.evaluate(self._federation.common)
-                result["global_common"] = {"correct": common.correct, "examples": common.examples}
+                result["global_common"] = common_scores(common, decisions)
         return result
 
     def _all(self, one: Callable[[int], Evaluation]) -> list[Evaluation]:

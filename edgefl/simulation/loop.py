@@ -89,7 +89,17 @@ class _Simulation:
         self.graph, self.spec = federation.graph, ModelSpec.of(federation.graph)
         limits = {} if participation is None else participation.limits
         clients, examples = len(federation.clients), federation.examples
-        self.task = Task(self.spec, clients, federation.seed, limits, examples, settings.rounds)
+        outputs = federation.graph.output_shape[0]
+        self.task = Task(
+            self.spec,
+            clients,
+            federation.seed,
+            limits,
+            examples,
+            settings.rounds,
+            loss=federation.data.loss,
+            outputs=outputs,
+        )
         self.initial = federation.initial()
         self._earlier: dict[tuple[int, int], Kept] = {}  # by (client, round), what a client goes back to after a loss
         self.devices = LearnerPool(federation, self.initial, journal, settings.workers, make)

@@ -14,9 +14,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-PROTOCOL = 3
+PROTOCOL = 4
 CHUNK_BYTES = 1 << 15  # of the initial model in one message
 LONGEST_TEXT = 1000  # characters of a reason
+LONGEST_LOSS = 1 << 15  # characters of a loss, which may have a weight for each class
 
 Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
 Round = Annotated[int, Meta(ge=0, lt=1 << 31)]
@@ -89,6 +90,7 @@ class Welcome(Message, frozen=True):
 
     shares       of the device's samples: for training, and of those for validation
     model_bytes  size of the initial model (wire/model.py), which ModelRequest asks for
+    loss         what is minimised, as text (learners/losses.py)
     """
 
     client: Client
@@ -100,6 +102,7 @@ class Welcome(Message, frozen=True):
     shares: tuple[float, float]
     model_bytes: Count
     model_digest: Digest
+    loss: Annotated[str, Meta(max_length=LONGEST_LOSS)]
 
 
 class ModelRequest(Message, frozen=True):

@@ -167,7 +167,7 @@ def test_settings_are_read_as_their_type(name: str, text: str, value: object) ->
         ("es", "yes", r"es=yes; expected true or false"),
         ("epochs", "2.5", r"epochs=2.5; expected an integer"),
         ("delta", "half", r"delta=half; expected exact or cut"),
-        ("mu", "1", r"mu=1 is no hyper-parameter of local, fedspu; expected one of batch, bn_frozen"),
+        ("mu", "1", r"mu=1 is no hyper-parameter of local, fedspu; expected one of batch, betas"),
     ],
 )
 def test_settings_that_cannot_be_read_are_named(name: str, text: str, message: str) -> None:
@@ -183,4 +183,4 @@ def test_an_unknown_method_is_named() -> None:
 def test_the_rate_decays_from_round_two_on() -> None:
     method = replace(AVERAGE, lr=0.5, lr_decay=0.5)
     assert [method.rate(round) for round in (1, 2, 3)] == [0.5, 0.25, 0.125]
-    assert [method.sgd(round).lr for round in (1, 2, 3)] == [0.5, 0.25, 0.125]
+    assert [method.local_optimizer(round).lr for round in (1, 2, 3)] == [0.5, 0.25, 0.125]

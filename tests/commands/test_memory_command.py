@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,26 @@ def test_a_model_file_has_its_own_shapes(tmp_path: Path, capsys: pytest.CaptureF
     assert (code, found["model"], found["input_shape"], found["classes"]) == (0, "mine", [1, 20, 20], 7)
 
 
+def test_states_and_targets_are_those_of_the_optimizer_and_the_loss(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two moments for every trained value, one velocity, none; values in place of labels take a step's buffer more."""
+    shapes = [info.shape for info in build("lenet5", (1, 28, 28), 26).parameters().values()]
+    parameters, found = sum(map(math.prod, shapes)), {}
+    cases = {
+        "plain": [],
+        "momentum": ["--momentum", ".9"],
+        "adam": ["--optimizer", "adam"],
+        "adamw, values": ["--optimizer", "adamw", "--loss", "huber:delta=2"],
+    }
+    for name, arguments in cases.items():
+        shared = ["lenet5", "--method", "full", "--account", "exact", "--batch", "4", "--json"]
+        code, out, _ = answer(capsys, *shared, *arguments)
+        assert code == 0
+        (found[name],) = json.loads(out)["footprints"]
+        assert found[name]["parts"]["states"] == {"plain": 0, "momentum": 4}.get(name, 8) * parameters
+    tensors = {each["op"]: each["bytes"] for each in found["adamw, values"]["tensors"]}
+    assert tensors["gather_rows"] == 4 * 4 * 26
+
+
 def test_fit_says_what_it_chose_by_which_account_and_what_is_outside(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = answer(capsys, "fedspu_cifar", "--fit", "2MB")
     assert code == 0
@@ -132,6 +153,10 @@ def test_the_table_is_printed_though_the_disk_refuses_the_picture(
         (["fedspu_emnist", "--account", "paper", "--tensors"], "--tensors with --account paper; expected exact"),
         (["fedspu_emnist", "--fit", "24apples"], "'24apples'; expected a size such as 24MB"),
         (["fedspu_emnist", "--fit", "2MB", "--plot", "a.png"], "--plot a.png with --fit; expected one of them"),
+        (["lenet5", "--loss", "hinge"], "loss=hinge; expected one of cross-entropy, bce, mse, huber"),
+        (["lenet5", "--loss", "bce:pos_weight=1,2"], "2 numbers in pos_weight; expected 26"),
+        (["lenet5", "--optimizer", "adam", "--momentum", ".9"], "--momentum 0.9 with --optimizer adam; expected sgd"),
+        (["lenet5", "--optimizer", "adam", "--measure"], "--measure with adam and cross-entropy; expected plain sgd"),
         (["vgg11", "--method", "drop"], "a sub-model would keep"),
         (["vgg11", "--plot", "a.xyz"], "--plot a.xyz; expected a file that ends in one of ."),
         (["vgg11", "--plot", "gone/a.png"], "--plot gone/a.png; expected a file in a directory that is there"),

@@ -15,6 +15,7 @@ import edgefl
 from edgefl.commands.cli import main
 from edgefl.errors import DataError, GraphError
 from edgefl.graph import files
+from edgefl.learners.losses import BinaryCrossEntropy
 from edgefl.memory import Training, estimate
 
 THEIRS = """
@@ -121,6 +122,11 @@ def test_inspect_shows_what_edgefl_sees(desk: Path, capsys: pytest.CaptureFixtur
     said = capsys.readouterr().out
     for part in ("takes 1x8x8, gives 10", "kernel_size=3x3", "690 parameters, 2.8 kB", "measured: the median of"):
         assert part in said, said
+    assert main(["inspect", "mine.safetensors", "--loss", "bce", "--batch", "8", "--json"]) == 0
+    step = json.loads(capsys.readouterr().out)["steps"][0]
+    assert step["bytes"] == estimate("exact", Training("", graph, 8, loss=BinaryCrossEntropy())).total
+    assert main(["inspect", "mine.safetensors", "--loss", "bce:pos_weight=2"]) == 2
+    assert "1 numbers in pos_weight; expected 10" in capsys.readouterr().err
     assert main(["inspect", "mine.safetensors", "--keep", "0"]) == 2
     assert "keep=0.0" in capsys.readouterr().err
 
@@ -146,6 +152,13 @@ def test_predict_reads_arrays_and_writes_logits_and_labels(desk: Path, capsys: p
     assert main(["predict", "mine.safetensors", "x.npy"]) == 0
     rows = [list(map(float, line.split())) for line in capsys.readouterr().out.splitlines()]
     np.testing.assert_array_equal(np.array(rows, np.float32), logits)
+    assert main(["predict", "mine.safetensors", "x.npy", "--decisions"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines] == [[str(int(value > 0)) for value in row] for row in logits]
+    assert main(["predict", "mine.safetensors", "x.npy", "--decisions", "-o", "out.npz"]) == 0
+    with np.load("out.npz") as written:
+        np.testing.assert_array_equal(written["logits"], logits)
+        np.testing.assert_array_equal(written["decisions"], model.decisions(x))
     assert model.predict(x[:0]).shape == (0, 10)
     np.testing.assert_array_equal(model.predict(x[::-1]), logits[::-1])
 

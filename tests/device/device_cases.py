@@ -46,7 +46,9 @@ def welcome(federation: Federation, method: Algorithm, client: int) -> Welcome:
     options = {name: list(v) if isinstance(v, tuple) else v for name, v in vars(method).items()}
     shares = EXPERIMENT.train_share, EXPERIMENT.validation_share
     name = method.name
-    return Welcome(client, 3, EXPERIMENT.seed, name, options, "float32", shares, len(data), digest(data))
+    return Welcome(
+        client, 3, EXPERIMENT.seed, name, options, "float32", shares, len(data), digest(data), "cross-entropy"
+    )
 
 
 def refuse_to_wait(failures: int) -> None:

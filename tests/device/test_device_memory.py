@@ -35,7 +35,7 @@ def server(place: Path) -> MeteredServer:
     script = {r: train_message(METHOD.plan(task, state, r)[0], spec, "float32") for r in (1, 2)}
     model = pack(Model(graph, params))
     options = {"keep": [1.0], "per_round": 1, "epochs": 1, "batch": 16}
-    welcome = Welcome(0, 1, 1, "fedspu", options, "float32", (0.7, 0.1), len(model), digest(model))
+    welcome = Welcome(0, 1, 1, "fedspu", options, "float32", (0.7, 0.1), len(model), digest(model), "cross-entropy")
     noise = (rng.stream(1, rng.DATA).uniform(500 * 3072) * 256).astype(np.uint8)
     np.savez(place / "data.npz", x=noise.reshape(500, 3, 32, 32), y=np.arange(500) % 10, classes=10)
     return MeteredServer(welcome, model, script, evaluate_message(2, METHOD, state, spec))

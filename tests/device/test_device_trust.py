@@ -66,7 +66,9 @@ def test_a_directory_belongs_to_one_client(server: ScriptedServer, make: Any) ->
     ("changes", "message"),
     [
         ({"method": "magic"}, "method magic of the server"),
-        ({"options": {"power": 1}}, "power; expected one of keep, per_round"),
+        ({"loss": "hinge"}, "the server's loss=hinge; expected one of cross-entropy, bce"),
+        ({"loss": "cross-entropy:weight=1,2"}, "2 numbers in weight; expected 10"),
+        ({"options": {"power": 1}}, "power; expected one of lr, lr_decay"),
         ({"options": {"lr": -1.0}}, "lr=-1.0; expected a finite lr > 0"),
     ],
 )

@@ -371,6 +371,87 @@ def softmax_xent(before: Args, after: Args) -> Bounds:
     return found
 
 
+def cross_entropy(before: Args, after: Args) -> Bounds:
+    """As softmax_xent, of what a row asks of each class; sums over the rows' weights are in float64."""
+    logits, labels = before["logits"], before["labels"]
+    if not logits.size:
+        return {}
+    classes, smoothing = logits.shape[1], before["smoothing"]
+    weight = np.ones(classes) if before["weight"] is None else before["weight"]
+    onehot = np.eye(classes)[labels]
+    asked = weight * (smoothing / classes + (1 - smoothing) * onehot)
+    span = np.abs(logits).max(axis=1, keepdims=True) * 2 + 1
+    probability = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probability /= probability.sum(axis=1, keepdims=True)
+    grow, every = growth(classes), asked.sum(axis=1, keepdims=True)
+    found = {"loss": np.array([grow * float((every * (span + math.log(classes))).sum())])}
+    if before["dlogits"] is not None:
+        found["dlogits"] = grow * (every * probability * span + asked) / weight[labels].sum() + 1e-38
+    return found
+
+
+def binary_cross_entropy(before: Args, after: Args) -> Bounds:
+    """The exponential and the logarithm are of a few roundings; nothing cancels that is not of the result's size."""
+    x, t = np.abs(before["logits"]), np.abs(before["targets"])
+    if not x.size:
+        return {}
+    weight = (1 if before["pos_weight"] is None else before["pos_weight"]) * t + 1
+    found = {"loss": np.array([4 * growth(x.shape[1]) * float((weight * (x + 1)).sum()) / x.shape[1]])}
+    if before["dlogits"] is not None:
+        found["dlogits"] = 16 * EPS * weight / x.size + 1e-38
+    return found
+
+
+def squared_error(before: Args, after: Args) -> Bounds:
+    size = np.abs(before["y"]) + np.abs(before["targets"])
+    if not size.size:
+        return {}
+    found = {"loss": np.array([growth(size.shape[1]) * float(np.square(size).sum()) / size.shape[1]])}
+    if before["dy"] is not None:
+        found["dy"] = 4 * EPS * 2 * size / size.size
+    return found
+
+
+def huber(before: Args, after: Args) -> Bounds:
+    """No slope exceeds delta, and no loss the squared error."""
+    return squared_error(before, after)
+
+
+def adam(before: Args, after: Args) -> Bounds:
+    """Moments as sums of absolute values; a step's error is its mean's, and by the root that of its square."""
+    shape = before["mean"].shape
+    rows, cols = (
+        np.arange(n) if ids is None else ids for n, ids in zip(before["w"].shape, (before["rows"], before["cols"]))
+    )
+    block = np.ix_(rows, cols)
+    w = np.abs(before["w"][block]).reshape(shape)
+    mean_share, _, square_share, step, root, eps, decay, kept, pull = before["rates"]
+    g = np.abs(before["grad"]).reshape(shape) * (1 if before["scale"] is None else before["scale"]) + decay * w
+    g = g + (0 if before["centre"] is None else pull * (w + np.abs(before["centre"]).reshape(shape)))
+    g = g + (0 if before["linear"] is None else np.abs(before["linear"]).reshape(shape))
+    mean = growth(6) * (np.abs(before["mean"]) + mean_share * (g + np.abs(before["mean"])))
+    square = growth(6) * (before["square"] + square_share * g * g)
+    size = np.sqrt(after["square"]) / root + eps
+    change = step * (mean / size + np.abs(after["mean"]) / size**2 * square / (2 * root * np.sqrt(after["square"])))
+    bound = np.zeros(before["w"].shape)
+    bound[block] = (change + growth(4) * (kept * w + step * np.abs(after["mean"]) / size)).reshape(bound[block].shape)
+    return {"w": bound, "mean": mean, "square": square}
+
+
+def nesterov(before: Args, after: Args) -> Bounds:
+    """The step on absolute values, as of sgd."""
+    args = {name: _absolute(value) for name, value in before.items()}
+    args["hyper"][0] *= -1
+    if args["centre"] is not None:
+        args["centre"] *= -1
+    reference.nesterov(**args)
+    return {name: growth(7) * args[name] for name in ("w", "velocity")}
+
+
+def begin_adam(before: Args, after: Args) -> Bounds:
+    return {"rates": growth(1) * np.abs(after["rates"])}
+
+
 def linear_update(before: Args, after: Args) -> Bounds:
     """The step on absolute values, with a negative rate so that its difference is a sum."""
     args = {name: _absolute(value) for name, value in before.items()}
@@ -423,6 +504,13 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "attention_forward": attention_forward,
     "attention_backward": attention_backward,
     "softmax_xent": softmax_xent,
+    "cross_entropy": cross_entropy,
+    "binary_cross_entropy": binary_cross_entropy,
+    "squared_error": squared_error,
+    "huber": huber,
+    "adam": adam,
+    "nesterov": nesterov,
+    "begin_adam": begin_adam,
     "linear_update": linear_update,
     "sgd": sgd,
     "sum_squares": sum_squares,

@@ -1,4 +1,4 @@
-"""Adversarial calls of the loss; see cases.py for what a case is."""
+"""Adversarial calls of the losses; see cases.py for what a case is."""
 
 from __future__ import annotations
 
@@ -15,6 +15,17 @@ def cases() -> Iterator[Case]:
         scale, gradient = (1.0, 30.0, 0.0)[number % 3], number % 4 > 0
         label = f"{batch}x{classes}-scale{scale:g}{'' if gradient else '-loss_only'}"
         yield Case("softmax_xent", label, lambda rng, a=(batch, classes, scale, gradient): softmax_xent(rng, *a))
+    for number, (batch, classes) in enumerate([(4, n) for n in WIDTHS] + [(n, 3) for n in (0, *WIDTHS)] + [(9, 100)]):
+        shape = (batch, classes, (1.0, 30.0, 0.0)[number % 3], number % 4 > 0)
+        label = f"{batch}x{classes}{'' if shape[3] else '-loss_only'}"
+        smoothing, is_weighed = (0.0, 0.1, 1.0)[number % 3], number % 2 > 0
+        yield Case("cross_entropy", label, lambda rng, a=(*shape, smoothing, is_weighed): cross_entropy(rng, *a))
+        for op in TARGETS:
+            yield Case(op, label, lambda rng, a=(op, *shape, is_weighed): of_targets(rng, *a))
+    for label, shape in (("ordinary", (4, 5, 1.0, True)), ("large", (512, 200, 3.0, True))):
+        yield Case("cross_entropy", label, lambda rng, a=shape: cross_entropy(rng, *a, 0.1, True))
+        for op in TARGETS:
+            yield Case(op, label, lambda rng, a=(op, *shape, True): of_targets(rng, *a))
     yield Case("softmax_xent", "ordinary", lambda rng: softmax_xent(rng, 4, 5, 1.0, True))
     yield Case("softmax_xent", "large", lambda rng: softmax_xent(rng, 512, 200, 3.0, True))
 
@@ -25,3 +36,26 @@ def softmax_xent(rng: Rng, batch: int, classes: int, scale: float, has_gradient:
     dlogits = blank(batch, classes) if has_gradient else None
     totals = {"loss": np.array([2.5]), "correct": np.array([3], np.int64)}
     return {"logits": logits, "labels": labels, "dlogits": dlogits, **totals}
+
+
+def cross_entropy(
+    rng: Rng, batch: int, classes: int, scale: float, has_gradient: bool, smoothing: float, is_weighed: bool
+) -> Args:
+    args = softmax_xent(rng, batch, classes, scale, has_gradient)
+    weight = rng.uniform(0.25, 4, classes).astype(np.float32) if is_weighed else None
+    first = {"logits": args["logits"], "labels": args["labels"], "weight": weight, "smoothing": smoothing}
+    return {**first, **{name: args[name] for name in ("dlogits", "loss", "correct")}}
+
+
+TARGETS = ("binary_cross_entropy", "squared_error", "huber")
+
+
+def of_targets(rng: Rng, op: str, batch: int, outputs: int, scale: float, has_gradient: bool, is_weighed: bool) -> Args:
+    y, gradient = normal(rng, batch, outputs) * np.float32(scale), blank(batch, outputs) if has_gradient else None
+    sums = {"loss": np.array([2.5]), "correct": np.array([3], np.int64)}
+    if op == "binary_cross_entropy":
+        targets = np.round(rng.random((batch, outputs), np.float32), 1)
+        weight = rng.uniform(0.25, 4, outputs).astype(np.float32) if is_weighed else None
+        return {"logits": y, "targets": targets, "pos_weight": weight, "dlogits": gradient, **sums}
+    delta = {"delta": 0.75} if op == "huber" else {}
+    return {"y": y, "targets": normal(rng, batch, outputs), **delta, "dy": gradient, "loss": sums["loss"]}

@@ -22,8 +22,8 @@ MOST = 2**54
 BYTES = 4096
 WITHOUT = {
     "conv2d_forward", "conv2d_grad_input", "maxpool_forward", "avgpool_forward", "groupnorm_lanes_forward",
-    "groupnorm_lanes_backward", "clip_scale", "fill_zero", "pad_planes", "crop_planes", "upsample_forward",
-    "upsample_backward", "adaptive_avgpool_forward", "dropout", "count_step",
+    "groupnorm_lanes_backward", "clip_scale", "begin_adam", "fill_zero", "pad_planes", "crop_planes",
+    "upsample_forward", "upsample_backward", "adaptive_avgpool_forward", "dropout", "count_step",
 }  # fmt: skip
 # Operations that take a geometry and no extent beside it, or one number, or are not in the C ABI.
 

@@ -539,6 +539,52 @@ def test_softmax_xent(case: Case) -> None:
         close(after["dlogits"], logits.grad)
 
 
+@of("cross_entropy")
+def test_cross_entropy(case: Case) -> None:
+    before, after = solved(case)
+    logits, labels = tensor(before["logits"], grad=True), tensor(before["labels"]).long()
+    weight, smoothing = tensor(before["weight"]), before["smoothing"]
+    settings = {"weight": weight, "label_smoothing": smoothing}
+    F.cross_entropy(logits, labels, **settings).backward()
+    close(
+        after["loss"] - before["loss"], [float(F.cross_entropy(logits, labels, reduction="sum", **settings).detach())]
+    )
+    assert after["correct"] - before["correct"] == int((logits.argmax(dim=1) == labels).sum())
+    if before["dlogits"] is not None:
+        close(after["dlogits"], logits.grad)
+
+
+@of("binary_cross_entropy")
+def test_binary_cross_entropy(case: Case) -> None:
+    before, after = solved(case)
+    logits, targets = tensor(before["logits"], grad=True), tensor(before["targets"])
+    mean = F.binary_cross_entropy_with_logits(logits, targets, pos_weight=tensor(before["pos_weight"]))
+    of_targets(mean, logits, before, after, "dlogits")
+    assert after["correct"] - before["correct"] == int(((logits > 0) == (targets > 0.5)).sum())
+
+
+@of("squared_error")
+def test_squared_error(case: Case) -> None:
+    before, after = solved(case)
+    y = tensor(before["y"], grad=True)
+    of_targets(F.mse_loss(y, tensor(before["targets"])), y, before, after, "dy")
+
+
+@of("huber")
+def test_huber(case: Case) -> None:
+    before, after = solved(case)
+    y = tensor(before["y"], grad=True)
+    of_targets(F.huber_loss(y, tensor(before["targets"]), delta=before["delta"]), y, before, after, "dy")
+
+
+def of_targets(mean: Any, y: Any, before: Args, after: Args, gradient: str) -> None:
+    """The sum over examples of their mean losses, and the gradient of the mean over all."""
+    mean.backward()
+    close(after["loss"] - before["loss"], [float(mean.detach()) * len(y)])
+    if before[gradient] is not None:
+        close(after[gradient], y.grad)
+
+
 SGD_SETTINGS = [(0.0, 0.0, None), (0.9, 0.01, None), (0.0, 0.1, 0.5), (0.9, 0.01, 2.0)]
 
 
@@ -565,6 +611,43 @@ def test_sgd_steps_follow_torch(momentum: float, decay: float, clip: float | Non
             reference.sgd(weight, grad, hyper, None, None, scale, velocity)
     for weight, leaf in zip(weights, leaves):
         close(weight, leaf)
+
+
+def followed(make: Callable[[Any], Any], step: Callable[[Array, Array, dict[str, Array]], None]) -> None:
+    """Eight steps of torch's optimiser and of ours on the same gradients lead to the same weights."""
+    rng = np.random.default_rng(1)
+    weight, states = rng.standard_normal((4, 3, 9)), {}
+    leaf = torch.nn.Parameter(tensor(weight))
+    optimiser = make([leaf])
+    for _ in range(8):
+        grad = rng.standard_normal(weight.shape)
+        leaf.grad = tensor(grad)
+        optimiser.step()
+        step(weight, grad, states)
+    close(weight, leaf)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_nesterov_steps_follow_torch(decay: float) -> None:
+    def step(weight: Array, grad: Array, states: dict[str, Array]) -> None:
+        velocity = states.setdefault("velocity", np.zeros_like(weight))
+        reference.nesterov(weight, grad, np.array([0.1, 0.9, decay, 0]), None, None, velocity)
+
+    followed(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=decay, nesterov=True), step)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+@pytest.mark.parametrize("kind", ["Adam", "AdamW"])
+def test_adam_steps_follow_torch(kind: str, decay: float) -> None:
+    settings, rates = np.array([0.02, 0.8, 0.95, 1e-7, decay, float(kind == "AdamW"), 0]), np.zeros(9)
+
+    def step(weight: Array, grad: Array, states: dict[str, Array]) -> None:
+        mean, square = (states.setdefault(name, np.zeros_like(weight)) for name in ("mean", "square"))
+        reference.begin_adam(settings, states.setdefault("steps", np.zeros(1, np.int64)), rates)
+        reference.adam(weight, grad, rates, None, None, mean, square)
+
+    make = getattr(torch.optim, kind)
+    followed(lambda p: make(p, lr=0.02, betas=(0.8, 0.95), eps=1e-7, weight_decay=decay), step)
 
 
 def test_sgd_moves_the_block_only_by_its_proximal_and_linear_terms() -> None:

@@ -25,7 +25,7 @@ from edgefl.learners.lowering.active import trained_blocks
 from edgefl.neurons.spec import ModelSpec
 
 from . import oracle
-from .graphs import model
+from .graphs import model, targets
 from .random_graphs import CLASSES, Trial, trial
 
 DRAWS = 4
@@ -95,7 +95,7 @@ class Problem:
             x = draw.standard_normal(x.shape).astype(np.float32)
         if chosen.graph.vocabulary is not None:
             x = draw.integers(0, chosen.graph.vocabulary, x.shape).astype(x.dtype)
-        labels = draw.integers(0, CLASSES, count).astype(np.int32)
+        y = targets(chosen.loss, draw, count, CLASSES)
         batches = [draw.integers(0, count, size).astype(np.int32) for size in chosen.sizes]
         beside = [
             {
@@ -104,7 +104,7 @@ class Problem:
             }
             for params in (start.params, {name: 0 * value for name, value in start.params.items()})
         ]
-        return Problem(chosen, start, Samples(x, labels, chosen.scale, chosen.shift), batches, *beside)
+        return Problem(chosen, start, Samples(x, y, chosen.scale, chosen.shift, chosen.loss), batches, *beside)
 
     @property
     def pull(self) -> tuple[float, Params] | None:
@@ -123,7 +123,7 @@ class Problem:
         blocks = dict.fromkeys(learned, (nothing, None)) | dict(trained_blocks(spec, chosen.trainable))
         linear = self.linear if chosen.is_linear else None
         at_neurons = oracle.cut(blocks) if chosen.delta == "cut" else None
-        given = (chosen.graph, self.model.params, self.data, self.batches, chosen.sgd)
+        given = (chosen.graph, self.model.params, self.data, self.batches, chosen.optimizer)
         found, _ = oracle.train(*given, blocks, self.pull, linear, at_neurons, dtype, self.dropout)
         return found if chosen.bn_frozen == "track" else found | self._frozen(spec, found)
 
@@ -158,7 +158,7 @@ class Problem:
             learner = GraphLearner(self.model, way.backend)
             linear = self.linear if chosen.is_linear else None
             batches = Listed(self.batches, self.dropout)
-            given = (self.data, batches, chosen.sgd, chosen.trainable, self.pull, linear)
+            given = (self.data, batches, chosen.optimizer, chosen.trainable, self.pull, linear)
             learner.fit(*given, delta=chosen.delta, bn_frozen=chosen.bn_frozen)
         moves = {name: float(np.abs(value - start[name]).max()) for name, value in expected.items()}
         most = max(moves.values())

@@ -50,6 +50,7 @@ from edgefl.graph.operations import (
     ZeroPad2d,
 )
 from edgefl.learners import Samples
+from edgefl.learners.losses import CrossEntropy, Loss
 
 CLASSES = 5
 
@@ -438,10 +439,26 @@ def model(graph: Graph, seed: int = 0) -> Model:
     return Model(graph, params)
 
 
-def samples(graph: Graph, count: int, seed: int = 0, dtype: type = np.float32, classes: int = CLASSES) -> Samples:
-    """Normally distributed inputs that are exact in float32, and labels."""
+def samples(
+    graph: Graph,
+    count: int,
+    seed: int = 0,
+    dtype: type = np.float32,
+    classes: int = CLASSES,
+    loss: Loss = CrossEntropy(),  # noqa: B008
+) -> Samples:
+    """Normally distributed inputs that are exact in float32, and labels or targets."""
     draw = np.random.default_rng(seed)
     x = draw.standard_normal((count, *graph.input_shape)).astype(np.float32).astype(dtype)
     if graph.vocabulary is not None:
         x = np.floor(np.abs(x) * graph.vocabulary / 2) % graph.vocabulary
-    return Samples(x, draw.integers(0, classes, count).astype(np.int32))
+    y = targets(loss, draw, count, classes)
+    return Samples(x, y if loss.has_labels else y.astype(dtype), loss=loss)
+
+
+def targets(loss: Loss, draw: np.random.Generator, count: int, outputs: int) -> np.ndarray:
+    """Labels, right or wrong, or any numbers, as the loss has them."""
+    if loss.has_labels:
+        return draw.integers(0, outputs, count).astype(np.int32)
+    values = draw.standard_normal((count, outputs)).astype(np.float32)
+    return (values > 0).astype(np.float32) if loss.decisions(outputs) else values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -39,9 +39,11 @@ from edgefl.graph.operations import (
     WithParameter,
 )
 from edgefl.kernels.reference.dropout import words
-from edgefl.learners import SGD, Samples
+from edgefl.learners import SGD, AdamW, Samples
 from edgefl.learners.base import Pull
 from edgefl.learners.batches import Keyed
+from edgefl.learners.losses import BinaryCrossEntropy, CrossEntropy, Huber, Loss
+from edgefl.learners.optimizers import Optimizer
 
 torch.set_num_threads(1)  # the models are tiny
 
@@ -200,7 +202,7 @@ def train(
     params: Mapping[str, np.ndarray],
     samples: Samples,
     batches: Sequence[np.ndarray],
-    sgd: SGD,
+    sgd: Optimizer,
     blocks: Blocks | None = None,
     pull: Pull | None = None,
     linear: Mapping[str, np.ndarray] | None = None,
@@ -208,7 +210,7 @@ def train(
     dtype: torch.dtype = torch.float64,
     dropout: Keyed | None = None,
 ) -> tuple[Params, float]:
-    """Parameters after one torch.optim.SGD step per batch, and the sum of the examples' losses.
+    """Parameters after one step of torch's optimizer per batch, and the examples times their mean loss.
 
     With `blocks`, dense gradients are masked before the norm is clipped and frozen coordinates are put back afterwards.
     The gradients of `pull` and `linear` are added after the clip, like weight decay.
@@ -217,14 +219,14 @@ def train(
     learned = {name: value for name, value in tensors.items() if value.requires_grad}
     chosen = blocks or dict.fromkeys(learned, (None, None))
     masks = {name: torch.tensor(mask(value.shape, *chosen[name])) for name, value in learned.items()}
-    optimiser = torch.optim.SGD(learned.values(), sgd.lr, sgd.momentum, weight_decay=sgd.weight_decay)
-    total = 0.0
+    optimiser = optimizer_of(learned.values(), sgd)
+    total, divisor, seen = 0.0, 0.0, 0
     for step, batch in enumerate(batches):
         before = {name: value.detach().clone() for name, value in learned.items()}
         x = torch.tensor(samples.x[batch].astype(np.float64) * samples.scale + samples.shift, dtype=dtype)
         place = dropout and dropout._replace(step=dropout.step + step)
         outputs = logits(graph, tensors, x, True, at_neurons, place)
-        loss = F.cross_entropy(outputs, torch.tensor(samples.y[batch], dtype=torch.int64))
+        loss = loss_of(samples.loss, outputs, samples.y[batch])
         optimiser.zero_grad()
         loss.backward()
         for name, value in learned.items():
@@ -236,8 +238,33 @@ def train(
         with torch.no_grad():
             for name, value in learned.items():
                 value.copy_(torch.where(masks[name], value, before[name]))
-        total += loss.item() * len(batch)
-    return {name: value.detach().numpy() for name, value in tensors.items()}, total
+        share = samples.loss.divisor(samples.y, batch)
+        total, divisor, seen = total + loss.item() * share, divisor + share, seen + len(batch)
+    return {name: value.detach().numpy() for name, value in tensors.items()}, total * seen / divisor
+
+
+def optimizer_of(values: Iterable[torch.Tensor], settings: Optimizer) -> torch.optim.Optimizer:
+    """torch's, with these settings."""
+    if isinstance(settings, SGD):
+        kept = {"weight_decay": settings.weight_decay, "nesterov": settings.nesterov}
+        return torch.optim.SGD(values, settings.lr, settings.momentum, **kept)
+    kind = torch.optim.AdamW if isinstance(settings, AdamW) else torch.optim.Adam
+    return kind(values, settings.lr, settings.betas, settings.eps, settings.weight_decay)
+
+
+def loss_of(loss: Loss, outputs: torch.Tensor, y: np.ndarray) -> torch.Tensor:
+    """torch's mean loss of a batch."""
+
+    def weights(given: tuple[float, ...] | None) -> torch.Tensor | None:
+        return None if given is None else torch.tensor(given, dtype=outputs.dtype)
+
+    if isinstance(loss, CrossEntropy):
+        labels = torch.tensor(y, dtype=torch.int64)
+        return F.cross_entropy(outputs, labels, weights(loss.weight), label_smoothing=loss.label_smoothing)
+    targets = torch.tensor(y, dtype=outputs.dtype)
+    if isinstance(loss, BinaryCrossEntropy):
+        return F.binary_cross_entropy_with_logits(outputs, targets, pos_weight=weights(loss.pos_weight))
+    return F.huber_loss(outputs, targets, delta=loss.delta) if isinstance(loss, Huber) else F.mse_loss(outputs, targets)
 
 
 def _add_terms(learned: Tensors, pull: Pull | None, linear: Mapping[str, np.ndarray] | None) -> None:

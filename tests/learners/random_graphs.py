@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,8 +60,10 @@ from edgefl.graph.operations import (
     Upsample,
     ZeroPad2d,
 )
-from edgefl.learners import SGD
+from edgefl.learners import SGD, Adam, AdamW
 from edgefl.learners.base import Delta, FrozenStats, Trainable
+from edgefl.learners.losses import MSE, BinaryCrossEntropy, CrossEntropy, Huber, Loss
+from edgefl.learners.optimizers import Optimizer
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec, layer_of
 
@@ -115,7 +117,8 @@ class Trial:
     family: str
     graph: Graph
     sizes: tuple[int, ...]
-    sgd: SGD
+    optimizer: Optimizer
+    loss: Loss
     trainable: Trainable
     delta: Delta
     bn_frozen: FrozenStats
@@ -126,12 +129,13 @@ class Trial:
     are_bytes: bool
 
     def __str__(self) -> str:
-        return f"{self.family} graph {[str(node.op) for node in self.graph.nodes]} in batches of {self.sizes}"
+        ops = [str(node.op) for node in self.graph.nodes]
+        return f"{self.family} graph {ops} in batches of {self.sizes}, {self.loss}, {self.optimizer}"
 
 
 def trial(seed: int) -> Trial:
     """The trial of a seed."""
-    draw = np.random.default_rng([seed, 0])
+    draw, later = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 2])
     names = [name for name, family in FAMILIES.items() for _ in range(family.weight)]
     name = names[draw.integers(len(names))]
     graph, batch = random_graph(draw, FAMILIES[name])
@@ -141,7 +145,8 @@ def trial(seed: int) -> Trial:
         name,
         graph,
         (batch, batch, batch - 1) if batch < 9 else (batch,),
-        random_sgd(draw),
+        random_optimizer(random_sgd(draw), later),
+        random_loss(later),
         trainable,
         delta,
         "freeze" if draw.random() < 0.3 else "track",
@@ -166,6 +171,29 @@ def random_sgd(draw: Rng) -> SGD:
         weight_decay=float(draw.choice([0.0, 0.1])),
         clip=float(draw.choice([0.3, 1e3])) if draw.random() < 0.3 else None,
     )
+
+
+def random_optimizer(sgd: SGD, draw: Rng) -> Optimizer:
+    """SGD as it is in half of the graphs; or Nesterov's, Adam or AdamW with its decay and clip.
+
+    eps is large: where a gradient is nothing but rounding, Adam would make whole steps of it.
+    """
+    kind = draw.integers(8)
+    if kind < 4:
+        return sgd
+    if kind == 4:
+        return replace(sgd, momentum=0.8, nesterov=True)
+    return (Adam if kind < 7 else AdamW)(0.01, (0.7, 0.9), 0.03, sgd.weight_decay, sgd.clip)
+
+
+def random_loss(draw: Rng) -> Loss:
+    """Plain cross-entropy in half of the graphs."""
+    weights = tuple(draw.uniform(0.3, 3, CLASSES).tolist())
+    others = (
+        CrossEntropy(weight=weights, label_smoothing=0.1), CrossEntropy(label_smoothing=0.2), BinaryCrossEntropy(),
+        BinaryCrossEntropy(weights), MSE(), Huber(0.7),
+    )  # fmt: skip
+    return CrossEntropy() if draw.random() < 0.5 else others[draw.integers(len(others))]
 
 
 def random_trainable(draw: Rng, graph: Graph, seed: int) -> Trainable:

@@ -8,7 +8,7 @@ import pytest
 from edgefl import rng
 from edgefl.errors import SelectionError
 from edgefl.graph.operations import Conv2d, Flatten, GlobalAvgPool, Linear
-from edgefl.learners import SGD, GraphLearner
+from edgefl.learners import SGD, Adam, AdamW, GraphLearner
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 
@@ -22,6 +22,9 @@ TERMS = {
     "decay": SGD(0.05, weight_decay=0.1),
     "clip": SGD(0.5, clip=0.3),
     "all": SGD(0.1, momentum=0.8, weight_decay=0.05, clip=0.5),
+    "nesterov": SGD(0.05, momentum=0.8, weight_decay=0.05, clip=0.5, nesterov=True),
+    "adam": Adam(0.01, (0.8, 0.95), 1e-4, weight_decay=0.1, clip=0.5),
+    "adamw": AdamW(0.01, eps=1e-4),
 }
 
 
@@ -37,7 +40,7 @@ def batches_of(count: int, size: int, epochs: int = 1) -> list[np.ndarray]:
     [("plain", "all"), ("residual", "all"), *(("groupnorm", terms) for terms in TERMS)],
 )
 @pytest.mark.parametrize("keep", [1.0, 0.5])
-def test_float64_steps_equal_torch_sgd(name: str, terms: str, keep: float) -> None:
+def test_float64_steps_equal_torch(name: str, terms: str, keep: float) -> None:
     graph = GRAPHS[name]
     learner = GraphLearner(model(graph), "reference", np.float64)
     data, batches = samples(graph, 11, dtype=np.float64), batches_of(11, 4, epochs=2)
@@ -93,12 +96,14 @@ def test_frozen_coordinates_keep_their_bits(backend: str, name: str, delta: str)
     centre = {parameter: value + 1 for parameter, value in before.items()}
     neurons = NeuronSet.draw(learner.spec, 0.5, rng.stream(2, rng.NEURONS))
     data, batches = samples(graph, 11), batches_of(11, 4, epochs=3)
-    learner.fit(data, batches, TERMS["all"], neurons, (0.1, centre), centre, delta=delta, bn_frozen="freeze")
-    for parameter, axes in neurons.blocks(learner.spec).items():
-        active = oracle.mask(before[parameter].shape, *axes)
-        after = learner.read()[parameter]
-        np.testing.assert_array_equal(after[~active], before[parameter][~active], err_msg=parameter)
-        assert (after[active] != before[parameter][active]).mean() > 0.9, parameter
+    for terms in ("all", "nesterov", "adam", "adamw"):
+        learner.write(before)
+        learner.fit(data, batches, TERMS[terms], neurons, (0.1, centre), centre, delta=delta, bn_frozen="freeze")
+        for parameter, axes in neurons.blocks(learner.spec).items():
+            active = oracle.mask(before[parameter].shape, *axes)
+            after = learner.read()[parameter]
+            np.testing.assert_array_equal(after[~active], before[parameter][~active], err_msg=f"{terms} {parameter}")
+            assert (after[active] != before[parameter][active]).mean() > 0.9, (terms, parameter)
 
 
 def test_running_statistics_of_frozen_channels_follow_the_batches_unless_frozen() -> None:

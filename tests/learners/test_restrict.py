@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,7 +15,8 @@ from edgefl import rng
 from edgefl.errors import SelectionError
 from edgefl.graph import Graph
 from edgefl.graph.operations import Conv2d, Flatten, GlobalAvgPool, Linear, ReLU
-from edgefl.learners import SGD, GraphLearner
+from edgefl.learners import SGD, AdamW, GraphLearner
+from edgefl.learners.optimizers import Optimizer
 from edgefl.neurons.index import Flat
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
@@ -45,12 +47,12 @@ def masked(mask: Mask, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     return {name: np.where(mask.bits[name], value, 0) if name in mask.bits else value for name, value in params.items()}
 
 
-def torch_steps(graph: Graph, mask: Mask, start: Mapping[str, np.ndarray], data, batches, sgd: SGD) -> dict:
+def torch_steps(graph: Graph, mask: Mask, start: Mapping[str, np.ndarray], data, batches, sgd: Optimizer) -> dict:
     """Dense torch in float64, whose gradients and weights are multiplied by the mask in every step."""
     tensors = oracle.to_torch(masked(mask, start))
     learned = {name: value for name, value in tensors.items() if value.requires_grad}
     bits = {name: torch.tensor(value) for name, value in mask.bits.items()}
-    optimiser = torch.optim.SGD(learned.values(), sgd.lr, sgd.momentum, weight_decay=sgd.weight_decay)
+    optimiser = oracle.optimizer_of(learned.values(), sgd)
     for batch in batches:
         x = torch.tensor(data.x[batch].astype(np.float64))
         optimiser.zero_grad()
@@ -116,8 +118,8 @@ def test_steps_on_every_backend_move_the_mask_alone(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_step_equals_autograd_of_the_masked_model(backend: str) -> None:
-    for name in NAMES:
-        graph, sgd = GRAPHS[name], TERMS["all"]
+    for name, terms in itertools.product(NAMES, ("all", "nesterov", "adamw")):
+        graph, sgd = GRAPHS[name], TERMS[terms] if terms != "adamw" else AdamW(0.05, (0.9, 0.99), 0.3, 0.1)
         mask, data, batches = drawn(graph), samples(graph, 6), batches_of(6, 6)
         learner = GraphLearner(model(graph), backend)
         learner.restrict(mask)
@@ -125,7 +127,7 @@ def test_a_step_equals_autograd_of_the_masked_model(backend: str) -> None:
         learner.fit(data, batches, sgd)
         for key, value in learner.read().items():
             bound = 2e-6 * max(np.abs(expected[key]).max(), 1e-3)
-            np.testing.assert_allclose(value, expected[key], 0, bound, err_msg=f"{name}: {key}")
+            np.testing.assert_allclose(value, expected[key], 0, bound, err_msg=f"{name}, {terms}: {key}")
 
 
 def test_a_mask_of_everything_is_none_and_layers_can_be_frozen_beside_one() -> None:
@@ -284,7 +286,7 @@ def test_a_search_by_tiles_stores_no_gradient_whole() -> None:
 def test_what_does_not_exist_stays_zero_where_training_has_diverged() -> None:
     """A gradient that is not a number makes the clip's scale none either."""
     graph = GRAPHS["mlp"]
-    for terms in ("plain", "momentum", "clip"):
+    for terms in ("plain", "momentum", "clip", "nesterov", "adam", "adamw"):
         learner, mask, data = GraphLearner(model(graph), "native"), drawn(graph), samples(graph, 4)
         learner.restrict(mask)
         data.x[0, 0] = np.nan

@@ -8,7 +8,7 @@ import pytest
 from edgefl.commands.cli import main
 from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph, Model, models
-from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.learners import SGD, Adam, GraphLearner, Samples
 from edgefl.learners.lowering import sparse_weight
 from edgefl.learners.lowering.updates import Terms
 from edgefl.memory import Training, best, estimate, fit
@@ -39,7 +39,7 @@ def trained(graph: Graph, training: Training, examples: int, limit: int | None =
     if training.keep < 1:
         learner.restrict(random_mask(learner.spec, training.keep, "erk", SEED), training.batch)
     order = np.arange(examples, dtype=np.int32)
-    sgd = SGD(0.01, momentum=0.9 if training.terms.momentum else 0.0)
+    sgd = Adam(0.01) if training.terms.adam else SGD(0.01, momentum=0.9 if training.terms.momentum else 0.0)
     learner.fit(data(graph, examples), [order[: training.batch], order[training.batch :]], sgd)
     return learner
 
@@ -48,7 +48,7 @@ def test_planned_is_what_a_learner_holds(way: str) -> None:
     for name, shape in {"fedspu_emnist": (1, 28, 28), "lenet5": (1, 28, 28), "pflego_mlp": (1, 8, 8)}.items():
         graph = models.build(name, shape, 10)
         for density in (*DENSITIES, 1.0):
-            for terms in (Terms(), Terms(momentum=True)):
+            for terms in (Terms(), Terms(momentum=True), Terms(adam=True)):
                 training = Training(name, graph, 4, "sparse", density, examples=7, terms=terms)
                 learner, footprint = trained(graph, training, 7), estimate("exact", training)
                 held, planned = learner.memory(), dict(footprint.parts)

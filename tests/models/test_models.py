@@ -19,12 +19,14 @@ from edgefl.graph.files import load, save
 from edgefl.graph.operations import AnyDropout
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.learners.batches import Keyed, Listed
+from edgefl.learners.losses import CROSS_ENTROPY, Loss
 from edgefl.learners.lowering.active import trained_blocks
 from edgefl.neurons.selection import NeuronSet
 from edgefl.nn import from_torch
-from tests.learners.oracle import kept, mask
+from tests.learners.graphs import targets
+from tests.learners.oracle import kept, loss_of, mask
 
-from .zoo import CLASSES, REFUSED, TAKEN, TEXTS, WORDS
+from .zoo import CLASSES, LOSSES, REFUSED, TAKEN, TEXTS, WORDS
 
 STEPS, BATCH, EXAMPLES, KEEP, DRAWS = 10, 4, 9, 0.5, 4
 DROPOUT = Keyed(0xFEDC_BA98_7654_3210, 3)
@@ -51,12 +53,13 @@ def example(shape: tuple[int, ...], is_text: bool) -> torch.Tensor:
     )
 
 
-def data(graph: Graph, dtype: type, draw: int = 0) -> Samples:
+def data(graph: Graph, dtype: type, draw: int = 0, loss: Loss = CROSS_ENTROPY) -> Samples:
     chance = np.random.default_rng([7, draw])
     x = chance.standard_normal((EXAMPLES, *graph.input_shape)).astype(np.float32)
     if graph.vocabulary is not None:
         x = chance.integers(0, graph.vocabulary, x.shape).astype(np.float32)
-    return Samples(x.astype(dtype), chance.integers(0, CLASSES, EXAMPLES).astype(np.int32))
+    y = targets(loss, chance, EXAMPLES, CLASSES if loss.has_labels else graph.output_shape[0])
+    return Samples(x.astype(dtype), y if loss.has_labels else y.astype(dtype), loss=loss)
 
 
 def batches() -> Listed:
@@ -110,7 +113,7 @@ def _ten_steps(
         optimizer.zero_grad()
         x = torch.tensor(samples.x[batch])
         outputs = module(x.long() if takes_ids else x)
-        torch.nn.functional.cross_entropy(outputs, torch.tensor(samples.y[batch], dtype=torch.int64)).backward()
+        loss_of(samples.loss, outputs, samples.y[batch]).backward()
         for key, value in params.items():
             value.grad *= masks[key]
         optimizer.step()
@@ -120,16 +123,16 @@ def _ten_steps(
 @pytest.mark.parametrize("name", TAKEN)
 def test_ten_steps_equal_torch(name: str) -> None:
     """Where a ReLU hangs on the last bits, float32 goes another way; with other data it does not."""
-    model = converted(name)
+    model, loss = converted(name), LOSSES.get(name, CROSS_ENTROPY)
     far: dict[str, float] = {}
     for draw in range(DRAWS):
-        samples, learner = data(model.graph, np.float64, draw), GraphLearner(model, "reference", np.float64)
+        samples, learner = data(model.graph, np.float64, draw, loss), GraphLearner(model, "reference", np.float64)
         neurons = NeuronSet.draw(learner.spec, KEEP, rng.stream(5, rng.NEURONS))
         expected = trained_by_torch(name, samples, neurons, learner.spec, model.graph)
         learner.fit(samples, batches(), SGD_SETTINGS, neurons)
         for key, value in learner.read().items():
             np.testing.assert_allclose(value, expected[key], rtol=1e-9, atol=1e-9, err_msg=key)
-        far = far_from(expected, model, data(model.graph, np.float32, draw), neurons)
+        far = far_from(expected, model, data(model.graph, np.float32, draw, loss), neurons)
         if not far:
             return
     raise AssertionError(f"{name} in float32, with each of {DRAWS} draws of data: {far}")

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (the name every torch user writes)
 from torch import Tensor, nn
 
+from edgefl.learners.losses import MSE, BinaryCrossEntropy, Loss
+
 CLASSES = 5
 Shape = tuple[int, ...]
 
@@ -733,6 +735,17 @@ def shufflenet() -> nn.Module:
     )  # fmt: skip
 
 
+def regressor() -> nn.Module:
+    """Two numbers for an example, trained with MSE."""
+    return nn.Sequential(nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def multi_label() -> nn.Module:
+    """Which of seven things are in an image, trained with a decision for each."""
+    body = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 6, 3), nn.ReLU()]
+    return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 7))
+
+
 FEATURES, IMAGE, GREY, SMALL_GREY, LINE, SOUND = (12,), (3, 8, 8), (1, 12, 12), (1, 8, 8), (6, 24), (1, 96)
 FRAMES, IDS, WORDS = (10, 6), (10,), 20
 
@@ -793,10 +806,14 @@ TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "Transformer encoder": (Encoder, (10, 8)),
     "ViT-like": (VisionTransformer, IMAGE),
     "causal attention": (CausalText, (10, 8)),
+    "regression": (regressor, FEATURES),
+    "multi-label": (multi_label, IMAGE),
 }
 
 TEXTS = tuple(name for name, (_, shape) in TAKEN.items() if shape is IDS)
 """Those that take ids of words."""
+
+LOSSES: dict[str, Loss] = {"regression": MSE(), "multi-label": BinaryCrossEntropy()}  # of the others: cross-entropy
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], Shape, str]] = {
     "GRU of two layers": (lambda: Recurrent(nn.GRU, num_layers=2), (10, 6), "num_layers=2; expected 1"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from edgefl.commands import processes as demo
+from edgefl.commands.cli import main
 from edgefl.experiment.assemble import assemble
 from edgefl.server import history
 from edgefl.simulation.journal import Journal
@@ -38,6 +39,24 @@ def test_served_run_is_bit_identical_to_simulation(tmp_path: Path, method: str) 
         assert_same_arrays(found.arrays[group], state.arrays[group])
     assert [without_times(line) for line in served.lines] == [without_times(line) for line in journal.metrics()]
     assert [line["round"] for line in lines] == [1, 2, 3, 4]
+
+
+def test_other_losses_and_optimizers_are_served_as_simulated(tmp_path: Path) -> None:
+    """FedSPU with Adam on a cosine, of three decisions an example whose targets are in the devices' files."""
+    draw = np.random.default_rng(5)
+    x = draw.standard_normal((48, 1, 1, 8)).astype(np.float32)
+    np.savez(tmp_path / "made.npz", x=x, y=x[:, 0, 0, :3] > 0.2)
+    options = (("betas", (0.8, 0.9)), ("optimizer", "adam"), ("schedule", "cosine"), ("warmup", 1))
+    chosen = {"data": str(tmp_path / "made.npz"), "model": "pflego_mlp", "loss": "bce:pos_weight=1.0,2.0,0.5"}
+    experiment = replace(SMALL, methods=("fedspu-es",), validation_share=0.2, options=options, **chosen)
+    demo.deal(tmp_path / "shares", experiment)
+    served = demo.serve(tmp_path / "served", experiment, tmp_path / "shares", lambda line: None)
+    journal = Journal(tmp_path / "simulated")
+    state = simulate(experiment.algorithms()["fedspu-es"], assemble(experiment), experiment.settings(1), journal)
+    assert_same_arrays(history.final_state(tmp_path / "served").arrays["model"], state.arrays["model"])
+    assert [without_times(line) for line in served.lines] == [without_times(line) for line in journal.metrics()]
+    assert served.lines[-1]["evaluation"]["personal"]["decisions"] == 3
+    assert main(["simulate", "--replay", str(tmp_path / "served"), "--workers", "1"]) == 0
 
 
 def without_times(line):

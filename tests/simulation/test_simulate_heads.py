@@ -179,7 +179,7 @@ def test_presets_are_table_1_s_settings() -> None:
         common: dict[str, Any] = {"per_round": 20, "head_init": "uniform", "eval_point": "post_local"}
         expected = PFLEGO(tau=50, beta=beta, rho=rho, head_step="eq3", server="adam", **common)
         assert methods["pflego"] == expected
-        assert methods["fedper"] == FedPer(epochs=50, batch=10**6, lr=0.007, **common)
+        assert methods["fedper"] == FedPer(epochs=50, batch=10**6, lr=0.007, rounds=200, **common)
     with pytest.raises(ValueError, match="preset=pflego-high with data=digits; expected data among mnist"):
         preset("pflego-high", "digits")
 

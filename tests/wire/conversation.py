@@ -44,7 +44,16 @@ HELLO = Hello(PROTOCOL, RUN, CLIENT, DEVICE_NONCE, "edgefl 0.1.0")
 CHALLENGE = Challenge(RUN, SERVER_NONCE, PROOFS["server"])
 ENROL = Enrol(PROOFS["device"], 0.6, b"", 0, b"", 0, bytes(16), b"", [70, 8, 33])
 WELCOME = Welcome(
-    CLIENT, 8, 1, "fedspu", {"lr": 0.1, "keep": [0.2, 1.0]}, "float32", (0.8, 0.1), len(MODEL), model.digest(MODEL)
+    CLIENT,
+    8,
+    1,
+    "fedspu",
+    {"lr": 0.1, "keep": [0.2, 1.0]},
+    "float32",
+    (0.8, 0.1),
+    len(MODEL),
+    model.digest(MODEL),
+    "huber:delta=0.5",
 )
 THIRD = -(-len(MODEL) // 3)
 CHUNKS = [ModelChunk(at, MODEL[at : at + THIRD]) for at in range(0, len(MODEL), THIRD)]

@@ -10,6 +10,8 @@ EFL_KERNEL(put_flat_32)
 // update
 EFL_KERNEL(sum_squares_f32)
 EFL_KERNEL(sgd_f32)
+EFL_KERNEL(nesterov_f32)
+EFL_KERNEL(adam_f32)
 
 // linear
 EFL_KERNEL(linear_forward_f32)

@@ -67,6 +67,10 @@ EFL_KERNEL(adaptive_avgpool_backward_f32)
 
 // loss
 EFL_KERNEL(softmax_xent_f32)
+EFL_KERNEL(cross_entropy_f32)
+EFL_KERNEL(binary_cross_entropy_f32)
+EFL_KERNEL(squared_error_f32)
+EFL_KERNEL(huber_f32)
 
 // growth
 EFL_KERNEL(keep_largest_f32)

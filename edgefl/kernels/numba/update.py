@@ -1,4 +1,4 @@
-"""The step of SGD of the numba backend."""
+"""The steps of SGD and Adam of the numba backend."""
 
 from __future__ import annotations
 
@@ -21,13 +21,60 @@ def sgd(
     centre: Array | None = None,
     linear: Array | None = None,
 ) -> Call:
+    w, row_ids, col_ids, block = _block(w, rows, cols)
+    factor, *extras = _spelt_out(w, block, scale, velocity, centre, linear)
+    return _sgd, (w, grad.reshape(block), hyper, row_ids, col_ids, factor, *extras, False)
+
+
+@prepares
+def nesterov(
+    w: Array,
+    grad: Array,
+    hyper: Array,
+    rows: Index,
+    cols: Index,
+    velocity: Array,
+    scale: Array | None = None,
+    centre: Array | None = None,
+    linear: Array | None = None,
+) -> Call:
+    w, row_ids, col_ids, block = _block(w, rows, cols)
+    factor, *extras = _spelt_out(w, block, scale, velocity, centre, linear)
+    return _sgd, (w, grad.reshape(block), hyper, row_ids, col_ids, factor, *extras, True)
+
+
+@prepares
+def adam(
+    w: Array,
+    grad: Array,
+    rates: Array,
+    rows: Index,
+    cols: Index,
+    mean: Array,
+    square: Array,
+    scale: Array | None = None,
+    centre: Array | None = None,
+    linear: Array | None = None,
+) -> Call:
+    w, row_ids, col_ids, block = _block(w, rows, cols)
+    factor, *extras = _spelt_out(w, block, scale, centre, linear)
+    moments = mean.reshape(block), square.reshape(block)
+    return _adam, (w, grad.reshape(block), rates, row_ids, col_ids, *moments, factor, *extras)
+
+
+def _block(w: Array, rows: Index, cols: Index) -> tuple[Array, Array, Array, tuple[int, int]]:
+    """w and the ids spelt out, and the shape of the compact arrays: a row of w's block is one of theirs."""
     row_ids, col_ids = spelt_out(rows, w.shape[0]), spelt_out(cols, w.shape[1])
     if cols is None:  # whole rows are one run
         w, col_ids = w.reshape(len(w), 1, w.shape[1] * w.shape[2]), np.zeros(1, np.int32)
-    block, none = (len(row_ids), len(col_ids) * w.shape[2]), np.empty((0, 0), w.dtype)
-    extras = (none if extra is None else extra.reshape(block) for extra in (velocity, centre, linear))
-    factor = np.ones(1, w.dtype) if scale is None else scale
-    return _sgd, (w, grad.reshape(block), hyper, row_ids, col_ids, factor, *extras)
+    return w, row_ids, col_ids, (len(row_ids), len(col_ids) * w.shape[2])
+
+
+def _spelt_out(w: Array, block: tuple[int, int], scale: Array | None, *extras: Array | None) -> tuple[Array, ...]:
+    """The scale, 1 for None, and the arrays, empty ones for None."""
+    none = np.empty((0, 0), w.dtype)
+    given = (none if extra is None else extra.reshape(block) for extra in extras)
+    return (np.ones(1, w.dtype) if scale is None else scale, *given)
 
 
 @compiled
@@ -41,6 +88,7 @@ def _sgd(
     velocity: Array,
     centre: Array,
     linear: Array,
+    is_nesterov: bool,
 ) -> None:
     """One step on w[rows, cols, :]; an empty velocity, centre or linear stands for none.
 
@@ -61,11 +109,49 @@ def _sgd(
         if linear.size:
             for p in range(len(step)):
                 step[p] += linear[j, p]
-        if velocity.size and momentum != 0:
+        if velocity.size and (momentum != 0 or is_nesterov):
             for p in range(len(step)):
-                step[p] += momentum * velocity[j, p]
-                velocity[j, p] = step[p]
+                moved = step[p] + momentum * velocity[j, p]
+                step[p] = step[p] + momentum * moved if is_nesterov else moved
+                velocity[j, p] = moved
         for p in range(len(step)):
             value[p] -= lr * step[p]
+        for k in range(len(cols)):
+            w[rows[j], cols[k]] = values[k]
+
+
+@compiled
+def _adam(
+    w: Array,
+    grad: Array,
+    rates: Array,
+    rows: Array,
+    cols: Array,
+    mean: Array,
+    square: Array,
+    scale: Array,
+    centre: Array,
+    linear: Array,
+) -> None:
+    """One step of Adam, as _sgd; an empty centre or linear stands for none."""
+    mean_share, square_kept, square_share, rate, root, eps, decay, kept, pull = rates
+    inner = w.shape[2]
+    values, step = np.empty((len(cols), inner), w.dtype), np.empty(len(cols) * inner, w.dtype)
+    value = values.reshape(len(step))
+    for j in range(len(rows)):
+        for k in range(len(cols)):
+            values[k] = w[rows[j], cols[k]]
+        for p in range(len(step)):
+            step[p] = scale[0] * grad[j, p] + decay * value[p]
+        if centre.size:
+            for p in range(len(step)):
+                step[p] += pull * (value[p] - centre[j, p])
+        if linear.size:
+            for p in range(len(step)):
+                step[p] += linear[j, p]
+        for p in range(len(step)):
+            mean[j, p] += mean_share * (step[p] - mean[j, p])
+            square[j, p] = square_kept * square[j, p] + square_share * step[p] * step[p]
+            value[p] = value[p] * kept - rate * mean[j, p] / (np.sqrt(square[j, p]) / root + eps)
         for k in range(len(cols)):
             w[rows[j], cols[k]] = values[k]

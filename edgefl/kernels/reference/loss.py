@@ -1,4 +1,4 @@
-"""The softmax cross-entropy in plain numpy."""
+"""The losses in plain numpy."""
 
 from __future__ import annotations
 
@@ -24,3 +24,72 @@ def softmax_xent(logits: Array, labels: Array, dlogits: Array | None, loss: Arra
         dlogits[:] = exponentials / total[:, None]
         dlogits[rows, labels] -= 1
         dlogits /= len(logits)
+
+
+def cross_entropy(
+    logits: Array, labels: Array, weight: Array | None, smoothing: float, dlogits: Array | None, loss: Array,
+    correct: Array,
+) -> None:  # fmt: skip
+    """softmax_xent with a weight for each class and label smoothing: of a row, sum over c of a_c times the loss that
+    label c would have, where a = smoothing weight / K, and (1 - smoothing) weight more at the label.
+
+    dlogits is the gradient of the sum over the sum of the labels' weights. Source: torch.nn.functional.cross_entropy.
+    """
+    if not logits.size:
+        return
+    rows, classes = np.arange(len(logits)), logits.shape[1]
+    weight = np.ones(classes, logits.dtype) if weight is None else weight
+    asked = np.tile(smoothing / classes * weight, (len(logits), 1)).astype(logits.dtype)
+    asked[rows, labels] += (1 - smoothing) * weight[labels]
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    total = np.exp(shifted).sum(axis=1, keepdims=True)
+    losses = np.log(total) - shifted
+    loss += float(np.sum(np.where(asked > 0, asked * losses, 0), dtype=np.float64))  # an impossible class not asked for
+    correct += int((logits.argmax(axis=1) == labels).sum())
+    if dlogits is not None:
+        probability = np.exp(shifted) / total
+        dlogits[:] = (asked.sum(axis=1, keepdims=True) * probability - asked) / weight[labels].sum()
+
+
+def binary_cross_entropy(
+    logits: Array, targets: Array, pos_weight: Array | None, dlogits: Array | None, loss: Array, correct: Array
+) -> None:
+    """-(pos_weight t log p + (1 - t) log(1 - p)), p = sigmoid(logit): loss += of each row the mean; correct += outputs
+    on the same side of 0 as their targets of a half. dlogits is the gradient of the mean over all.
+
+    Source: torch.nn.BCEWithLogitsLoss.
+    """
+    if not logits.size:
+        return
+    asked, against = targets if pos_weight is None else pos_weight * targets, 1 - targets
+    small = np.exp(-np.abs(logits))
+    rest = np.log1p(small)
+    losses = asked * (rest + np.maximum(-logits, 0)) + against * (rest + np.maximum(logits, 0))
+    loss += float(np.sum(losses, dtype=np.float64)) / logits.shape[1]
+    correct += int((~np.isnan(logits) & ((logits > 0) == (targets > 0.5))).sum())
+    if dlogits is not None:
+        larger, smaller = 1 / (1 + small), small / (1 + small)
+        above = logits > 0
+        yes, no = np.where(above, larger, smaller), np.where(above, smaller, larger)
+        dlogits[:] = (against * yes - asked * no) / logits.size
+
+
+def squared_error(y: Array, targets: Array, dy: Array | None, loss: Array) -> None:
+    """loss += of each row the mean of (y - t)^2; dy is the gradient of the mean over all. Source: torch.nn.MSELoss."""
+    if not y.size:
+        return
+    difference = y - targets
+    loss += float(np.sum(np.square(difference), dtype=np.float64)) / y.shape[1]
+    if dy is not None:
+        dy[:] = 2 * difference / y.size
+
+
+def huber(y: Array, targets: Array, delta: float, dy: Array | None, loss: Array) -> None:
+    """The same of (y - t)^2 / 2 within delta, and delta (|y - t| - delta / 2) beyond. Source: torch.nn.HuberLoss."""
+    if not y.size:
+        return
+    difference = y - targets
+    cut = np.clip(difference, -delta, delta)
+    loss += float(np.sum(cut * (difference - cut / 2), dtype=np.float64)) / y.shape[1]
+    if dy is not None:
+        dy[:] = cut / y.size

@@ -1,4 +1,4 @@
-"""The step of SGD, and the norm that clips it, in plain numpy."""
+"""The steps of SGD and Adam, and the norm that clips them, in plain numpy."""
 
 from __future__ import annotations
 
@@ -37,13 +37,75 @@ def sgd(
     """
     lr, momentum, decay, pull = hyper
     block = np.ix_(all_or(rows, w.shape[0]), all_or(cols, w.shape[1]))
-    shape = w[block].shape
-    step = (grad if scale is None else scale * grad).reshape(shape) + decay * w[block]
-    if centre is not None:
-        step += pull * (w[block] - centre.reshape(shape))
-    if linear is not None:
-        step += linear.reshape(shape)
+    step = _gradient(w[block], grad, scale, decay, (pull, centre), linear)
     if velocity is not None and momentum:
-        velocity.reshape(shape)[:] = momentum * velocity.reshape(shape) + step
-        step = velocity.reshape(shape)
+        velocity.reshape(step.shape)[:] = momentum * velocity.reshape(step.shape) + step
+        step = velocity.reshape(step.shape)
     w[block] -= lr * step
+
+
+def nesterov(
+    w: Array,
+    grad: Array,
+    hyper: Array,
+    rows: Index,
+    cols: Index,
+    velocity: Array,
+    scale: Array | None = None,
+    centre: Array | None = None,
+    linear: Array | None = None,
+) -> None:
+    """The same with w -= lr (g + momentum v), v the new one. Source: torch.optim.SGD with nesterov."""
+    lr, momentum, decay, pull = hyper
+    block = np.ix_(all_or(rows, w.shape[0]), all_or(cols, w.shape[1]))
+    step = _gradient(w[block], grad, scale, decay, (pull, centre), linear)
+    velocity.reshape(step.shape)[:] = momentum * velocity.reshape(step.shape) + step
+    w[block] -= lr * (step + momentum * velocity.reshape(step.shape))
+
+
+def begin_adam(settings: Array, steps: Array, rates: Array) -> None:
+    """steps += 1; rates = 1 - beta1, beta2, 1 - beta2, lr / (1 - beta1^t), sqrt(1 - beta2^t), eps, the decay in the
+    gradient, what is kept of the weights, pull.
+    """
+    lr, beta1, beta2, eps, decay, decoupled, pull = settings
+    steps += 1
+    moments = 1 - beta1, beta2, 1 - beta2, lr / (1 - beta1 ** steps[0]), np.sqrt(1 - beta2 ** steps[0])
+    rates[:] = *moments, eps, 0 if decoupled else decay, 1 - lr * decay if decoupled else 1, pull
+
+
+def adam(
+    w: Array,
+    grad: Array,
+    rates: Array,
+    rows: Index,
+    cols: Index,
+    mean: Array,
+    square: Array,
+    scale: Array | None = None,
+    centre: Array | None = None,
+    linear: Array | None = None,
+) -> None:
+    """One step on the block w[rows, cols, :]; arrays as of sgd, rates as begin_adam made them.
+
+    Source: torch.optim.Adam and AdamW without amsgrad, in their order of operations.
+    """
+    mean_share, square_kept, square_share, step, root, eps, decay, kept, pull = rates
+    block = np.ix_(all_or(rows, w.shape[0]), all_or(cols, w.shape[1]))
+    g = _gradient(w[block], grad, scale, decay, (pull, centre), linear)
+    mean, square = mean.reshape(g.shape), square.reshape(g.shape)
+    mean += mean_share * (g - mean)
+    square[:] = square_kept * square + square_share * g * g
+    w[block] = w[block] * kept - step * mean / (np.sqrt(square) / root + eps)
+
+
+def _gradient(
+    w: Array, grad: Array, scale: Array | None, decay: float, pull: tuple[float, Array | None], linear: Array | None
+) -> Array:
+    """g of the block w, in its shape."""
+    g: Array = (grad if scale is None else scale * grad).reshape(w.shape) + decay * w
+    strength, centre = pull
+    if centre is not None:
+        g += strength * (w - centre.reshape(w.shape))
+    if linear is not None:
+        g += linear.reshape(w.shape)
+    return g

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from edgefl.kernels.table import TABLE
+from edgefl.kernels.table import FAMILIES, TABLE
 from edgefl.learners.lowering.schedule import Schedule, Tensor
 
-LOSS_CALL = "softmax_xent"  # the backward pass begins after it
+LOSSES = frozenset(row.name for row in FAMILIES["loss"])  # the backward pass begins after one of them
 
 
 class ArenaTensor(NamedTuple):
@@ -43,7 +43,7 @@ def arena_tensors(schedule: Schedule, float_bytes: int = 4) -> tuple[ArenaTensor
 
 def saved_bytes(schedule: Schedule, float_bytes: int = 4) -> int:
     """Bytes that a training schedule keeps for its backward pass: what is written before the loss and read after it."""
-    loss = next(position for position, call in enumerate(schedule.calls) if call.op == LOSS_CALL)
+    loss = next(position for position, call in enumerate(schedule.calls) if call.op in LOSSES)
     return sum(tensor.bytes for tensor in arena_tensors(schedule, float_bytes) if tensor.first < loss < tensor.last)
 
 

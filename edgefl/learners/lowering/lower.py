@@ -1,6 +1,6 @@
 """lower(graph, ...) -> Schedule: what a learner runs for one batch size, neuron set and mode. Values in, values out.
 
-Modes:  train     forward with batch statistics and dropout, exact (or cut) backward, SGD in place
+Modes:  train     forward with batch statistics and dropout, exact (or cut) backward, a step in place
         gradient  the same without updates; the gradients stay in the arena
         grow      the same without dropout, but of each gradient sought only the coordinates of the largest are kept
         evaluate  forward with running statistics, loss and hits
@@ -25,6 +25,7 @@ from edgefl.errors import GraphError
 from edgefl.graph import Graph, Node
 from edgefl.graph.planar import planar
 from edgefl.learners.base import Delta, Trainable
+from edgefl.learners.losses import CROSS_ENTROPY, Loss
 from edgefl.learners.lowering.active import Active
 from edgefl.learners.lowering.arena import place
 from edgefl.learners.lowering.backward import backward
@@ -33,8 +34,9 @@ from edgefl.learners.lowering.dropout import count_step
 from edgefl.learners.lowering.forward import forward
 from edgefl.learners.lowering.fusion import fuse
 from edgefl.learners.lowering.layout import side_by_side
+from edgefl.learners.lowering.loss import loss as record_loss
 from edgefl.learners.lowering.recorder import Recorder, Scope
-from edgefl.learners.lowering.schedule import LOSS, Companion, Existing, Schedule, Slot, Tensor, TrainedBlock
+from edgefl.learners.lowering.schedule import Companion, Existing, Schedule, Tensor, TrainedBlock
 from edgefl.learners.lowering.sparse_weight import Sparse
 from edgefl.learners.lowering.updates import Terms, update
 from edgefl.neurons.spec import ModelSpec, layer_of
@@ -55,6 +57,7 @@ def lower(
     float_bytes: int = 4,
     sparse: Sparse | None = None,
     masks: Mapping[str, Existing] | None = None,
+    loss: Loss = CROSS_ENTROPY,
 ) -> Schedule:
     """The schedule of one pass over `batch` examples.
 
@@ -62,10 +65,13 @@ def lower(
     terms      terms of the update in mode "train"
     sparse     weights that are there as values alone
     masks      of other masked parameters the coordinates that exist
+    loss       in modes that have one
     Raises  GraphError if the graph's output is not a vector of logits, or it has no Linear layer for "features".
     """
     active = Active.of(graph, spec, trainable, delta, masks) if mode in TRAINING else Active()
-    return lower_active(graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes, sparse=sparse)
+    return lower_active(
+        graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes, sparse=sparse, loss=loss
+    )
 
 
 def lower_active(
@@ -78,6 +84,7 @@ def lower_active(
     terms: Terms | None = None,
     float_bytes: int = 4,
     sparse: Sparse | None = None,
+    loss: Loss = CROSS_ENTROPY,
 ) -> Schedule:
     """The same for id lists that are known already; the schedule's calls hold these very lists.
 
@@ -88,14 +95,14 @@ def lower_active(
     in_place = mode == "train" and terms == Terms()
     drops = mode in ("train", "gradient")
     scope = Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {}, drops=drops)
-    copied = _lowered(scope, mode, terms, float_bytes)
+    copied = _lowered(scope, mode, (terms, loss), float_bytes)
     if all(ids is None or is_empty(ids) for ids in active.saved.values()):
         return copied
-    whole = _lowered(scope._replace(copies=False), mode, terms, float_bytes)
+    whole = _lowered(scope._replace(copies=False), mode, (terms, loss), float_bytes)
     return min(copied, whole, key=lambda schedule: schedule.arena_bytes)
 
 
-def _lowered(scope: Scope, mode: Mode, terms: Terms, float_bytes: int) -> Schedule:
+def _lowered(scope: Scope, mode: Mode, step: tuple[Terms, Loss], float_bytes: int) -> Schedule:
     graph = scope.graph
     nodes = fuse(_below_last_linear(graph, scope.spec) if mode == "features" else graph.nodes, scope.trains)
     beside = frozenset[str]() if mode == "grow" else side_by_side(nodes, graph.shapes, scope.batch, scope.sparse)
@@ -106,24 +113,19 @@ def _lowered(scope: Scope, mode: Mode, terms: Terms, float_bytes: int) -> Schedu
     if mode in ("predict", "features"):
         recorder.keep(output)
     else:
-        states, gradients = _loss(recorder, nodes, output, mode, terms)
+        states, gradients = _trained(recorder, nodes, output, mode, step)
     return _schedule(recorder, output if mode in ("predict", "features") else None, gradients, states, float_bytes)
 
 
-def _loss(
-    recorder: Recorder, nodes: tuple[Node, ...], logits: Tensor, mode: Mode, terms: Terms
+def _trained(
+    recorder: Recorder, nodes: tuple[Node, ...], output: Tensor, mode: Mode, step: tuple[Terms, Loss]
 ) -> tuple[tuple[Companion, ...], dict[str, TrainedBlock]]:
     """Record the loss and, in training, all that follows it."""
-    if len(logits.shape) != 2:
-        raise GraphError(f"output of shape {logits.shape[1:]}; expected one logit per class")
-    recorder.node = LOSS
-    labels = recorder.new((recorder.scope.batch,), "int32")
-    recorder.call("gather_labels", Slot("y"), Slot("index"), labels)
-    dlogits = logits if mode in TRAINING else None
-    recorder.call("softmax_xent", logits, labels, dlogits, Slot("loss"), Slot("correct"))
-    if dlogits is None:
+    terms, of = step
+    record_loss(recorder, of, output, mode in TRAINING)
+    if mode not in TRAINING:
         return (), {}
-    passes = backward(recorder, nodes, dlogits.view(*recorder.values[nodes[-1].name].shape))
+    passes = backward(recorder, nodes, output.view(*recorder.values[nodes[-1].name].shape))
     if mode == "train":
         states = update(recorder, passes, terms)
         count_step(recorder)

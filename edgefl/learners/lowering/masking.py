@@ -1,6 +1,7 @@
 """Lowers what keeps a masked parameter that lies whole at its mask: zeros in its gradient, or in itself after a step.
 
-A coordinate without gradient stays 0 in a step of SGD, with every term: 0 is what it starts from, and its velocity too.
+A coordinate without gradient stays 0 in a step of SGD or Adam, with every term: 0 is what it starts from, and its
+velocity and moments too.
 """
 
 from __future__ import annotations

@@ -20,11 +20,12 @@ from edgefl.kernels.arrays import Index
 Existing = NDArray[np.uint8]  # a bit for each coordinate of a flattened parameter, low bits first
 BufferKind = Literal["float", "int32", "byte"]
 StructureKind = Literal["structure", "order", "structure_t", "order_t"]
-CompanionKind = Literal["velocity", "centre", "linear"]
+CompanionKind = Literal["velocity", "mean", "square", "centre", "linear"]
 LOSS = "loss"  # Call.node of the loss and all that belongs to it
 SlotName = Literal[
-    "x", "y", "scale", "shift", "index", "loss", "correct", "hyper", "total", "total_bits", "clip", "dropout"
-]
+    "x", "y", "scale", "shift", "index", "loss", "correct", "hyper", "total", "total_bits", "clip", "dropout", "adam",
+    "adam_steps", "rates", "output_weight",
+]  # fmt: skip
 
 
 class Buffer(NamedTuple):

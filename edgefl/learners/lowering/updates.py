@@ -1,4 +1,5 @@
-"""Lowers the SGD step: in place, on each trained block as soon as its gradient is complete; then the buffer is free.
+"""Lowers the step of SGD or Adam: in place, on each trained block as soon as its gradient is complete; then the buffer
+is free.
 
 A Linear layer's weight gradient is not even stored where plain SGD takes it. With clipping every gradient must exist
 first: then the norm is taken over all of them, and the updates come last.
@@ -7,14 +8,16 @@ first: then the norm is taken over all of them, and the updates come last.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from edgefl.graph.operations import Shape
+from edgefl.kernels.arrays import Index
 from edgefl.learners.lowering.backward import Gradients, Product
 from edgefl.learners.lowering.masking import mask
 from edgefl.learners.lowering.recorder import Recorder
-from edgefl.learners.lowering.schedule import Companion, CompanionKind, Param, Slot, TrainedBlock
+from edgefl.learners.lowering.schedule import Companion, CompanionKind, Param, Slot, Tensor, TrainedBlock
+from edgefl.learners.optimizers import Adam, Optimizer
 
 
 @dataclass(frozen=True)
@@ -25,15 +28,29 @@ class Terms:
     clip: float | None = None
     pull: bool = False
     linear: bool = False
+    nesterov: bool = False
+    adam: bool = False
+
+    @staticmethod
+    def of(optimizer: Optimizer, has_pull: bool = False, has_linear: bool = False) -> Terms:
+        """The terms of a fit with these settings."""
+        if isinstance(optimizer, Adam):
+            return Terms(False, optimizer.clip, has_pull, has_linear, adam=True)
+        return Terms(optimizer.momentum > 0, optimizer.clip, has_pull, has_linear, nesterov=optimizer.nesterov)
 
     def states(self) -> tuple[CompanionKind, ...]:
         """The arrays that each trained block has beside it."""
-        present: dict[CompanionKind, bool] = {"velocity": self.momentum, "centre": self.pull, "linear": self.linear}
+        present: dict[CompanionKind, bool] = {
+            "velocity": self.momentum, "mean": self.adam, "square": self.adam, "centre": self.pull,
+            "linear": self.linear,
+        }  # fmt: skip
         return tuple(kind for kind, is_present in present.items() if is_present)
 
 
 def update(recorder: Recorder, passes: Iterable[Gradients], terms: Terms) -> tuple[Companion, ...]:
     """Record the updates of all gradients as `passes` yields them; return the states they use."""
+    if terms.adam:
+        recorder.call("begin_adam", Slot("adam"), Slot("adam_steps"), Slot("rates"))
     states: list[Companion] = []
     waiting: Gradients = {}
     for gradients in passes:
@@ -71,9 +88,26 @@ def _step(recorder: Recorder, gradients: Gradients, terms: Terms) -> list[Compan
         shape = (1, 1, *block.values.shape) if block.is_sparse else rows_cols_inner(block.values.shape)
         states = {kind: Companion(kind, name, shape) for kind in terms.states()}
         w = Param(name, shape if block.is_sparse else rows_cols_inner(recorder.scope.spec.params[name].shape))
-        beside = (scale, states.get("velocity"), states.get("centre"), states.get("linear"))
-        recorder.call("sgd", w, block.values.view(*shape), Slot("hyper"), block.rows, block.cols, *beside)
+        _move(recorder, terms, (w, block.values.view(*shape)), (block.rows, block.cols), scale, states)
         if scale is not None:
             mask(recorder, name, w)  # a scale that is not a number spoils zeros, too
         used += states.values()
     return used
+
+
+def _move(
+    recorder: Recorder,
+    terms: Terms,
+    moved: tuple[Param, Tensor],
+    where: tuple[Index, Index],
+    scale: Slot | None,
+    states: Mapping[CompanionKind, Companion],
+) -> None:
+    """Record the step of one block by its gradient."""
+    others = (states.get("centre"), states.get("linear"))
+    if terms.adam:
+        recorder.call("adam", *moved, Slot("rates"), *where, states["mean"], states["square"], scale, *others)
+    elif terms.nesterov:
+        recorder.call("nesterov", *moved, Slot("hyper"), *where, states["velocity"], scale, *others)
+    else:
+        recorder.call("sgd", *moved, Slot("hyper"), *where, scale, states.get("velocity"), *others)

@@ -18,7 +18,6 @@ from edgefl.errors import BackendError, SelectionError
 from edgefl.graph import Graph, Model, Params
 from edgefl.graph.operations import Kind
 from edgefl.learners.base import (
-    SGD,
     SPARSE_BATCH,
     Array,
     Batches,
@@ -38,6 +37,7 @@ from edgefl.learners.lowering.active import Growth
 from edgefl.learners.lowering.lower import Mode
 from edgefl.learners.lowering.sparse_weight import sparse_weights
 from edgefl.learners.lowering.updates import Terms
+from edgefl.learners.optimizers import Optimizer
 from edgefl.learners.running import statistics
 from edgefl.learners.running.dropping import begin
 from edgefl.learners.running.growth import check_counts, growth_of
@@ -171,14 +171,14 @@ class GraphLearner:
         self,
         samples: Samples,
         batches: Batches,
-        sgd: SGD,
+        optimizer: Optimizer,
         trainable: Trainable = None,
         pull: Pull | None = None,
         linear: Mapping[str, Array] | None = None,
         delta: Delta = "exact",
         bn_frozen: FrozenStats = "track",
     ) -> FitResult:
-        """One SGD step per batch, in order, on the blocks that `trainable` selects (None: all).
+        """One step per batch, in order, on the blocks that `trainable` selects (None: all).
 
         samples    rows that the batches' int32 indices name
         batches    with the place in the stream of dropout, where the model has any: Minibatches or Listed
@@ -187,23 +187,24 @@ class GraphLearner:
                    restores them
         pull       (mu, centre): adds mu/2 |w - centre|^2 to the loss; centre holds the model's parameters
         linear     adds the inner product of w with these parameters to the loss
-        Velocities start at zero in every call. A non-finite loss does not stop the call: it is in the result.
+        Velocities and moments start at zero in every call, and Adam's steps at 1. A non-finite loss does not stop the
+        call: it is in the result.
         Raises     DataError if an index, a label or a shape does not fit; TrainingError without batches, or where there
                    is dropout without a key; SelectionError
                    if `trainable` are neurons of another model, or the learner is restricted to a mask.
         """
         check_samples(samples, self.graph, self._dtype)
         sizes = sizes_of(batches, len(samples))
-        terms = Terms(sgd.momentum > 0, sgd.clip, pull is not None, linear is not None)
+        terms = Terms.of(optimizer, pull is not None, linear is not None)
         work = self._workspace
         session = work.session("train", samples, trainable, delta, terms)
-        work.hyper[:] = sgd.lr, sgd.momentum, sgd.weight_decay, pull[0] if pull else 0.0
+        work.set_rates(optimizer, pull[0] if pull else 0.0)
         work.prepare(session, sizes)
         work.fill_states(session, pull[1] if pull else {}, linear or {})
         left_alone = statistics.frozen(self.spec, trainable) if bn_frozen == "freeze" else {}
         begin(self.graph, work.dropout, keyed(batches))
         work.loss[0] = 0.0
-        examples, steps = 0, dict.fromkeys(sizes, 0)
+        examples, divisor, steps = 0, 0.0, dict.fromkeys(sizes, 0)
         with statistics.kept(self._params, left_alone):
             for piece in pieces(batches, self._steps_at_once(max(sizes))):
                 for size, run in groupby(piece, key=len):
@@ -211,10 +212,11 @@ class GraphLearner:
                     rows = np.stack(list(run))
                     bound.program.run_batches(bound.index, rows)
                     steps[size] += len(rows)
+                    divisor += samples.loss.divisor(samples.y, rows)
                 examples += sum(map(len, piece))
         for size, count in steps.items():
             work.meter.trained(session.schedules[size], count)
-        return FitResult(float(work.loss[0]), examples, len(batches))
+        return FitResult(work.loss_sum(examples / divisor), examples, len(batches))
 
     def gradient(
         self,
@@ -274,17 +276,18 @@ class GraphLearner:
         self._workspace.prepare(session, {len(part) for part in chunks})
         self._workspace.loss[0] = 0.0
         with statistics.kept(self._params, statistics.everything(self.spec)):
-            total = self._gradient_of(session, chunks[0], len(index))
+            divisor = session.samples.loss.divisor(session.samples.y, index)
+            total = self._gradient_of(session, chunks[0], divisor)
             for part in chunks[1:]:
                 self._workspace.dropout[2] += len(chunks[0])
-                for name, value in self._gradient_of(session, part, len(index)).items():
+                for name, value in self._gradient_of(session, part, divisor).items():
                     total[name] += value
-        total.loss_sum = float(self._workspace.loss[0])
+        total.loss_sum = self._workspace.loss_sum(len(index) / divisor)
         return total
 
-    def _gradient_of(self, session: Session, part: NDArray[np.int32], examples: int) -> Gradient:
-        """What one pass adds to the gradient of the mean loss over so many examples."""
-        bound, share = session.programs[len(part)], len(part) / examples
+    def _gradient_of(self, session: Session, part: NDArray[np.int32], divisor: float) -> Gradient:
+        """What one pass adds to the gradient of a mean loss that divides by this."""
+        bound, share = session.programs[len(part)], session.samples.loss.divisor(session.samples.y, part) / divisor
         bound.index[:] = part
         bound.program.run()
         self._workspace.meter.trained(session.schedules[len(part)])
@@ -302,7 +305,7 @@ class GraphLearner:
         return whole.reshape(bits.shape)[bits]
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
-        """Loss and hits over `index` (None: all samples), with running statistics.
+        """Loss and right decisions over `index` (None: all samples), with running statistics.
 
         Raises  DataError like `fit`; there must be at least one sample.
         """
@@ -312,7 +315,9 @@ class GraphLearner:
         loss[0], correct[0] = 0.0, 0
         for _ in self._inference.run("evaluate", samples, chosen):
             pass
-        return Evaluation(float(loss[0]), int(correct[0]), len(chosen))
+        share = len(chosen) / samples.loss.divisor(samples.y, chosen)
+        decisions = samples.loss.decisions(self.graph.output_shape[0])
+        return Evaluation(self._workspace.loss_sum(share), int(correct[0]), len(chosen), decisions)
 
     def predict(self, x: Array) -> Array:
         """Logits [N, classes] of inputs [N, *input_shape] of the learner's type, with running statistics."""

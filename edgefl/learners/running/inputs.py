@@ -19,9 +19,14 @@ def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
         raise DataError(f"samples of type {samples.x.dtype}; expected uint8 or {floats}")
     if graph.vocabulary is not None and samples.x.size:
         _check_ids(samples, graph.vocabulary)
-    classes = graph.output_shape[0]
-    if len(samples) and samples.y.max() >= classes:
-        raise DataError(f"label {samples.y.max()}; expected labels below {classes}")
+    outputs = graph.output_shape[0]
+    samples.loss.check_outputs(outputs)
+    if not samples.loss.has_labels:
+        if samples.y.shape[1] != outputs or samples.y.dtype != floats:
+            found = f"{samples.y.dtype} of shape {samples.y.shape}"
+            raise DataError(f"targets {found}; expected {np.dtype(floats)} of shape ({len(samples)}, {outputs})")
+    elif len(samples) and samples.y.max() >= outputs:
+        raise DataError(f"label {samples.y.max()}; expected labels below {outputs}")
 
 
 def _check_ids(samples: Samples, vocabulary: int) -> None:

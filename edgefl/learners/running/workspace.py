@@ -20,13 +20,16 @@ from numpy.typing import NDArray
 from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph
 from edgefl.graph.planar import planar
+from edgefl.kernels.table import ADAM, ADAM_RATES
 from edgefl.learners.base import Array, Delta, Samples, Trainable
+from edgefl.learners.losses import Loss
 from edgefl.learners.lowering.active import Active, Growth
 from edgefl.learners.lowering.arena import aligned
 from edgefl.learners.lowering.lower import TRAINING, Mode, lower_active
 from edgefl.learners.lowering.schedule import Existing, Schedule, Slot, Tensor
 from edgefl.learners.lowering.sparse_weight import Sparse
 from edgefl.learners.lowering.updates import Terms, rows_cols_inner
+from edgefl.learners.optimizers import Adam, Optimizer
 from edgefl.learners.running.binding import Memory, aligned_bytes, bind
 from edgefl.learners.running.layouts import Layout, Layouts, Sessions
 from edgefl.learners.running.meter import Meter
@@ -39,7 +42,7 @@ from edgefl.neurons.spec import ModelSpec
 
 SESSIONS_KEPT = 6
 SIZES_KEPT = 8  # batch sizes of a session whose schedules outlive a pass that has none of them
-DATA_SLOTS = ("x", "y", "scale", "shift")
+DATA_SLOTS = ("x", "y", "scale", "shift", "output_weight")
 
 
 class Workspace:
@@ -48,7 +51,7 @@ class Workspace:
     limit          bytes that `memory` may come to, with all relatives; None: no limit
     relative       one whose parameters this one has too where they are the very arrays, and whose limit it shares
     params         the arrays that schedules refer to; of a weight in `sparse` its values
-    loss, correct  what softmax_xent adds to
+    loss, correct  what the kernel of a loss adds to
     hyper          what sgd reads: lr, momentum, weight decay, pull
     dropout        where its stream is: key, step, first example of the batch
     meter          what was executed, with all relatives
@@ -82,6 +85,8 @@ class Workspace:
         self.arena = aligned_bytes(0)
         self._total, self._clip = np.zeros(1), np.zeros(1, dtype)
         self.dropout = np.zeros(3, np.int64)
+        self._adam, self._adam_steps = np.zeros(len(ADAM)), np.zeros(1, np.int64)
+        self._rates = np.zeros(len(ADAM_RATES), dtype)
         self._scratch = 0  # of the passes so far; kept by the kernels, so it is counted only where there is a limit
         self._graph, self._spec, self._backend, self._dtype = planar(graph), spec, backend, dtype
         self._sessions: Sessions = OrderedDict()
@@ -108,7 +113,7 @@ class Workspace:
         chosen = None if isinstance(trainable, NeuronSet) and trainable.is_full else trainable
         terms = terms or Terms()
         active = self._active(mode, chosen, delta, grown or {})
-        key = (mode, active.signature, delta, terms, samples.x.dtype)
+        key = (mode, active.signature, delta, terms, samples.x.dtype, samples.loss)
         session = self._sessions.pop(key, None)
         if session is None or grown:
             session = Session(mode, terms, active, samples)
@@ -215,11 +220,24 @@ class Workspace:
         """The array that a tensor of the schedule for batches of `size` stands for."""
         return self._memory(session, session.programs[size].index).view(session.schedules[size], tensor)
 
+    def set_rates(self, optimizer: Optimizer, pull: float) -> None:
+        """What the steps of a fit multiply by; Adam's have not begun."""
+        if isinstance(optimizer, Adam):
+            decoupled = float(optimizer.decoupled)
+            rates = optimizer.lr, *optimizer.betas, optimizer.eps, optimizer.weight_decay, decoupled, pull
+            self._adam[:], self._adam_steps[0] = rates, 0
+        else:
+            self.hyper[:] = optimizer.lr, optimizer.momentum, optimizer.weight_decay, pull
+
+    def loss_sum(self, share: float) -> float:
+        """The sum of losses since it was set to 0, times `share`: examples over what their mean divides by."""
+        return float(self.loss[0]) * share
+
     def fill_states(self, session: Session, centre: Mapping[str, Array], linear: Mapping[str, Array]) -> None:
-        """Zero the velocities and gather the active blocks of the other states from whole parameters."""
+        """Zero velocities and moments, and gather the active blocks of the other states from whole parameters."""
         given = {"centre": centre, "linear": linear}
         for state, values in session.states.items():
-            if state.kind == "velocity":
+            if state.kind not in given:
                 values[:] = 0
             else:
                 source = np.ascontiguousarray(given[state.kind][state.param], self._dtype)
@@ -323,6 +341,7 @@ class Workspace:
             terms=session.terms,
             float_bytes=self._dtype.itemsize,
             sparse=self.plans,
+            loss=session.samples.loss,
         )
 
     def _reserve(self, size: int) -> None:
@@ -358,7 +377,15 @@ class Workspace:
         slots |= {"loss": self.loss, "correct": self.correct, "hyper": self.hyper}
         slots |= {"total": self._total, "total_bits": self._total.view(np.float32), "clip": self._clip}
         slots |= {"dropout": self.dropout}
+        slots["output_weight"] = _output_weight(samples.loss, self._dtype)
+        slots |= {"adam": self._adam, "adam_steps": self._adam_steps, "rates": self._rates}
         return Memory(self.arena, self._dtype, self.params, session.states, slots, structures(self.sparse))
+
+
+def _output_weight(loss: Loss, dtype: np.dtype[Any]) -> Array | None:
+    """What a loss weighs outputs with, if it does."""
+    weight = getattr(loss, "weight", None) or getattr(loss, "pos_weight", None)
+    return None if weight is None else np.array(weight, dtype)
 
 
 def _flat_views(params: Mapping[str, Array], dtype: np.dtype[Any]) -> dict[str, Array]:
