@@ -1,0 +1,177 @@
+"""`python -m bench operations`: single operations, forward and backward, beside PyTorch's own; one thread.
+
+Each is lowered between layers that are trained, so that its backward pass is whole, and its calls alone are timed, from
+Python as PyTorch's are. An argument that a training step would overwrite is separate: repeated, its values would
+vanish. PyTorch's backward pass is autograd's over a graph that is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from bench import machine
+from bench.peers import EAGER
+from bench.rows import Row, native_name, row
+from bench.runner import Contender, Effort, clock_for, interleave
+from edgefl.graph import INPUT, Graph, Model, Node
+from edgefl.graph import operations as ops
+from edgefl.graph.operations import Operation, Shape
+from edgefl.kernels import native
+from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.learners.lowering.schedule import Call, Param, Schedule, Tensor
+from edgefl.learners.running.binding import aligned_bytes
+from edgefl.nn import to_torch
+from edgefl.rng import INIT, stream
+
+BATCH, SEED, CLASSES = 16, 1, 2
+BELOW, TWO, GATED = ("below",), ("below", "beside"), ("below", "gate")
+LARGE, SMALL, FEATURES, LINES = (64, 16, 16), (96, 8, 8), (1024,), (64, 256)
+POINTWISE = (
+    *(ops.ReLU6(), ops.LeakyReLU(0.01), ops.Sigmoid(), ops.Tanh(), ops.SiLU(), ops.GELU("none"), ops.GELU("tanh")),
+    *(ops.Hardsigmoid(), ops.Hardswish(), ops.Softplus(1.0, 20.0)),
+)
+Work = tuple[Operation, Shape, tuple[str, ...]]
+
+
+def works() -> Iterator[Work]:
+    """Every operation, the shape of its input without the batch, and the nodes it reads."""
+    for shape in (LARGE, SMALL, FEATURES):
+        yield from ((op, shape, BELOW) for op in POINTWISE)
+        yield ops.PReLU(shape[0]), shape, BELOW
+        yield ops.LayerNorm(shape), shape, BELOW
+        yield ops.Mul(), shape, TWO
+    for shape in (LARGE, SMALL):
+        yield ops.Mul(), shape, GATED
+        yield ops.Concat(), shape, TWO
+        yield ops.ZeroPad2d((1, 1, 1, 1)), shape, BELOW
+        yield ops.Upsample((2, 2)), shape, BELOW
+        yield ops.AdaptiveAvgPool2d((4, 4)), shape, BELOW
+        yield ops.ConvTranspose2d(shape[0], 32, (2, 2), stride=(2, 2)), shape, BELOW
+    yield ops.BatchNorm1d(FEATURES[0]), FEATURES, BELOW
+    yield ops.BatchNorm1d(LINES[0]), LINES, BELOW
+    yield ops.Conv1d(64, 64, 5, padding=2), LINES, BELOW
+    yield ops.MaxPool1d(2), LINES, BELOW
+    yield ops.AvgPool1d(2), LINES, BELOW
+
+
+def measure(effort: Effort) -> Iterator[Row]:
+    """A row for each operation, shape and pass."""
+    machine.use_threads(1)
+    for work in works():
+        ours, theirs = _native(*work), _torch(*work)
+        size = "x".join(map(str, (BATCH, *work[1])))
+        name = f"{work[0].title}{' gate' if work[2] == GATED else ''} {size}"
+        for kind in ours:
+            timings = interleave({native_name(1.0): ours[kind], EAGER: theirs[kind]}, effort, clock_for(1))
+            yield row(f"{name} {kind}", BATCH, 1, 1.0, timings, 1.0)
+
+
+def _graph(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> Graph:
+    """The operation, named "op", over layers with parameters and under a Linear layer."""
+    nodes = [Node("below", ops.PReLU(1), (INPUT,))]
+    if inputs != BELOW:
+        nodes.append(Node("beside", ops.PReLU(1), (INPUT,)))
+    if inputs == GATED:
+        nodes.append(Node("gate", ops.AdaptiveAvgPool2d((1, 1)), ("beside",)))
+    shapes = [(shape[0], 1, 1) if name == "gate" else shape for name in inputs]
+    result = op.output(*shapes)
+    nodes.append(Node("op", op, inputs))
+    if len(result) > 1:
+        nodes.append(Node("flatten", ops.Flatten(), ("op",)))
+    return Graph(shape, (*nodes, Node("fc", ops.Linear(math.prod(result), CLASSES), (nodes[-1].name,))))
+
+
+def _native(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> dict[str, Contender]:
+    graph = _graph(op, shape, inputs)
+    learner = GraphLearner(Model(graph, graph.init(stream(SEED, INIT))), backend="native")
+    x = np.random.RandomState(SEED).standard_normal((BATCH, *shape)).astype(np.float32)
+    learner.fit(Samples(x, np.zeros(BATCH, np.int32)), [np.arange(BATCH, dtype=np.int32)], SGD(1e-3))
+    (session,) = learner._workspace._sessions.values()
+    (schedule,) = session.schedules.values()
+    calls = _bound(schedule, learner.read())
+    loss = next(at for at, call in enumerate(schedule.calls) if call.node == "loss")
+    return {"forward": _repeated(calls[:loss]), "backward": _repeated(calls[loss:])}
+
+
+def _bound(schedule: Schedule, params: Any) -> list[Callable[[], object] | None]:
+    """Its calls over arrays of their own; None for those of other nodes and for updates."""
+    memory: dict[int, Any] = {}
+    values = np.random.RandomState(SEED)
+    for at, buffer in enumerate(schedule.buffers):
+        memory[at] = aligned_bytes(buffer.bytes(4))
+        if buffer.kind == "float":
+            memory[at].view(np.float32)[...] = values.standard_normal(buffer.size)
+    return [_call(call, schedule, memory, params) if _is_timed(call) else None for call in schedule.calls]
+
+
+def _is_timed(call: Call) -> bool:
+    return call.node == "op" and hasattr(native, call.op) and "sgd" not in call.op
+
+
+def _call(call: Call, schedule: Schedule, memory: dict[int, Any], params: Any) -> Callable[[], object]:
+    seen: set[int] = set()
+
+    def resolved(arg: Any) -> Any:
+        if isinstance(arg, Param):
+            return params[arg.name].reshape(arg.shape)
+        if not isinstance(arg, Tensor):
+            return arg
+        kind, held = schedule.buffers[arg.buffer].kind, memory[arg.buffer]
+        if arg.buffer in seen:
+            fresh = aligned_bytes(held.nbytes)
+            fresh[...] = held
+            held = fresh
+        seen.add(arg.buffer)
+        return held.view({"float": np.float32, "int32": np.int32, "byte": np.uint8}[kind]).reshape(arg.shape)
+
+    args = [resolved(arg) for arg in call.args]
+    function = getattr(native, call.op)
+    return lambda: function(*args)
+
+
+def _repeated(calls: list[Callable[[], object] | None]) -> Contender:
+    timed = [call for call in calls if call is not None]
+
+    def run(repeats: int) -> None:
+        for _ in range(repeats):
+            for call in timed:
+                call()
+
+    return run
+
+
+def _torch(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> dict[str, Contender]:
+    module = _module(op, shape)
+    sizes = [(shape[0], 1, 1) if name == "gate" else shape for name in inputs]
+    read = [torch.randn(BATCH, *size, requires_grad=True) for size in sizes]
+    y = module(*read)
+    leaves, dy = [*read, *(() if not isinstance(module, torch.nn.Module) else module.parameters())], torch.randn_like(y)
+
+    def forward(repeats: int) -> None:
+        for _ in range(repeats):
+            module(*read)
+
+    def backward(repeats: int) -> None:
+        for _ in range(repeats):
+            torch.autograd.grad(y, leaves, dy, retain_graph=True)
+
+    return {"forward": forward, "backward": backward}
+
+
+def _module(op: Operation, shape: Shape) -> Callable[..., Any]:
+    """PyTorch's own form of the operation."""
+    if isinstance(op, ops.Mul):
+        return torch.mul
+    if isinstance(op, ops.Concat):
+        return lambda *parts: torch.cat(parts, 1)
+    graph = Graph(shape, (Node("op", op, (INPUT,)),))
+    return next(each for each in to_torch(Model(graph, graph.init(stream(SEED, INIT)))).modules() if _is_leaf(each))
+
+
+def _is_leaf(module: torch.nn.Module) -> bool:
+    return not list(module.children())
