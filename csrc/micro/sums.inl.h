@@ -44,6 +44,8 @@ struct Moments {
     double count = 0, sum_d = 0, sum_dd = 0;
 
     inline Moments() : shift(0) {}
+    inline Moments(float shift_, double count_, double sum, double squares)
+        : shift(shift_), count(count_), sum_d(sum), sum_dd(squares) {}
     inline Moments(const float* x, int64_t n) : shift(x[0]) {
         add_plane(x, n);
         shift = float(mean());
