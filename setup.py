@@ -19,11 +19,13 @@ STANDARD = "-std=c++2a"  # C++17 with designated initialisers; g++ 8 and 9 (ARM 
 ARITHMETIC = ["-O3", "-ffp-contract=off", "-fno-math-errno"]
 COMPILE = [STANDARD, "-g0", "-pthread", "-fvisibility=hidden", "-Wall", "-Wextra", *ARITHMETIC]
 LINK = ["-pthread", "-Wl,-s"] if platform.system() == "Linux" else ["-pthread"]
-JOBS = min(2, os.cpu_count() or 1)
+COMPILER_BYTES = 512 << 20  # what one takes for the largest file
+MEMORY_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+JOBS = max(1, min(os.cpu_count() or 1, MEMORY_BYTES // COMPILER_BYTES))
 
 
 class BuildNative(build_ext):
-    """build_ext with a plain file name for the C library, two compilers at once, and a clear word if there is none."""
+    """build_ext with a plain file name for the C library, compilers side by side, and a clear word if there is none."""
 
     def get_ext_filename(self, fullname: str) -> str:
         if fullname.endswith(LIBRARY.split(".")[-1]):

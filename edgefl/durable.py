@@ -34,17 +34,22 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
 
     mode  of the file, less what the process's umask takes away
     """
-    temporary = path.with_name(f".{path.name}.tmp")  # a later write replaces what a crash left
+    beside = temporary(path)
     try:
-        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        with open(beside, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(beside, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def temporary(path: Path) -> Path:
+    """Where write_atomically writes before it renames; a later write replaces what a crash left there."""
+    return path.with_name(f".{path.name}.tmp")
 
 
 def sync(path: Path) -> None:

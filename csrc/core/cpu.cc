@@ -9,15 +9,26 @@
 #endif
 
 namespace efl {
-namespace scalar {
-void install(Table&);
-}
-namespace avx2 {
-void install(Table&);
-}
-namespace avx512 {
-void install(Table&);
-}
+// What each part of a tier's bodies brings: isa/<tier>_<part>.cc.
+#define EFL_TIER(tier)                  \
+    namespace tier {                    \
+    void install_plain(Table&);         \
+    void install_linear(Table&);        \
+    void install_convolution(Table&);   \
+    void install_sparse(Table&);        \
+    static void install(Table& table) { \
+        install_plain(table);           \
+        install_linear(table);          \
+        install_convolution(table);     \
+        install_sparse(table);          \
+    }                                   \
+    }
+EFL_TIER(scalar)
+#if defined(__x86_64__)
+EFL_TIER(avx2)
+EFL_TIER(avx512)
+#endif
+#undef EFL_TIER
 
 namespace {
 

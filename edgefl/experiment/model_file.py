@@ -40,6 +40,14 @@ def keep(run: Path, model: Model) -> None:
     files.save(run / COPY, model)
 
 
+def is_kept(run: Path, model: Model) -> bool:
+    """Whether the run's copy is of this model."""
+    try:
+        return name_of(files.load(run / COPY)) == name_of(model)
+    except (GraphError, OSError):
+        return False
+
+
 def kept(run: Path, name: str) -> Model | None:
     """The model of that name that the run started from; None if it is a built-in one.
 

@@ -11,9 +11,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from edgefl.durable import DIGEST, private_directory, read_json, with_digest, write_atomically
+from edgefl.durable import DIGEST, private_directory, read_json, temporary, with_digest, write_atomically
 from edgefl.errors import RunError
-from edgefl.experiment.model_file import keep
+from edgefl.experiment.model_file import COPY, is_kept, keep
 from edgefl.graph import Model
 from edgefl.rounds.maker import maker
 
@@ -31,7 +31,7 @@ def open_run(path: Path, experiment: dict[str, Any], model: Model | None = None)
     if (path / EXPERIMENT).exists():
         check_run(path, experiment)
         makers = read_makers(path)
-    elif path.exists() and any(path.iterdir()):
+    elif path.exists() and not _is_new(path, model):
         raise RunError(f"{path} is not empty and holds no {EXPERIMENT}; expected a new directory or an edgefl run")
     elif model is not None:
         private_directory(path)
@@ -40,6 +40,13 @@ def open_run(path: Path, experiment: dict[str, Any], model: Model | None = None)
         private_directory(path)
         content = with_digest({**experiment, MADE_BY: [*makers, maker()]})
         write_atomically(path / EXPERIMENT, json.dumps(content, indent=1).encode())
+
+
+def _is_new(path: Path, model: Model | None) -> bool:
+    """Whether nothing is there but what a crash before run.json leaves: the model, or a part of either file."""
+    left = {temporary(path / name).name for name in (COPY, EXPERIMENT)}
+    found = {entry.name for entry in path.iterdir()} - left
+    return not found or (found == {COPY} and model is not None and is_kept(path, model))
 
 
 def check_run(path: Path, experiment: dict[str, Any]) -> None:

@@ -1,10 +1,11 @@
+// The region of this tier around one part of its bodies, EFL_PART.
 #include "tier.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 EFL_TARGET_BEGIN("avx2,fma,bmi2,popcnt")
 namespace efl::avx2 {
 #include "../simd/avx2.h"
-#include "bodies.h"
+#include EFL_PART
 }  // namespace efl::avx2
 EFL_TARGET_END
 #endif

@@ -1,0 +1,2 @@
+#define EFL_PART "convolution.h"
+#include "avx512.h"

@@ -1,0 +1,2 @@
+#define EFL_PART "linear.h"
+#include "avx512.h"

@@ -1,0 +1,23 @@
+// What the bodies of a tier share. Included inside the tier's namespace, after its simd words. Everything here is
+// static: nothing of a tier may be shared with another. No part needs
+// all of it.
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+
+#include "../math/exp.inl.h"
+#include "../math/sigmoid.inl.h"
+#include "../micro/index.inl.h"
+#include "../micro/loops.inl.h"
+#include "../micro/channels.inl.h"
+#include "../micro/sums.inl.h"
+#include "../micro/pairs.inl.h"
+#include "../micro/carve.inl.h"
+#include "../micro/bits.inl.h"
+#include "../micro/copy.inl.h"
+#include "../micro/interleave.inl.h"
+#include "../micro/product.inl.h"
+#include "../micro/tile.inl.h"
+#include "../micro/dot.inl.h"
+
+#pragma GCC diagnostic pop

@@ -1,0 +1,2 @@
+#define EFL_PART "convolution.h"
+#include "scalar.h"

@@ -1,0 +1,2 @@
+#define EFL_PART "linear.h"
+#include "scalar.h"

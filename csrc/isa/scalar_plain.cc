@@ -1,0 +1,2 @@
+#define EFL_PART "plain.h"
+#include "scalar.h"

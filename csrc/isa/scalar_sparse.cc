@@ -1,0 +1,2 @@
+#define EFL_PART "sparse.h"
+#include "scalar.h"

@@ -1,0 +1,24 @@
+// Products by sparse weights: the bodies of one tier, and the function that writes them over the table. Included
+// inside a tier's namespace, after its simd words.
+
+#include "micro.h"
+
+#include "../kernels/sparse_linear/structure.inl.h"
+#include "../kernels/sparse_linear/panels.inl.h"
+#include "../kernels/sparse_linear/products.inl.h"
+#include "../kernels/sparse_linear/sparse_linear.inl.h"
+#include "../kernels/sparse_convolution/patterns.inl.h"
+#include "../kernels/sparse_convolution/structure.inl.h"
+#include "../kernels/sparse_convolution/cells.inl.h"
+#include "../kernels/sparse_convolution/results.inl.h"
+#include "../kernels/sparse_convolution/tiles.inl.h"
+#include "../kernels/sparse_convolution/maps.inl.h"
+#include "../kernels/sparse_convolution/gradients.inl.h"
+#include "../kernels/sparse_convolution/sparse_convolution.inl.h"
+
+void install_sparse(Table& table);
+void install_sparse(Table& table) {
+#define EFL_KERNEL(name) table.name = name;
+#include "../core/kernels/sparse.h"
+#undef EFL_KERNEL
+}
