@@ -1,4 +1,4 @@
-"""Models as people bring them: torch modules that edgefl takes by from_torch, for `python -m bench step`. No built-ins."""
+"""Models as people bring them: torch modules that from_torch takes, for `python -m bench step`. No built-ins."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ SEED = 1
 
 
 class Case(NamedTuple):
-    """A built-in model or one of bench/brought.py, the shape of its examples, its classes, and the batch sizes that are measured."""
+    """A built-in model or one of bench/brought.py: the shape of its examples, its classes, and batch sizes."""
 
     model: str
     input_shape: tuple[int, ...]

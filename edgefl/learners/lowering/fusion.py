@@ -1,6 +1,6 @@
 """Rewrites a graph's nodes into those of a schedule: a normalisation, its ReLU and a 2 x 2 max pool become one node.
 
-Batch norm takes ReLU6 likewise.
+Batch norm takes ReLU6 in place of ReLU, too.
 
 A pure rewrite: what is computed stays the same but for rounding, what is saved for the backward pass shrinks to the
 normalisation's input. Names of parameters and gradient needs stay those of the graph's own nodes.
@@ -22,7 +22,10 @@ HALVING = MaxPool2d((2, 2), (2, 2))
 
 @dataclass(frozen=True)
 class NormReLU(Operation):
-    """A node of a schedule, never of a Graph: the normalisation `norm`, its ReLU or ReLU6 and, if is_pooled, a halving pool."""
+    """A node of a schedule, never of a Graph: the normalisation `norm`, its rectifier and, if is_pooled, a halving pool.
+
+    is_relu6  the rectifier is ReLU6, after batch norm only
+    """
 
     norm: Node
     is_pooled: bool
