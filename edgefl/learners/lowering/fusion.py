@@ -22,7 +22,7 @@ HALVING = MaxPool2d((2, 2), (2, 2))
 
 @dataclass(frozen=True)
 class NormReLU(Operation):
-    """A node of a schedule, never of a Graph: the normalisation `norm`, its rectifier and, if is_pooled, a halving pool.
+    """A node of a schedule, never of a Graph: the normalisation `norm`, its rectifier and, if is_pooled, a pool.
 
     is_relu6  the rectifier is ReLU6, after batch norm only
     """
