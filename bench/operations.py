@@ -2,14 +2,15 @@
 
 Each is lowered between layers that are trained, so that its backward pass is whole, and its calls alone are timed, from
 Python as PyTorch's are. An argument that a training step would overwrite is separate: repeated, its values would
-vanish. PyTorch's backward pass is autograd's over a graph that is kept.
+vanish. PyTorch's backward pass is autograd's over a graph that is kept, and gradients that are views of others are made
+dense, as what reads them next has them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,43 +33,63 @@ BATCH, SEED, CLASSES = 16, 1, 2
 BELOW, TWO, GATED = ("below",), ("below", "beside"), ("below", "gate")
 LARGE, SMALL, FEATURES, LINES = (64, 16, 16), (96, 8, 8), (1024,), (64, 256)
 POINTWISE = (
-    *(ops.ReLU6(), ops.LeakyReLU(0.01), ops.Sigmoid(), ops.Tanh(), ops.SiLU(), ops.GELU("none"), ops.GELU("tanh")),
+    *(ops.ReLU6(), ops.LeakyReLU(0.01), ops.Sigmoid(), ops.Tanh(), ops.SiLU(), ops.GELU("none")),
     *(ops.Hardsigmoid(), ops.Hardswish(), ops.Softplus(1.0, 20.0)),
 )
-Work = tuple[Operation, Shape, tuple[str, ...]]
+
+
+class Work(NamedTuple):
+    """An operation, the shape of its input without the batch, the nodes it reads, and what sets it apart."""
+
+    op: Operation
+    shape: Shape
+    inputs: tuple[str, ...] = BELOW
+    kind: str = ""
+
+    @property
+    def name(self) -> str:
+        return " ".join(filter(None, (self.op.title, self.kind, "x".join(map(str, (BATCH, *self.shape))))))
 
 
 def works() -> Iterator[Work]:
-    """Every operation, the shape of its input without the batch, and the nodes it reads."""
+    """Every operation that is timed."""
     for shape in (LARGE, SMALL, FEATURES):
-        yield from ((op, shape, BELOW) for op in POINTWISE)
-        yield ops.PReLU(shape[0]), shape, BELOW
-        yield ops.LayerNorm(shape), shape, BELOW
-        yield ops.Mul(), shape, TWO
+        yield from (Work(op, shape) for op in POINTWISE)
+        yield Work(ops.GELU("tanh"), shape, kind="tanh")
+        yield Work(ops.PReLU(shape[0]), shape)
+        yield Work(ops.LayerNorm(shape), shape)
+        yield Work(ops.Mul(), shape, TWO)
     for shape in (LARGE, SMALL):
-        yield ops.Mul(), shape, GATED
-        yield ops.Concat(), shape, TWO
-        yield ops.ZeroPad2d((1, 1, 1, 1)), shape, BELOW
-        yield ops.Upsample((2, 2)), shape, BELOW
-        yield ops.AdaptiveAvgPool2d((4, 4)), shape, BELOW
-        yield ops.ConvTranspose2d(shape[0], 32, (2, 2), stride=(2, 2)), shape, BELOW
-    yield ops.BatchNorm1d(FEATURES[0]), FEATURES, BELOW
-    yield ops.BatchNorm1d(LINES[0]), LINES, BELOW
-    yield ops.Conv1d(64, 64, 5, padding=2), LINES, BELOW
-    yield ops.MaxPool1d(2), LINES, BELOW
-    yield ops.AvgPool1d(2), LINES, BELOW
+        yield Work(ops.Mul(), shape, GATED, "gate")
+        yield Work(ops.Concat(), shape, TWO)
+        yield Work(ops.ZeroPad2d((1, 1, 1, 1)), shape)
+        yield Work(ops.Upsample((2, 2)), shape)
+        yield Work(ops.AdaptiveAvgPool2d((4, 4)), shape)
+        yield Work(ops.AdaptiveAvgPool2d((1, 1)), shape, kind="global")
+        yield Work(ops.ConvTranspose2d(shape[0], 32, (2, 2), stride=(2, 2)), shape)
+        yield from _depthwise(shape)
+    yield Work(ops.BatchNorm1d(FEATURES[0]), FEATURES)
+    yield Work(ops.BatchNorm1d(LINES[0]), LINES)
+    yield Work(ops.Conv1d(64, 64, 5, padding=2), LINES)
+    yield Work(ops.MaxPool1d(2), LINES)
+    yield Work(ops.AvgPool1d(2), LINES)
 
 
-def measure(effort: Effort) -> Iterator[Row]:
-    """A row for each operation, shape and pass."""
+def _depthwise(shape: Shape) -> Iterator[Work]:
+    channels = shape[0]
+    for stride in (1, 2):
+        op = ops.Conv2d(channels, channels, (3, 3), (stride, stride), (1, 1), groups=channels, bias=False)
+        yield Work(op, shape, kind=f"depthwise/{stride}")
+
+
+def measure(effort: Effort, chosen: Iterable[Work] | None = None) -> Iterator[Row]:
+    """A row for each operation, shape and pass. chosen: None for all."""
     machine.use_threads(1)
-    for work in works():
-        ours, theirs = _native(*work), _torch(*work)
-        size = "x".join(map(str, (BATCH, *work[1])))
-        name = f"{work[0].title}{' gate' if work[2] == GATED else ''} {size}"
+    for work in works() if chosen is None else chosen:
+        ours, theirs = _native(work.op, work.shape, work.inputs), _torch(work.op, work.shape, work.inputs)
         for kind in ours:
             timings = interleave({native_name(1.0): ours[kind], EAGER: theirs[kind]}, effort, clock_for(1))
-            yield row(f"{name} {kind}", BATCH, 1, 1.0, timings, 1.0)
+            yield row(f"{work.name} {kind}", BATCH, 1, 1.0, timings, 1.0)
 
 
 def _graph(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> Graph:
@@ -93,7 +114,8 @@ def _native(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> dict[str, C
     learner.fit(Samples(x, np.zeros(BATCH, np.int32)), [np.arange(BATCH, dtype=np.int32)], SGD(1e-3))
     (session,) = learner._workspace._sessions.values()
     (schedule,) = session.schedules.values()
-    calls = _bound(schedule, learner.read())
+    params = {name: np.array(values) for name, values in learner.read().items()}  # running statistics move
+    calls = _bound(schedule, params)
     loss = next(at for at, call in enumerate(schedule.calls) if call.node == "loss")
     return {"forward": _repeated(calls[:loss]), "backward": _repeated(calls[loss:])}
 
@@ -158,7 +180,8 @@ def _torch(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> dict[str, Co
 
     def backward(repeats: int) -> None:
         for _ in range(repeats):
-            torch.autograd.grad(y, leaves, dy, retain_graph=True)
+            for gradient in torch.autograd.grad(y, leaves, dy, retain_graph=True):
+                gradient.contiguous()
 
     return {"forward": forward, "backward": backward}
 

@@ -82,15 +82,30 @@ static inline void with_activation(efl_int32 kind, float beta, float threshold, 
 
 constexpr int64_t ACTIVATION_WORK = 8;  // times that of an addition
 
+constexpr int ABREAST_WORDS = 4;
+
+template <class F>
+static inline void activate_run(const F& f, const float* x, int64_t n, float* y) {
+    int64_t i = 0;
+    for (; i + ABREAST_WORDS * W <= n; i += ABREAST_WORDS * W) {
+        vf v[ABREAST_WORDS];
+        EFL_UNROLL
+        for (int k = 0; k < ABREAST_WORDS; ++k) v[k] = load(x + i + k * W);
+        EFL_UNROLL
+        for (int k = 0; k < ABREAST_WORDS; ++k) v[k] = f.value(v[k]);
+        EFL_UNROLL
+        for (int k = 0; k < ABREAST_WORDS; ++k) store(y + i + k * W, v[k]);
+    }
+    for (; i + W <= n; i += W) store(y + i, f.value(load(x + i)));
+    if (i < n) store_n(y + i, f.value(load_n(x + i, int(n - i))), int(n - i));
+}
+
 static efl_status activation_forward_f32(const float* x, efl_int64 count, efl_int32 kind, float beta, float threshold,
                                          float* y) {
+    const Runs runs(1, count, true);
     with_activation(kind, beta, threshold, [&](const auto& f) {
-        split((count + W - 1) / W, W * ACTIVATION_WORK, [&](int64_t first, int64_t last) {
-            for (int64_t i = first * W; i < last * W; i += W) {
-                const int n = int(least(W, count - i));
-                if (n == W) store(y + i, f.value(load(x + i)));
-                else store_n(y + i, f.value(load_n(x + i, n)), n);
-            }
+        split(runs.count, runs.length * ACTIVATION_WORK, [&](int64_t first, int64_t last) {
+            for (int64_t i = first; i < last; ++i) activate_run(f, x + runs.at(i), runs.size(i), y + runs.at(i));
         });
     });
     return EFL_OK;
@@ -164,7 +179,7 @@ static efl_status prelu_forward_f32(const float* x, const float* weight, efl_int
     return EFL_OK;
 }
 
-static inline vf prelu_signal(vf slope, vf dy, vf x) { return if_above(x, zero(), dy, mul(slope, dy)); }
+static inline vf prelu_signal(vf slope, vf dy, vf x) { return if_up_to(x, zero(), mul(slope, dy), dy); }
 static inline vf prelu_share(vf dy, vf x) { return if_above(x, zero(), zero(), mul(dy, x)); }
 
 // dx of a plane.

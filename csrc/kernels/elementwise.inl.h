@@ -34,7 +34,7 @@ struct LeakyReLU {
     vf slope;
 
     inline unsigned bits(vf x) const { return positive_bits(x); }
-    inline vf value(vf x) const { return if_above(x, zero(), x, mul(slope, x)); }
+    inline vf value(vf x) const { return if_up_to(x, zero(), mul(slope, x), x); }
     inline vf signal(vf dy, unsigned on) const {
         return if_above(keep_bits(set1(1.0f), on), zero(), dy, mul(slope, dy));
     }

@@ -39,6 +39,8 @@ static inline vf mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
 static inline vf div(vf a, vf b) { return _mm256_div_ps(a, b); }
 static inline vf fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 static inline vf max(vf a, vf b) { return _mm256_max_ps(b, a); }
+static inline vf min(vf a, vf b) { return _mm256_min_ps(b, a); }
+static inline vf minus_magnitude(vf v) { return _mm256_or_ps(v, _mm256_set1_ps(-0.0f)); }
 
 static inline float sum(vf v) {
     __m128 q = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -83,6 +85,7 @@ static inline vf if_above(vf x, vf y, vf a, vf b) {
     const vf above = _mm256_or_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     return _mm256_blendv_ps(b, a, above);
 }
+static inline vf if_up_to(vf x, vf y, vf a, vf b) { return _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, y, _CMP_LE_OQ)); }
 static inline vf keep_equal(vf v, vf x, vf y) { return _mm256_and_ps(v, _mm256_cmp_ps(x, y, _CMP_EQ_OQ)); }
 static inline vf drop_equal(vf v, vf x, vf y) { return _mm256_andnot_ps(_mm256_cmp_ps(x, y, _CMP_EQ_OQ), v); }
 static inline vf keep_positive(vf v, vf x) { return _mm256_and_ps(v, _mm256_cmp_ps(x, zero(), _CMP_GT_OQ)); }
@@ -173,3 +176,4 @@ static inline vf counted(int32_t first) {
 static inline vf pow2(vf n) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvttps_epi32(n), _mm256_set1_epi32(127)), 23));
 }
+static inline vf scaled(vf v, vf n) { return mul(v, pow2(n)); }

@@ -37,8 +37,9 @@ static efl_status batchnorm_forward_f32(const float* x, const float* weight, con
                                word.write(y + at, fma(f.weight, h, f.bias), word.all());
                            });
     else
-        batchnorm_planes(x, batch, channels, inner, statistics, [&](int64_t p, const Affine& f) {
-            normalise(f, x + p * inner, inner, y + p * inner, xhat + p * inner);
+        batchnorm_planes(x, batch, channels, inner, statistics, [&](const PlaneRun& run, const Affine& f) {
+            each_plane_of(run, inner,
+                          [&](int64_t at) { normalise(f, x + at, inner, y + at, xhat + at); });
         });
     return EFL_OK;
 }
@@ -67,11 +68,12 @@ static efl_status batchnorm_backward_f32(const float* dy, const float* xhat, con
                                     });
     else batchnorm_gradients(
         weight, nullptr, nullptr, inv_std, batch, channels, inner, channels_needed, outs, dweight, dbias,
-        [&](int64_t p, const Affine&, NormSums* s) {
-            plane_sums(dy + p * inner, xhat + p * inner, inner, &s->dz, &s->dz_xhat);
+        [&](const PlaneRun& run, const Affine&, NormSums* s) {
+            const int64_t at = run.first * inner;
+            planes_sums(dy + at, xhat + at, run.count, run.step * inner, inner, &s->dz, &s->dz_xhat);
         },
-        [&](int64_t p, const Affine&, const AffineGradient& k) {
-            denormalise(k, dy + p * inner, xhat + p * inner, inner, dx + p * inner);
+        [&](const PlaneRun& run, const Affine&, const AffineGradient& k) {
+            each_plane_of(run, inner, [&](int64_t at) { denormalise(k, dy + at, xhat + at, inner, dx + at); });
         });
     return EFL_OK;
 }
@@ -89,8 +91,9 @@ static efl_status groupnorm_forward_f32(const float* x, const float* weight, con
                           });
     else
         groupnorm_planes(x, weight, bias, batch, channels, inner, groups, eps, nullptr, inv_std,
-                         [&](int64_t p, const Affine& f) {
-                             normalise(f, x + p * inner, inner, y + p * inner, xhat ? xhat + p * inner : nullptr);
+                         [&](const PlaneRun& run, const Affine& f) {
+                             const int64_t at = run.first * inner;
+                             normalise(f, x + at, inner, y + at, xhat ? xhat + at : nullptr);
                          });
     return EFL_OK;
 }
@@ -106,10 +109,11 @@ static efl_status groupnorm_backward_f32(const float* dy, const float* xhat, con
     }
     return groupnorm_gradients(
         weight, nullptr, nullptr, inv_std, batch, channels, inner, groups, groups_needed, outs, dweight, dbias,
-        [&](int64_t p, const Affine&, NormSums* s) {
-            plane_sums(dy + p * inner, xhat + p * inner, inner, &s->dz, &s->dz_xhat);
+        [&](const PlaneRun& run, const Affine&, NormSums* s) {
+            const int64_t at = run.first * inner;
+            planes_sums(dy + at, xhat + at, run.count, run.step * inner, inner, &s->dz, &s->dz_xhat);
         },
-        [&](int64_t p, const Affine&, const AffineGradient& k) {
-            denormalise(k, dy + p * inner, xhat + p * inner, inner, dx + p * inner);
+        [&](const PlaneRun& run, const Affine&, const AffineGradient& k) {
+            each_plane_of(run, inner, [&](int64_t at) { denormalise(k, dy + at, xhat + at, inner, dx + at); });
         });
 }

@@ -29,8 +29,7 @@ struct GradientLine {
 // ---- ReLU alone ----
 
 template <class R>
-static void relu_norm_plane(const Affine& f, const float* x, int64_t n, float* y) {
-    const Line line(f);
+static inline void relu_norm_plane(const Line& line, const float* x, int64_t n, float* y) {
     int64_t i = 0;
     for (; i + W <= n; i += W) store(y + i, R{}.value(line.at(line.centred(load(x + i)))));
     const int rest = int(n - i);
@@ -38,33 +37,34 @@ static void relu_norm_plane(const Affine& f, const float* x, int64_t n, float* y
 }
 
 template <class R>
-static void relu_norm_sums(const Affine& f, const float* x, const float* dy, int64_t n, NormSums* sums) {
+static void relu_norm_sums(const Affine& f, const float* x, const float* dy, const PlaneRun& run, int64_t n,
+                           NormSums* sums) {
     const Line line(f);
     vf a = zero(), b = zero(), c = zero(), e = zero();
-    int64_t i = 0;
-    for (; i + 2 * W <= n; i += 2 * W) {
-        const vf d = line.centred(load(x + i)), d2 = line.centred(load(x + i + W));
-        const vf dz = R{}.passed(load(dy + i), line.at(d)), dz2 = R{}.passed(load(dy + i + W), line.at(d2));
-        a = add(a, dz);
-        b = add(b, dz2);
-        c = fma(dz, d, c);
-        e = fma(dz2, d2, e);
-    }
-    for (; i < n; i += W) {
-        const int rest = int(least(W, n - i));
-        const vf d = line.centred(load_n(x + i, rest)), dz = R{}.passed(load_n(dy + i, rest), line.at(d));
-        a = add(a, dz);
-        c = fma(dz, d, c);
-    }
+    each_plane_of(run, n, [&](int64_t at) {
+        int64_t i = at;
+        for (; i + 2 * W <= at + n; i += 2 * W) {
+            const vf d = line.centred(load(x + i)), d2 = line.centred(load(x + i + W));
+            const vf dz = R{}.passed(load(dy + i), line.at(d)), dz2 = R{}.passed(load(dy + i + W), line.at(d2));
+            a = add(a, dz);
+            b = add(b, dz2);
+            c = fma(dz, d, c);
+            e = fma(dz2, d2, e);
+        }
+        for (; i < at + n; i += W) {
+            const int rest = int(least(W, at + n - i));
+            const vf d = line.centred(load_n(x + i, rest)), dz = R{}.passed(load_n(dy + i, rest), line.at(d));
+            a = add(a, dz);
+            c = fma(dz, d, c);
+        }
+    });
     sums->dz += double(sum(add(a, b)));
     sums->dz_xhat += double(sum(add(c, e))) * double(f.inv_std);
 }
 
 template <class R>
-static void relu_norm_gradient(const Affine& f, const AffineGradient& k, const float* x, const float* dy, int64_t n,
-                               float* dx) {
-    const Line line(f);
-    const GradientLine back(f, k);
+static inline void relu_norm_gradient(const Line& line, const GradientLine& back, const float* x, const float* dy,
+                                      int64_t n, float* dx) {
     const auto word = [&](vf v, vf g) {
         const vf d = line.centred(v);
         return back.at(d, R{}.passed(g, line.at(d)));
@@ -320,10 +320,13 @@ struct ReluForward {
     const float* x;
     float* y;
 
-    void operator()(int64_t p, const Affine& f) const {
-        const float* from = x + p * height * width;
-        if (halved) halve_norm_plane<R>(f, from, height, width, y + p * (height / 2) * (width / 2));
-        else relu_norm_plane<R>(f, from, height * width, y + p * height * width);
+    void operator()(const PlaneRun& run, const Affine& f) const {
+        const int64_t inner = height * width, pooled = (height / 2) * (width / 2);
+        const Line line(f);
+        each_plane_of(run, 1, [&](int64_t p) {
+            if (halved) halve_norm_plane<R>(f, x + p * inner, height, width, y + p * pooled);
+            else relu_norm_plane<R>(line, x + p * inner, inner, y + p * inner);
+        });
     }
 };
 
@@ -334,16 +337,21 @@ struct ReluBackward {
     const float *x, *dy;
     float* dx;
 
-    const float* dy_of(int64_t p) const { return dy + p * (halved ? (height / 2) * (width / 2) : height * width); }
-    void operator()(int64_t p, const Affine& f, NormSums* sums) const {
-        const float* from = x + p * height * width;
-        if (halved) halve_norm_sums<R>(f, from, dy_of(p), height, width, sums);
-        else relu_norm_sums<R>(f, from, dy_of(p), height * width, sums);
+    const float* dy_of(int64_t p) const { return dy + p * (height / 2) * (width / 2); }
+    void operator()(const PlaneRun& run, const Affine& f, NormSums* sums) const {
+        const int64_t inner = height * width;
+        if (!halved) return relu_norm_sums<R>(f, x, dy, run, inner, sums);
+        each_plane_of(run, 1, [&](int64_t p) { halve_norm_sums<R>(f, x + p * inner, dy_of(p), height, width, sums); });
     }
-    void operator()(int64_t p, const Affine& f, const AffineGradient& k) const {
-        const int64_t at = p * height * width;
-        if (halved) halve_norm_gradient<R>(f, k, x + at, dy_of(p), height, width, dx + at);
-        else relu_norm_gradient<R>(f, k, x + at, dy_of(p), height * width, dx + at);
+    void operator()(const PlaneRun& run, const Affine& f, const AffineGradient& k) const {
+        const int64_t inner = height * width;
+        const Line line(f);
+        const GradientLine back(f, k);
+        each_plane_of(run, 1, [&](int64_t p) {
+            const int64_t at = p * inner;
+            if (halved) halve_norm_gradient<R>(f, k, x + at, dy_of(p), height, width, dx + at);
+            else relu_norm_gradient<R>(line, back, x + at, dy + at, inner, dx + at);
+        });
     }
 };
 
