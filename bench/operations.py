@@ -71,8 +71,8 @@ def works() -> Iterator[Work]:
     yield Work(ops.BatchNorm1d(FEATURES[0]), FEATURES)
     yield Work(ops.BatchNorm1d(LINES[0]), LINES)
     yield Work(ops.Conv1d(64, 64, 5, padding=2), LINES)
-    yield Work(ops.MaxPool1d(2), LINES)
-    yield Work(ops.AvgPool1d(2), LINES)
+    yield Work(ops.MaxPool1d(2, 2), LINES)
+    yield Work(ops.AvgPool1d(2, 2), LINES)
 
 
 def _depthwise(shape: Shape) -> Iterator[Work]:

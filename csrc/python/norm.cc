@@ -138,8 +138,8 @@ Call batchnorm_relu_backward(Args& a) {
     per_channel(a, count(outs, s.channels), {&dw, &db});
     return [=] {
         return efl_batchnorm_relu_backward_f32(dy.in(), x.in(), w.in(), bias.in(), mean.in(), inv_std.in(), s.batch,
-                                               s.channels, s.height, s.width, s.halved, relu6, channels, outs,
-                                               dx.out(), dw.out(), db.out());
+                                               s.channels, s.height, s.width, s.halved, relu6, channels, outs, dx.out(),
+                                               dw.out(), db.out());
     };
 }
 

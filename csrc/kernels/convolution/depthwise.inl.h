@@ -6,8 +6,9 @@
 // of a row, where it crosses to the next, is left out of the result. A stride deals the source out to a plane for each
 // of its phases (forward), or has results for each of its phases, which the same source gives (input gradient).
 
-// Cells of a plane, beyond which its words leave L1 (32x32: .9 to 1.4 of the time of words along rows, 16x16 .7 to .9, 8x8
-// .2 to .5, with AVX-512), or L2 where the other way takes its phases one after the other (32x32 at a stride of 2: .25).
+// Cells of a plane, beyond which its words leave L1 (32x32: .9 to 1.4 of the time of words along rows, 16x16 .7 to .9,
+// 8x8 .2 to .5, with AVX-512), or L2 where the other way takes its phases one after the other (32x32 at a stride of 2:
+// .25).
 constexpr int64_t MOST_CELLS = 512, MOST_STRIDED_CELLS = 4096;
 constexpr int64_t MOST_STRIDE = 4;
 
@@ -272,9 +273,9 @@ static void add_tap_products(const float* x, const float* dy, int64_t n, const i
 }
 
 using AddTaps = void (*)(const float*, const float*, int64_t, const int64_t*, vf*);
-constexpr AddTaps ADD_TAPS[SUMMED_TAPS] = {
-    add_tap_products<1>, add_tap_products<2>, add_tap_products<3>, add_tap_products<4>, add_tap_products<5>,
-    add_tap_products<6>, add_tap_products<7>, add_tap_products<8>, add_tap_products<9>};
+constexpr AddTaps ADD_TAPS[SUMMED_TAPS] = {add_tap_products<1>, add_tap_products<2>, add_tap_products<3>,
+                                           add_tap_products<4>, add_tap_products<5>, add_tap_products<6>,
+                                           add_tap_products<7>, add_tap_products<8>, add_tap_products<9>};
 
 // The memory of each thread: words of x and of dy, and sums for each tap.
 struct DepthwiseWeight {

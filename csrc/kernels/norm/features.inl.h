@@ -26,7 +26,8 @@ static void batchnorm_features(const float* x, int64_t batch, int64_t channels, 
             float shifts[W], means[W] = {}, inv_stds[W] = {};
             store(shifts, shift);
             for (int l = 0; l < word.n; ++l) {
-                const Affine f = statistics.of(word.first + l, Moments(shifts[l], double(batch), sums[0][l], sums[1][l]));
+                const Affine f =
+                    statistics.of(word.first + l, Moments(shifts[l], double(batch), sums[0][l], sums[1][l]));
                 means[l] = f.mean, inv_stds[l] = f.inv_std;
             }
             const ChannelLanes lanes{load(means), load(inv_stds), word.read(statistics.weight),

@@ -38,8 +38,7 @@ static efl_status batchnorm_forward_f32(const float* x, const float* weight, con
                            });
     else
         batchnorm_planes(x, batch, channels, inner, statistics, [&](const PlaneRun& run, const Affine& f) {
-            each_plane_of(run, inner,
-                          [&](int64_t at) { normalise(f, x + at, inner, y + at, xhat + at); });
+            each_plane_of(run, inner, [&](int64_t at) { normalise(f, x + at, inner, y + at, xhat + at); });
         });
     return EFL_OK;
 }
@@ -66,15 +65,16 @@ static efl_status batchnorm_backward_f32(const float* dy, const float* xhat, con
                                     dweight, dbias, [&](const ChannelWord& word, const ChannelLanes&, int64_t at) {
                                         return FeatureSignal{word.read(dy + at), word.read(xhat + at)};
                                     });
-    else batchnorm_gradients(
-        weight, nullptr, nullptr, inv_std, batch, channels, inner, channels_needed, outs, dweight, dbias,
-        [&](const PlaneRun& run, const Affine&, NormSums* s) {
-            const int64_t at = run.first * inner;
-            planes_sums(dy + at, xhat + at, run.count, run.step * inner, inner, &s->dz, &s->dz_xhat);
-        },
-        [&](const PlaneRun& run, const Affine&, const AffineGradient& k) {
-            each_plane_of(run, inner, [&](int64_t at) { denormalise(k, dy + at, xhat + at, inner, dx + at); });
-        });
+    else
+        batchnorm_gradients(
+            weight, nullptr, nullptr, inv_std, batch, channels, inner, channels_needed, outs, dweight, dbias,
+            [&](const PlaneRun& run, const Affine&, NormSums* s) {
+                const int64_t at = run.first * inner;
+                planes_sums(dy + at, xhat + at, run.count, run.step * inner, inner, &s->dz, &s->dz_xhat);
+            },
+            [&](const PlaneRun& run, const Affine&, const AffineGradient& k) {
+                each_plane_of(run, inner, [&](int64_t at) { denormalise(k, dy + at, xhat + at, inner, dx + at); });
+            });
     return EFL_OK;
 }
 
@@ -83,12 +83,11 @@ static efl_status groupnorm_forward_f32(const float* x, const float* weight, con
                                         float* xhat, float* inv_std) {
     const int64_t size = channels / groups;
     if (inner == 1)
-        each_normal_group(x, batch * groups, size, size + PLANE_COST, eps, nullptr, inv_std,
-                          [&](int64_t g, float mean) {
-                              const int64_t c = g % groups * size, at = g * size;
-                              normalise_run(mean, inv_std[g], weight + c, bias + c, x + at, size, y + at,
-                                            xhat ? xhat + at : nullptr);
-                          });
+        each_normal_group(
+            x, batch * groups, size, size + PLANE_COST, eps, nullptr, inv_std, [&](int64_t g, float mean) {
+                const int64_t c = g % groups * size, at = g * size;
+                normalise_run(mean, inv_std[g], weight + c, bias + c, x + at, size, y + at, xhat ? xhat + at : nullptr);
+            });
     else
         groupnorm_planes(x, weight, bias, batch, channels, inner, groups, eps, nullptr, inv_std,
                          [&](const PlaneRun& run, const Affine& f) {

@@ -1,4 +1,5 @@
-// Normalisation, ReLU or ReLU6, and where asked a 2 x 2 max pool of stride 2, in one pass over each plane; forward and backward.
+// Normalisation, ReLU or ReLU6, and where asked a 2 x 2 max pool of stride 2, in one pass over each plane; forward and
+// backward.
 //
 // The backward pass reads x, mean and inv_std and nothing else that is saved: what the ReLU cut and which cell won its
 // window is found again from x, with the same comparisons. A window's winner is its first cell with the largest
@@ -304,8 +305,8 @@ static void halve_norm_gradient(const Affine& f, const AffineGradient& k, const 
     for (int64_t oh = 0; used > W && oh < out_h; ++oh)
         halve_norm_gradient_row<R>(line, back, sign, x + 2 * oh * width, dy + oh * out_w, width, dx + 2 * oh * width);
     for (int64_t oh = 0; used <= W && oh < out_h; oh += 2)
-        halve_norm_gradient_narrow<R>(line, back, sign, x + 2 * oh * width, dy + oh * out_w, width, least(2, out_h - oh),
-                                   dx + 2 * oh * width);
+        halve_norm_gradient_narrow<R>(line, back, sign, x + 2 * oh * width, dy + oh * out_w, width,
+                                      least(2, out_h - oh), dx + 2 * oh * width);
     for (int64_t r = 0; used < width && r < 2 * out_h; ++r)
         unpooled_gradient(line, back, x + r * width + used, 1, dx + r * width + used);
     if (height % 2) unpooled_gradient(line, back, x + 2 * out_h * width, width, dx + 2 * out_h * width);
@@ -373,7 +374,8 @@ static efl_status batchnorm_relu_forward_f32(const float* x, const float* weight
                                              efl_int32 relu6, float eps, float momentum, float* running_mean,
                                              float* running_var, float* y, float* mean, float* inv_std) {
     const BatchStatistics statistics{weight, bias, eps, momentum, running_mean, running_var, mean, inv_std};
-    if (relu6) batchnorm_rectified(x, batch, channels, statistics, ReluForward<ReLU6>{height, width, halved != 0, x, y});
+    if (relu6)
+        batchnorm_rectified(x, batch, channels, statistics, ReluForward<ReLU6>{height, width, halved != 0, x, y});
     else batchnorm_rectified(x, batch, channels, statistics, ReluForward<ReLU>{height, width, halved != 0, x, y});
     return EFL_OK;
 }
