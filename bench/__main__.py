@@ -31,6 +31,7 @@ from bench import (
     machine,
     masked,
     memory,
+    operations,
     peak,
     rounds,
     step,
@@ -44,7 +45,8 @@ from bench.runner import PRODUCTS, QUICK, QUICK_STEPS, STEPS, Effort
 from bench.sparse import command as sparse
 from bench.trainers import command as trainers
 
-WHATS = ("step", "kernels", "peak", "memory", "codec", "federation", "heads", "rounds", "masked", "history", "papers")
+WHATS = ("step", "kernels", "operations", "peak", "memory", "codec", "federation", "heads", "rounds", "masked")
+WHATS += ("history", "papers")
 BUSY = 0.5  # load per core before the measurement
 
 
@@ -80,6 +82,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if options.what in ("rounds", "federation", "heads", "masked"):
         (figures.print_json if options.json else figures.print_table)(facts, _figures(options))
+        return 0
+    if options.what == "operations":
+        (print_json if options.json else print_table)(facts, operations.measure(effort))
         return 0
     measure = step.measure if options.what == "step" else kernels.measure
     cases = [case._replace(batches=options.batches or case.batches) for case in options.models]
@@ -172,7 +177,7 @@ def _parts(text: str) -> tuple[str, ...]:
 def _cases(text: str) -> tuple[step.Case, ...]:
     if text == "all":
         return step.ALL
-    known = {case.model: case for case in step.ALL}
+    known = {case.model: case for case in (*step.ALL, *step.BROUGHT)}
     for name in text.split(","):
         if name not in known:
             raise argparse.ArgumentTypeError(f"model {name!r}; expected all, or some of {', '.join(known)}")

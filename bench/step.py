@@ -1,4 +1,4 @@
-"""Whole training steps: forward, loss, backward and update of a built-in model, native at each p against PyTorch.
+"""Whole training steps: forward, loss, backward and update of a model, native at each p against PyTorch.
 
 The native step is GraphLearner.fit's, as a device runs it: uint8 examples gathered and scaled by index, exact
 gradients, SGD in place on the active blocks; see native_steps.py. PyTorch's is dense; see peers.py.
@@ -14,6 +14,7 @@ import torch
 
 from bench import machine, peers
 from bench.bound import step_macs
+from bench.brought import MODULES
 from bench.native_steps import steps
 from bench.rows import Row, native_name, row
 from bench.runner import Contender, Effort, clock_for, interleave
@@ -22,6 +23,7 @@ from edgefl.graph.models import EXAMPLES, build
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
+from edgefl.nn import from_torch
 from edgefl.rng import INIT, NEURONS, stream
 
 KEEPS = (1.0, 0.8, 0.6, 0.4, 0.2)
@@ -30,15 +32,17 @@ SEED = 1
 
 
 class Case(NamedTuple):
-    """A built-in model, the shape of its examples, its classes, and the batch sizes that are measured."""
+    """A built-in model or one of bench/brought.py: the shape of its examples, its classes, and batch sizes."""
 
     model: str
-    input_shape: tuple[int, int, int]
+    input_shape: tuple[int, ...]
     classes: int
     batches: tuple[int, ...]
 
     @property
     def graph(self) -> Graph:
+        if self.model in MODULES:
+            return from_torch(MODULES[self.model](self.classes), torch.zeros(2, *self.input_shape)).graph
         return build(self.model, self.input_shape, self.classes)
 
 
@@ -55,6 +59,7 @@ ALL = (
     Case("resnet18", (3, 32, 32), 10, (16,)),
     *(Case(name, *EXAMPLES[name], (16,)) for name in OTHERS),
 )
+BROUGHT = (Case("mobilenet_v2", (3, 32, 32), 10, (16,)), Case("sensor_net", (6, 128), 6, (16,)))
 
 
 def measure(cases: Sequence[Case], threads: Sequence[int], effort: Effort) -> Iterator[Row]:

@@ -300,20 +300,20 @@ efl_status efl_groupnorm_backward_f32(const float* dy, const float* xhat, const 
 
 /* ---- norm, with ReLU and pooling in one: x [batch, channels, height, width] ---------------------------------- */
 
-/* y = max(z, 0) with z as above, or if `halved` its largest in each 2 x 2 window (stride 2, no padding), as one
- * rounding of weight inv_std (x - mean) + bias. Nothing else of x's size is written: the backward pass reads x. mean
- * and inv_std [channels]. y may alias x if not halved. EFL_BAD_SHAPE if batch * height * width < 2, or if halved and a
- * plane holds no window. */
+/* y = max(z, 0), or min(max(z, 0), 6) if `relu6`, with z as above; or if `halved` its largest in each 2 x 2 window
+ * (stride 2, no padding), as one rounding of weight inv_std (x - mean) + bias. Nothing else of x's size is written: the
+ * backward pass reads x. mean and inv_std [channels]. y may alias x if not halved. EFL_BAD_SHAPE if batch * height *
+ * width < 2, or if halved and a plane holds no window. */
 efl_status efl_batchnorm_relu_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
                                           efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
-                                          float eps, float momentum, float* running_mean, float* running_var, float* y,
-                                          float* mean, float* inv_std);
-/* dy of y's shape. It goes to the elements with z > 0; in a window to the first cell with the largest sign(weight) x.
- * dx for channels_needed; it may alias x, and dy if not halved. dweight and dbias compact for `outs`, among
- * channels_needed. */
+                                          efl_int32 relu6, float eps, float momentum, float* running_mean,
+                                          float* running_var, float* y, float* mean, float* inv_std);
+/* dy of y's shape. It goes to the elements with z > 0, and z < 6 if `relu6`; in a window to the first cell with the
+ * largest sign(weight) x. dx for channels_needed; it may alias x, and dy if not halved. dweight and dbias compact for
+ * `outs`, among channels_needed. */
 efl_status efl_batchnorm_relu_backward_f32(const float* dy, const float* x, const float* weight, const float* bias,
                                            const float* mean, const float* inv_std, efl_int64 batch, efl_int64 channels,
-                                           efl_int64 height, efl_int64 width, efl_int32 halved,
+                                           efl_int64 height, efl_int64 width, efl_int32 halved, efl_int32 relu6,
                                            efl_index channels_needed, efl_index outs, float* dx, float* dweight,
                                            float* dbias);
 /* The same per sample and group; mean and inv_std [batch, groups]. */

@@ -69,19 +69,19 @@ static efl_status halving(efl_int64 height, efl_int64 width, efl_int32 halved) {
 
 efl_status efl_batchnorm_relu_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
                                           efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
-                                          float eps, float momentum, float* running_mean, float* running_var, float* y,
-                                          float* mean, float* inv_std) {
+                                          efl_int32 relu6, float eps, float momentum, float* running_mean,
+                                          float* running_var, float* y, float* mean, float* inv_std) {
     EFL_CHECK(extents({batch, channels, height, width}));
     EFL_CHECK(pointers({x, weight, bias, running_mean, running_var, y, mean, inv_std}));
     EFL_CHECK(halving(height, width, halved));
     if (batch * height * width < 2) return EFL_BAD_SHAPE;
-    return table().batchnorm_relu_forward_f32(x, weight, bias, batch, channels, height, width, halved, eps, momentum,
-                                              running_mean, running_var, y, mean, inv_std);
+    return table().batchnorm_relu_forward_f32(x, weight, bias, batch, channels, height, width, halved, relu6, eps,
+                                              momentum, running_mean, running_var, y, mean, inv_std);
 }
 
 efl_status efl_batchnorm_relu_backward_f32(const float* dy, const float* x, const float* weight, const float* bias,
                                            const float* mean, const float* inv_std, efl_int64 batch, efl_int64 channels,
-                                           efl_int64 height, efl_int64 width, efl_int32 halved,
+                                           efl_int64 height, efl_int64 width, efl_int32 halved, efl_int32 relu6,
                                            efl_index channels_needed, efl_index outs, float* dx, float* dweight,
                                            float* dbias) {
     EFL_CHECK(extents({batch, channels, height, width}));
@@ -91,7 +91,7 @@ efl_status efl_batchnorm_relu_backward_f32(const float* dy, const float* x, cons
     EFL_CHECK(index(outs, channels));
     EFL_CHECK(members(outs, channels, channels_needed, 1));
     return table().batchnorm_relu_backward_f32(dy, x, weight, bias, mean, inv_std, batch, channels, height, width,
-                                               halved, channels_needed, outs, dx, dweight, dbias);
+                                               halved, relu6, channels_needed, outs, dx, dweight, dbias);
 }
 
 efl_status efl_groupnorm_relu_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,

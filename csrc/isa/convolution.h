@@ -22,6 +22,7 @@
 #include "../kernels/convolution/weight_by_channels.inl.h"
 #include "../kernels/convolution/weight_by_tiles.inl.h"
 #include "../kernels/convolution/weight_by_fives.inl.h"
+#include "../kernels/convolution/depthwise.inl.h"
 #include "../kernels/convolution/convolution.inl.h"
 
 void install_convolution(Table& table);

@@ -9,6 +9,7 @@
 #include "../math/sigmoid.inl.h"
 #include "../micro/index.inl.h"
 #include "../micro/loops.inl.h"
+#include "../micro/channels.inl.h"
 #include "../micro/sums.inl.h"
 #include "../micro/pairs.inl.h"
 #include "../micro/carve.inl.h"

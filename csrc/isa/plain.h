@@ -15,6 +15,7 @@
 #include "../kernels/narrow.inl.h"
 #include "../kernels/growth.inl.h"
 #include "../kernels/norm/statistics.inl.h"
+#include "../kernels/norm/features.inl.h"
 #include "../kernels/norm/plain.inl.h"
 #include "../kernels/norm/relu.inl.h"
 #include "../kernels/norm/lanes.inl.h"

@@ -82,15 +82,30 @@ static inline void with_activation(efl_int32 kind, float beta, float threshold, 
 
 constexpr int64_t ACTIVATION_WORK = 8;  // times that of an addition
 
+constexpr int ABREAST_WORDS = 4;
+
+template <class F>
+static inline void activate_run(const F& f, const float* x, int64_t n, float* y) {
+    int64_t i = 0;
+    for (; i + ABREAST_WORDS * W <= n; i += ABREAST_WORDS * W) {
+        vf v[ABREAST_WORDS];
+        EFL_UNROLL
+        for (int k = 0; k < ABREAST_WORDS; ++k) v[k] = load(x + i + k * W);
+        EFL_UNROLL
+        for (int k = 0; k < ABREAST_WORDS; ++k) v[k] = f.value(v[k]);
+        EFL_UNROLL
+        for (int k = 0; k < ABREAST_WORDS; ++k) store(y + i + k * W, v[k]);
+    }
+    for (; i + W <= n; i += W) store(y + i, f.value(load(x + i)));
+    if (i < n) store_n(y + i, f.value(load_n(x + i, int(n - i))), int(n - i));
+}
+
 static efl_status activation_forward_f32(const float* x, efl_int64 count, efl_int32 kind, float beta, float threshold,
                                          float* y) {
+    const Runs runs(1, count, true);
     with_activation(kind, beta, threshold, [&](const auto& f) {
-        split((count + W - 1) / W, W * ACTIVATION_WORK, [&](int64_t first, int64_t last) {
-            for (int64_t i = first * W; i < last * W; i += W) {
-                const int n = int(least(W, count - i));
-                if (n == W) store(y + i, f.value(load(x + i)));
-                else store_n(y + i, f.value(load_n(x + i, n)), n);
-            }
+        split(runs.count, runs.length * ACTIVATION_WORK, [&](int64_t first, int64_t last) {
+            for (int64_t i = first; i < last; ++i) activate_run(f, x + runs.at(i), runs.size(i), y + runs.at(i));
         });
     });
     return EFL_OK;
@@ -130,62 +145,127 @@ struct Slopes {
     inline float of(int64_t channel) const { return weight[count == 1 ? 0 : channel]; }
 };
 
+static void prelu_run(float slope, const float* x, int64_t n, float* y) {
+    const LeakyReLU f{set1(slope)};
+    int64_t k = 0;
+    for (; k + W <= n; k += W) store(y + k, f.value(load(x + k)));
+    if (k < n) store_n(y + k, f.value(load_n(x + k, int(n - k))), int(n - k));
+}
+
+// Of values without pixels, each channel with a slope of its own.
+static void prelu_features(const float* x, const float* weight, int64_t batch, int64_t channels, float* y) {
+    split(batch, channels, [&](int64_t first, int64_t last) {
+        for (int64_t b = first; b < last; ++b)
+            for (int64_t c = 0; c < channels; c += W) {
+                const ChannelWord word{c, int(least(W, channels - c))};
+                const LeakyReLU f{word.read(weight)};
+                word.write(y + b * channels, f.value(word.read(x + b * channels)), word.all());
+            }
+    });
+}
+
 static efl_status prelu_forward_f32(const float* x, const float* weight, efl_int64 weights, efl_int64 batch,
                                     efl_int64 channels, efl_int64 inner, float* y) {
+    if (inner == 1 && weights > 1) {
+        prelu_features(x, weight, batch, channels, y);
+        return EFL_OK;
+    }
     const Slopes slopes{weight, weights};
-    split(batch * channels, inner, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) {
-            const LeakyReLU f{set1(slopes.of(i % channels))};
-            const float* const from = x + i * inner;
-            for (int64_t k = 0; k < inner; k += W) {
-                const int n = int(least(W, inner - k));
-                store_n(y + i * inner + k, f.value(load_n(from + k, n)), n);
-            }
-        }
+    const Runs runs(batch * channels, inner, weights == 1);
+    split(runs.count, runs.length, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i)
+            prelu_run(slopes.of(i % channels), x + runs.at(i), runs.size(i), y + runs.at(i));
     });
     return EFL_OK;
 }
 
+static inline vf prelu_signal(vf slope, vf dy, vf x) { return if_up_to(x, zero(), mul(slope, dy), dy); }
+static inline vf prelu_share(vf dy, vf x) { return if_above(x, zero(), zero(), mul(dy, x)); }
+
 // dx of a plane.
 static inline void prelu_plane(float slope, const float* dy, const float* x, int64_t n, float* dx) {
     const vf a = set1(slope);
-    for (int64_t k = 0; k < n; k += W) {
-        const int rest = int(least(W, n - k));
-        const vf d = load_n(dy + k, rest);
-        store_n(dx + k, if_above(load_n(x + k, rest), zero(), d, mul(a, d)), rest);
-    }
+    int64_t k = 0;
+    for (; k + W <= n; k += W) store(dx + k, prelu_signal(a, load(dy + k), load(x + k)));
+    const int rest = int(n - k);
+    if (rest) store_n(dx + k, prelu_signal(a, load_n(dy + k, rest), load_n(x + k, rest)), rest);
 }
 
 // The sum of dy x where x is not positive.
 static inline double prelu_sum(const float* dy, const float* x, int64_t n) {
-    vf total = zero();
-    for (int64_t k = 0; k < n; k += W) {
-        const int rest = int(least(W, n - k));
-        const vf v = load_n(x + k, rest), d = load_n(dy + k, rest);
-        total = add(total, if_above(v, zero(), zero(), mul(d, v)));
+    vf even = zero(), odd = zero();
+    int64_t k = 0;
+    for (; k + 2 * W <= n; k += 2 * W) {
+        even = add(even, prelu_share(load(dy + k), load(x + k)));
+        odd = add(odd, prelu_share(load(dy + k + W), load(x + k + W)));
     }
-    return double(sum(total));
+    for (; k < n; k += W) {
+        const int rest = int(least(W, n - k));
+        even = add(even, prelu_share(load_n(dy + k, rest), load_n(x + k, rest)));
+    }
+    return double(sum(add(even, odd)));
+}
+
+// dx and dweight of values without pixels, a slope for each channel.
+static void prelu_features_backward(const float* dy, const float* x, const float* weight, int64_t batch,
+                                    int64_t channels, efl_index channels_needed, efl_index outs, float* dx,
+                                    float* dweight) {
+    each_channel_word(channels, 2 * batch, [&](const auto& each) {
+        Members needed{channels_needed}, trained{outs};
+        each([&](const ChannelWord& word) {
+            const unsigned here = needed.of(word), updated = trained.of(word);
+            const vf slope = word.read(weight);
+            double total[1][W];
+            const auto add_share = [&](int64_t b, vf* s) {
+                s[0] = add(s[0], prelu_share(word.read(dy + b * channels), word.read(x + b * channels)));
+            };
+            if (updated) sum_examples<1>(batch, add_share, total);
+            if (updated) write_compact(dweight + trained.place, total[0], updated);
+            for (int64_t b = 0; here && b < batch; ++b) {
+                const int64_t at = b * channels;
+                word.write(dx + at, prelu_signal(slope, word.read(dy + at), word.read(x + at)), here);
+            }
+        });
+    });
+}
+
+// The gradient of the one slope that all channels have.
+static double prelu_total(const float* dy, const float* x, int64_t count) {
+    double total = 0;
+    const Runs runs(1, count, true);
+    for (int64_t i = 0; i < runs.count; ++i) total += prelu_sum(dy + runs.at(i), x + runs.at(i), runs.size(i));
+    return total;
+}
+
+static void prelu_grad_weight(const float* dy, const float* x, int64_t weights, int64_t batch, int64_t channels,
+                              int64_t inner, efl_index outs, float* dweight) {
+    split(count_of(outs, weights), batch * inner, [&](int64_t first, int64_t last) {
+        for (int64_t j = first; j < last; ++j) {
+            double total = 0;
+            for (int64_t b = 0, c = id_of(outs, j); b < batch && weights > 1; ++b)
+                total += prelu_sum(dy + (b * channels + c) * inner, x + (b * channels + c) * inner, inner);
+            dweight[j] = float(weights > 1 ? total : prelu_total(dy, x, batch * channels * inner));
+        }
+    });
 }
 
 static efl_status prelu_backward_f32(const float* dy, const float* x, const float* weight, efl_int64 weights,
                                      efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index channels_needed,
                                      efl_index outs, float* dx, float* dweight) {
+    if (inner == 1 && weights > 1) {
+        prelu_features_backward(dy, x, weight, batch, channels, channels_needed, outs, dx, dweight);
+        return EFL_OK;
+    }
+    prelu_grad_weight(dy, x, weights, batch, channels, inner, outs, dweight);
     const Slopes slopes{weight, weights};
-    const int64_t sums = count_of(outs, weights);
-    split(sums, batch * inner * (weights == 1 ? channels : 1), [&](int64_t first, int64_t last) {
-        for (int64_t j = first; j < last; ++j) {
-            double total = 0;
-            for (int64_t b = 0; b < batch; ++b)
-                for (int64_t c = weights == 1 ? 0 : id_of(outs, j), end = weights == 1 ? channels : c + 1; c < end; ++c)
-                    total += prelu_sum(dy + (b * channels + c) * inner, x + (b * channels + c) * inner, inner);
-            dweight[j] = float(total);
-        }
-    });
     const int64_t needed = count_of(channels_needed, channels);
-    split(batch * needed, inner, [&](int64_t first, int64_t last) {
+    const bool merges = weights == 1 && !channels_needed.ids;
+    const Runs runs(batch * channels, inner, merges);
+    split(merges ? runs.count : batch * needed, runs.length, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
-            const int64_t c = id_of(channels_needed, i % needed), at = (i / needed * channels + c) * inner;
-            prelu_plane(slopes.of(c), dy + at, x + at, inner, dx + at);
+            const int64_t c = merges ? 0 : id_of(channels_needed, i % needed),
+                          run = merges ? i : i / needed * channels + c, at = runs.at(run);
+            prelu_plane(slopes.of(c), dy + at, x + at, runs.size(run), dx + at);
         }
     });
     return EFL_OK;

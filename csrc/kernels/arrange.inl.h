@@ -47,6 +47,37 @@ static efl_status crop_planes_f32(const efl_room* room, const float* y, float* x
     return EFL_OK;
 }
 
+// Each float of a row `scale` times.
+static void repeat_row(const float* from, int64_t n, int64_t scale, float* to) {
+    for (int64_t w = 0; scale == 2 && w < n; w += W) {
+        const int some = int(least(W, n - w));
+        const vf v = load_n(from + w, some);
+        store_pairs(to + 2 * w, v, v, some);
+    }
+    for (int64_t w = 0; scale != 2 && w < n; ++w)
+        for (int64_t k = 0; k < scale; ++k) to[w * scale + k] = from[w];
+}
+
+// The sums of blocks of rows x scale floats, of n such side by side.
+static void sum_blocks(const float* from, int64_t rows, int64_t n, int64_t scale, float* to) {
+    const int64_t width = n * scale;
+    for (int64_t w = 0; scale == 2 && w < n; w += W) {
+        const int64_t some = least(W, n - w);
+        vf total = zero(), a, b;
+        for (int64_t k = 0; k < rows; ++k) {
+            load_pair(from + k * width + 2 * w, 2 * some, &a, &b);
+            total = add(total, add(evens(a, b), odds(a, b)));
+        }
+        store_n(to + w, total, int(some));
+    }
+    for (int64_t w = 0; scale != 2 && w < n; ++w) {
+        float total = 0;
+        for (int64_t k = 0; k < rows; ++k)
+            for (int64_t m = 0; m < scale; ++m) total += from[k * width + w * scale + m];
+        to[w] = total;
+    }
+}
+
 static efl_status upsample_forward_f32(const efl_scaling* scaling, const float* x, float* y) {
     const efl_scaling& s = *scaling;
     const int64_t width = s.width * s.scale_w;
@@ -54,8 +85,7 @@ static efl_status upsample_forward_f32(const efl_scaling* scaling, const float* 
         for (int64_t row = first; row < last; ++row) {
             const float* const from = x + row * s.width;
             float* const to = y + row * s.scale_h * width;
-            for (int64_t w = 0; w < s.width; ++w)
-                for (int64_t k = 0; k < s.scale_w; ++k) to[w * s.scale_w + k] = from[w];
+            repeat_row(from, s.width, s.scale_w, to);
             for (int64_t k = 1; k < s.scale_h; ++k) memcpy(to + k * width, to, size_t(width) * sizeof(float));
         }
     });
@@ -67,13 +97,7 @@ static efl_status upsample_backward_f32(const efl_scaling* scaling, const float*
     const int64_t width = s.width * s.scale_w;
     split(s.planes * s.height, width * s.scale_h, [&](int64_t first, int64_t last) {
         for (int64_t row = first; row < last; ++row)
-            for (int64_t w = 0; w < s.width; ++w) {
-                float total = 0;
-                for (int64_t k = 0; k < s.scale_h; ++k)
-                    for (int64_t m = 0; m < s.scale_w; ++m)
-                        total += dy[(row * s.scale_h + k) * width + w * s.scale_w + m];
-                dx[row * s.width + w] = total;
-            }
+            sum_blocks(dy + row * s.scale_h * width, s.scale_h, s.width, s.scale_w, dx + row * s.width);
     });
     return EFL_OK;
 }

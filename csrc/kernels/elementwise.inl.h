@@ -15,9 +15,10 @@ struct Runs {
     inline int64_t byte_at(int64_t i) const { return i * ((length + 7) / 8); }
 };
 
-// What a rectifier computes of a word: y of x, and dx of dy where the bits say x > 0.
+// What a rectifier computes of a word: y of x, and dx of dy where the bits say x > 0; passed: the same from x itself.
 struct ReLU {
     inline vf value(vf x) const { return max(x, zero()); }
+    inline vf passed(vf dy, vf x) const { return keep_positive(dy, x); }
     inline unsigned bits(vf x) const { return positive_bits(x); }
     inline vf signal(vf dy, unsigned on) const { return keep_bits(dy, on); }
 };
@@ -25,6 +26,7 @@ struct ReLU {
 // Its backward pass is ReLU's: the bits say where the slope is 1.
 struct ReLU6 {
     inline vf value(vf x) const { return at_most(max(x, zero()), 6.0f); }
+    inline vf passed(vf dy, vf x) const { return keep_positive(keep_positive(dy, x), sub(set1(6.0f), x)); }
     inline unsigned bits(vf x) const { return positive_bits(x) & positive_bits(sub(set1(6.0f), x)); }
 };
 
@@ -32,7 +34,7 @@ struct LeakyReLU {
     vf slope;
 
     inline unsigned bits(vf x) const { return positive_bits(x); }
-    inline vf value(vf x) const { return if_above(x, zero(), x, mul(slope, x)); }
+    inline vf value(vf x) const { return if_up_to(x, zero(), mul(slope, x), x); }
     inline vf signal(vf dy, unsigned on) const {
         return if_above(keep_bits(set1(1.0f), on), zero(), dy, mul(slope, dy));
     }

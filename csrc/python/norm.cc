@@ -115,13 +115,14 @@ Call batchnorm_relu_forward(Args& a) {
                running_mean = a.f32("running_mean", Access::out), running_var = a.f32("running_var", Access::out),
                y = a.f32("y", Access::out), mean = a.f32("mean", Access::out), inv_std = a.f32("inv_std", Access::out);
     const float eps = a.real("eps"), momentum = a.real("momentum");
+    const efl_int32 relu6 = a.integer("relu6") != 0;
     const ReluShape s(a, x, y);
     if (x.shape[0] * x.inner() < 2) a.refuse("x", "shape " + text(x.shape), "at least 2 values per channel");
     per_channel(a, s.channels, {&w, &bias, &running_mean, &running_var, &mean, &inv_std});
     return [=] {
         return efl_batchnorm_relu_forward_f32(x.in(), w.in(), bias.in(), s.batch, s.channels, s.height, s.width,
-                                              s.halved, eps, momentum, running_mean.out(), running_var.out(), y.out(),
-                                              mean.out(), inv_std.out());
+                                              s.halved, relu6, eps, momentum, running_mean.out(), running_var.out(),
+                                              y.out(), mean.out(), inv_std.out());
     };
 }
 
@@ -130,13 +131,14 @@ Call batchnorm_relu_backward(Args& a) {
                inv_std = a.f32("inv_std"), dx = a.f32("dx", Access::out), dw = a.f32("dweight", Access::out),
                db = a.f32("dbias", Access::out);
     const efl_index channels = a.index("channels"), outs = a.index("outs");
+    const efl_int32 relu6 = a.integer("relu6") != 0;
     const ReluShape s(a, x, dy);
     a.expect_shape(dx, x.shape);
     per_channel(a, s.channels, {&w, &bias, &mean, &inv_std});
     per_channel(a, count(outs, s.channels), {&dw, &db});
     return [=] {
         return efl_batchnorm_relu_backward_f32(dy.in(), x.in(), w.in(), bias.in(), mean.in(), inv_std.in(), s.batch,
-                                               s.channels, s.height, s.width, s.halved, channels, outs, dx.out(),
+                                               s.channels, s.height, s.width, s.halved, relu6, channels, outs, dx.out(),
                                                dw.out(), db.out());
     };
 }

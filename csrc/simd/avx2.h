@@ -40,6 +40,8 @@ static inline vf div(vf a, vf b) { return _mm256_div_ps(a, b); }
 static inline vf sqrt(vf v) { return _mm256_sqrt_ps(v); }
 static inline vf fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 static inline vf max(vf a, vf b) { return _mm256_max_ps(b, a); }
+static inline vf min(vf a, vf b) { return _mm256_min_ps(b, a); }
+static inline vf minus_magnitude(vf v) { return _mm256_or_ps(v, _mm256_set1_ps(-0.0f)); }
 
 static inline float sum(vf v) {
     __m128 q = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -84,6 +86,7 @@ static inline vf if_above(vf x, vf y, vf a, vf b) {
     const vf above = _mm256_or_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     return _mm256_blendv_ps(b, a, above);
 }
+static inline vf if_up_to(vf x, vf y, vf a, vf b) { return _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, y, _CMP_LE_OQ)); }
 static inline vf keep_equal(vf v, vf x, vf y) { return _mm256_and_ps(v, _mm256_cmp_ps(x, y, _CMP_EQ_OQ)); }
 static inline vf drop_equal(vf v, vf x, vf y) { return _mm256_andnot_ps(_mm256_cmp_ps(x, y, _CMP_EQ_OQ), v); }
 static inline vf keep_positive(vf v, vf x) { return _mm256_and_ps(v, _mm256_cmp_ps(x, zero(), _CMP_GT_OQ)); }
@@ -190,3 +193,4 @@ static inline vf keep_from(vf v, vu a, uint32_t least) {
     const vu is_kept = _mm256_cmpeq_epi32(_mm256_max_epu32(a, same(least)), a);
     return _mm256_and_ps(v, _mm256_castsi256_ps(is_kept));
 }
+static inline vf scaled(vf v, vf n) { return mul(v, pow2(n)); }

@@ -23,6 +23,8 @@ static inline vf div(vf a, vf b) { return _mm512_div_ps(a, b); }
 static inline vf sqrt(vf v) { return _mm512_sqrt_ps(v); }
 static inline vf fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 static inline vf max(vf a, vf b) { return _mm512_max_ps(b, a); }
+static inline vf min(vf a, vf b) { return _mm512_min_ps(b, a); }
+static inline vf minus_magnitude(vf v) { return _mm512_or_ps(v, _mm512_set1_ps(-0.0f)); }
 
 static inline float sum(vf v) {
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
@@ -82,6 +84,9 @@ static inline vf zip_high(vf a, vf b) {
 static inline vf if_above(vf x, vf y, vf a, vf b) {
     const __mmask16 above = _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ) | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
     return _mm512_mask_blend_ps(above, b, a);
+}
+static inline vf if_up_to(vf x, vf y, vf a, vf b) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, y, _CMP_LE_OQ), b, a);
 }
 static inline vf keep_equal(vf v, vf x, vf y) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, y, _CMP_EQ_OQ), v); }
 static inline vf drop_equal(vf v, vf x, vf y) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, y, _CMP_NEQ_UQ), v); }
@@ -178,3 +183,4 @@ static inline vu multiplied(vu a, uint32_t b, vu* high) {
 static inline vf keep_from(vf v, vu a, uint32_t least) {
     return _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(a, same(least)), v);
 }
+static inline vf scaled(vf v, vf n) { return _mm512_scalef_ps(v, n); }

@@ -36,12 +36,17 @@ static inline vf add(vf a, vf b) { return vaddq_f32(a, b); }
 static inline vf sub(vf a, vf b) { return vsubq_f32(a, b); }
 static inline vf mul(vf a, vf b) { return vmulq_f32(a, b); }
 static inline vf div(vf a, vf b) { return vdivq_f32(a, b); }
+static inline vf sqrt(vf v) { return vsqrtq_f32(v); }
 static inline vf fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
 static inline vf chosen(uint32x4_t which, vf a, vf b) { return vbslq_f32(which, a, b); }
 static inline vf kept(vf v, uint32x4_t which) {
     return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v), which));
 }
 static inline vf max(vf a, vf b) { return chosen(vcgtq_f32(b, a), b, a); }  // fmax would let a NaN of b through
+static inline vf min(vf a, vf b) { return chosen(vcltq_f32(b, a), b, a); }
+static inline vf minus_magnitude(vf v) {
+    return vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(v), vdupq_n_u32(0x80000000)));
+}
 
 static inline float sum(vf v) {
     const float32x2_t pairs = vadd_f32(vget_low_f32(v), vget_high_f32(v));
@@ -96,8 +101,8 @@ static inline vf in_pair_order(const float* p, const float* q) { return vcombine
 // By bits: which bytes of a word go where. A byte of 255 gives zero.
 static inline vf looked_up(vf v, uint64_t lanes) {
     const uint8x8_t four = vcreate_u8(lanes);  // a byte a lane: its number, or 63
-    const uint8x16_t lane = vqtbl1q_u8(vcombine_u8(four, four), vcombine_u8(vcreate_u8(0x0101010100000000),
-                                                                            vcreate_u8(0x0303030302020202)));
+    const uint8x16_t lane = vqtbl1q_u8(vcombine_u8(four, four),
+                                       vcombine_u8(vcreate_u8(0x0101010100000000), vcreate_u8(0x0303030302020202)));
     const uint8x16_t bytes = vaddq_u8(vshlq_n_u8(lane, 2), vreinterpretq_u8_u32(vdupq_n_u32(0x03020100)));
     return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(v), bytes));
 }
@@ -181,3 +186,19 @@ static inline vf counted(int32_t first) {
 static inline vf pow2(vf n) {
     return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23));
 }
+static inline vf scaled(vf v, vf n) { return mul(v, pow2(n)); }
+
+typedef uint32x4_t vu;
+static inline vu same(uint32_t a) { return vdupq_n_u32(a); }
+static inline vu lanes_from(uint32_t first) {
+    const uint32_t lanes[W] = {0, 1, 2, 3};
+    return vaddq_u32(same(first), vld1q_u32(lanes));
+}
+static inline vu exclusive(vu a, vu b) { return veorq_u32(a, b); }
+static inline vu multiplied(vu a, uint32_t b, vu* high) {
+    const uint64x2_t low_lanes = vmull_u32(vget_low_u32(a), vdup_n_u32(b));
+    const uint64x2_t high_lanes = vmull_high_u32(a, same(b));
+    *high = vuzp2q_u32(vreinterpretq_u32_u64(low_lanes), vreinterpretq_u32_u64(high_lanes));
+    return vuzp1q_u32(vreinterpretq_u32_u64(low_lanes), vreinterpretq_u32_u64(high_lanes));
+}
+static inline vf keep_from(vf v, vu a, uint32_t least) { return kept(v, vcgeq_u32(a, same(least))); }

@@ -48,6 +48,16 @@ static inline vf max(vf a, vf b) {
     return a;
 }
 
+static inline vf min(vf a, vf b) {
+    for (int i = 0; i < W; ++i) a[i] = b[i] < a[i] ? b[i] : a[i];
+    return a;
+}
+// -|v[i]|.
+static inline vf minus_magnitude(vf v) {
+    for (int i = 0; i < W; ++i) v[i] = -__builtin_fabsf(v[i]);
+    return v;
+}
+
 // Sum of the W floats, always in the same tree: (0+2)+(1+3), and so on by halves.
 static inline float sum(vf v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 
@@ -100,6 +110,11 @@ static inline vf zip_high(vf a, vf b) { return vf{a[2], b[2], a[3], b[3]}; }
 // a[i] where x[i] > y[i] or x[i] is NaN, else b[i]; and v[i] where x[i] == y[i], else 0.
 static inline vf if_above(vf x, vf y, vf a, vf b) {
     for (int i = 0; i < W; ++i) a[i] = (x[i] > y[i]) | (x[i] != x[i]) ? a[i] : b[i];
+    return a;
+}
+// a[i] where x[i] <= y[i], else b[i], as where either is NaN.
+static inline vf if_up_to(vf x, vf y, vf a, vf b) {
+    for (int i = 0; i < W; ++i) a[i] = x[i] <= y[i] ? a[i] : b[i];
     return a;
 }
 static inline vf keep_equal(vf v, vf x, vf y) {
@@ -229,3 +244,5 @@ static inline vf keep_from(vf v, vu a, uint32_t least) {
     for (int i = 0; i < W; ++i) v[i] = a.lane[i] >= least ? v[i] : 0.0f;
     return v;
 }
+// v[i] 2^n[i] for such n.
+static inline vf scaled(vf v, vf n) { return mul(v, pow2(n)); }

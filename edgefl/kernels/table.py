@@ -187,13 +187,14 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         ),
         Signature(
             "batchnorm_relu_forward",
-            f"{_NORM} running_mean[C]+ running_var[C]+ y[B,C,Z]!x mean[C]! inv_std[C]! eps:real momentum:real",
-            "max(z, 0) of the normalised z, or its 2 x 2 window maxima, by the shape of y",
+            f"{_NORM} running_mean[C]+ running_var[C]+ y[B,C,Z]!x mean[C]! inv_std[C]! eps:real momentum:real "
+            "relu6:flag",
+            "max(z, 0) of the normalised z, of relu6 at most 6, or its 2 x 2 window maxima, by the shape of y",
             rules=("two_values", "halved"),
         ),
         Signature(
             "batchnorm_relu_backward",
-            f"dy[B,C,Z] {_NORM} mean[C] inv_std[C] {_RELU_GRADS} channels<C outs<channels",
+            f"dy[B,C,Z] {_NORM} mean[C] inv_std[C] {_RELU_GRADS} channels<C outs<channels relu6:flag",
             "the backward pass of both forms, from x alone",
             rules=("halved",),
         ),

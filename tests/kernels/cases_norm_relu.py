@@ -19,20 +19,22 @@ PLANES = [
     (1, 6, 9, 34),
 ]
 ROWS = [(2, 3, 1, 7), (1, 2, 1, 1), (5, 4), (2, 6, 33), (3, 2, 40)]  # no window fits, or no two axes of pixels
+FEATURES = [(9, 19), (140, 33)]
 NEEDS = (("all", "all"), ("all", "odd"), ("but_one", "but_one"), ("odd", "none"), ("one", "one"))
 
 
 def cases() -> Iterator[Case]:
     shapes = [(shape, is_halved) for shape in PLANES for is_halved in (True, False)] + [
-        (shape, False) for shape in ROWS
+        (shape, False) for shape in ROWS + FEATURES
     ]
     for number, (shape, is_halved) in enumerate(shapes):
-        label = shape_label(*shape) + ("-halved" if is_halved else "")
+        label, relu6 = shape_label(*shape) + ("-halved" if is_halved else ""), number % 4 > 1
         if shape[0] * int(np.prod(shape[2:])) > 1:
-            yield Case("batchnorm_relu_forward", label, lambda rng, s=shape, h=is_halved: batchnorm_forward(rng, s, h))
+            make = lambda rng, s=shape, h=is_halved, r=relu6: batchnorm_forward(rng, s, h, r)  # noqa: E731
+            yield Case("batchnorm_relu_forward", label, make)
         for kinds in (NEEDS[0], NEEDS[1 + number % 4]):
             tag = f"{label}-{kinds[0]}-{kinds[1]}"
-            make = lambda rng, s=shape, h=is_halved, k=kinds: batchnorm_backward(rng, s, h, *k)  # noqa: E731
+            make = lambda rng, s=shape, h=is_halved, k=kinds, r=relu6: batchnorm_backward(rng, s, h, *k, r)  # noqa: E731
             yield Case("batchnorm_relu_backward", tag, make)
         for groups in {1, 2, shape[1]} & {n for n in range(1, 9) if shape[1] % n == 0}:
             tag = f"{label}-g{groups}"
@@ -88,25 +90,35 @@ def _affine(rng: Rng, channels: int) -> Args:
     return {"weight": weight, "bias": bias}
 
 
+def _steep(rng: Rng, channels: int, relu6: bool) -> Args:
+    """For ReLU6 weights so large that some results are above 6."""
+    found = _affine(rng, channels)
+    return found | {"weight": found["weight"] * np.float32(6)} if relu6 else found
+
+
 def _coarse(rng: Rng, shape: tuple[int, ...]) -> Array:
     """Values with many equal neighbours."""
     return np.round(normal(rng, *shape) * 2) / 2 + np.float32(0.25)
 
 
-def batchnorm_forward(rng: Rng, shape: tuple[int, ...], is_halved: bool) -> Args:
+def batchnorm_forward(rng: Rng, shape: tuple[int, ...], is_halved: bool, relu6: bool = False) -> Args:
     channels = shape[1]
     running = {"running_mean": normal(rng, channels), "running_var": np.abs(normal(rng, channels))}
     written = {"y": blank(*result_shape(shape, is_halved)), "mean": blank(channels), "inv_std": blank(channels)}
-    return {"x": normal(rng, *shape), **_affine(rng, channels), **running, **written, "eps": 1e-5, "momentum": 0.1}
+    settings = {"eps": 1e-5, "momentum": 0.1, "relu6": relu6}
+    return {"x": normal(rng, *shape), **_steep(rng, channels, relu6), **running, **written, **settings}
 
 
-def batchnorm_backward(rng: Rng, shape: tuple[int, ...], is_halved: bool, needed: str, active: str) -> Args:
+def batchnorm_backward(
+    rng: Rng, shape: tuple[int, ...], is_halved: bool, needed: str, active: str, relu6: bool = False
+) -> Args:
     channels, outs = pick(needed, shape[1]), pick(active, shape[1])
     rows = count(outs, shape[1])
-    read = {"dy": normal(rng, *result_shape(shape, is_halved)), "x": _coarse(rng, shape), **_affine(rng, shape[1])}
+    signal = normal(rng, *result_shape(shape, is_halved))
+    read = {"dy": signal, "x": _coarse(rng, shape), **_steep(rng, shape[1], relu6)}
     statistics = {"mean": normal(rng, shape[1]) / 4, "inv_std": 1 + np.abs(normal(rng, shape[1]))}
     written = {"dx": blank(*shape), "dweight": blank(rows), "dbias": blank(rows)}
-    return {**read, **statistics, **written, "channels": channels, "outs": outs}
+    return {**read, **statistics, **written, "channels": channels, "outs": outs, "relu6": relu6}
 
 
 def groupnorm_forward(rng: Rng, shape: tuple[int, ...], is_halved: bool, groups: int) -> Args:

@@ -75,6 +75,7 @@ static efl_status conv2d_forward_f32(const efl_conv2d* conv, const float* x, con
                                      float* y) {
     const efl_conv2d& c = *conv;
     const Geometry g(c);
+    if (prefers_depthwise(c, MOST_CELLS)) return depthwise_forward(c, g, x, weight, bias, y);
     const Correlation correlation{
         .planes = forward_planes(c, g),
         .batch = c.batch,
@@ -140,6 +141,8 @@ static efl_status conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy,
                                         efl_index ins, float* dx) {
     const efl_conv2d& c = *conv;
     const Geometry g(c);
+    if (prefers_depthwise(c, c.stride_h * c.stride_w > 1 ? MOST_STRIDED_CELLS : MOST_CELLS))
+        return depthwise_grad_input(c, g, dy, weight, outs, ins, dx);
     if (c.pad_h % 2 && c.pad_w % 2 &&
         prefers_strided<StridedTransposed>(c, g, count_of(outs, c.out_channels), count_of(ins, c.in_channels)))
         return correlate_strided<StridedTransposed>(input_phase(c, g, dy, weight, outs, ins, dx, 0, 0),
@@ -193,7 +196,7 @@ static bool prefers_channels(const WeightGradient& w, int64_t weights) {
     return weights > PIXEL_WEIGHTS || w.ins_per_group() >= W;
 }
 
-// One of the four ways.
+// One of the five ways.
 static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy,
                                          efl_index outs, efl_index ins, float* dw) {
     const Geometry g(*conv);
@@ -214,6 +217,7 @@ static efl_status conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x,
         zero_floats(dw, weights);
         return EFL_OK;
     }
+    if (prefers_depthwise(*conv, MOST_CELLS)) return weight_of_depthwise(w);
     if (prefers_tiles(w)) return weight_by_tiles(w);
     if (prefers_fives(w)) return weight_by_fives(w);
     return prefers_channels(w, weights) ? weight_by_channels(w) : weight_by_pixels(w);

@@ -28,9 +28,18 @@ static efl_status batchnorm_forward_f32(const float* x, const float* weight, con
                                         efl_int64 channels, efl_int64 inner, float eps, float momentum,
                                         float* running_mean, float* running_var, float* y, float* xhat,
                                         float* inv_std) {
-    batchnorm_planes(
-        x, weight, bias, batch, channels, inner, eps, momentum, running_mean, running_var, nullptr, inv_std,
-        [&](int64_t p, const Affine& f) { normalise(f, x + p * inner, inner, y + p * inner, xhat + p * inner); });
+    const BatchStatistics statistics{weight, bias, eps, momentum, running_mean, running_var, nullptr, inv_std};
+    if (inner == 1)
+        batchnorm_features(x, batch, channels, statistics,
+                           [&](const ChannelWord& word, const ChannelLanes& f, int64_t at) {
+                               const vf h = mul(sub(word.read(x + at), f.mean), f.inv_std);
+                               word.write(xhat + at, h, word.all());
+                               word.write(y + at, fma(f.weight, h, f.bias), word.all());
+                           });
+    else
+        batchnorm_planes(x, batch, channels, inner, statistics, [&](const PlaneRun& run, const Affine& f) {
+            each_plane_of(run, inner, [&](int64_t at) { normalise(f, x + at, inner, y + at, xhat + at); });
+        });
     return EFL_OK;
 }
 
@@ -51,24 +60,40 @@ static efl_status batchnorm_backward_f32(const float* dy, const float* xhat, con
                                          efl_int64 batch, efl_int64 channels, efl_int64 inner,
                                          efl_index channels_needed, efl_index outs, float* dx, float* dweight,
                                          float* dbias) {
-    batchnorm_gradients(
-        weight, nullptr, nullptr, inv_std, batch, channels, inner, channels_needed, outs, dweight, dbias,
-        [&](int64_t p, const Affine&, NormSums* s) {
-            plane_sums(dy + p * inner, xhat + p * inner, inner, &s->dz, &s->dz_xhat);
-        },
-        [&](int64_t p, const Affine&, const AffineGradient& k) {
-            denormalise(k, dy + p * inner, xhat + p * inner, inner, dx + p * inner);
-        });
+    if (inner == 1)
+        batchnorm_features_backward(weight, nullptr, nullptr, inv_std, batch, channels, channels_needed, outs, dx,
+                                    dweight, dbias, [&](const ChannelWord& word, const ChannelLanes&, int64_t at) {
+                                        return FeatureSignal{word.read(dy + at), word.read(xhat + at)};
+                                    });
+    else
+        batchnorm_gradients(
+            weight, nullptr, nullptr, inv_std, batch, channels, inner, channels_needed, outs, dweight, dbias,
+            [&](const PlaneRun& run, const Affine&, NormSums* s) {
+                const int64_t at = run.first * inner;
+                planes_sums(dy + at, xhat + at, run.count, run.step * inner, inner, &s->dz, &s->dz_xhat);
+            },
+            [&](const PlaneRun& run, const Affine&, const AffineGradient& k) {
+                each_plane_of(run, inner, [&](int64_t at) { denormalise(k, dy + at, xhat + at, inner, dx + at); });
+            });
     return EFL_OK;
 }
 
 static efl_status groupnorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
                                         efl_int64 channels, efl_int64 inner, efl_int64 groups, float eps, float* y,
                                         float* xhat, float* inv_std) {
-    groupnorm_planes(x, weight, bias, batch, channels, inner, groups, eps, nullptr, inv_std,
-                     [&](int64_t p, const Affine& f) {
-                         normalise(f, x + p * inner, inner, y + p * inner, xhat ? xhat + p * inner : nullptr);
-                     });
+    const int64_t size = channels / groups;
+    if (inner == 1)
+        each_normal_group(
+            x, batch * groups, size, size + PLANE_COST, eps, nullptr, inv_std, [&](int64_t g, float mean) {
+                const int64_t c = g % groups * size, at = g * size;
+                normalise_run(mean, inv_std[g], weight + c, bias + c, x + at, size, y + at, xhat ? xhat + at : nullptr);
+            });
+    else
+        groupnorm_planes(x, weight, bias, batch, channels, inner, groups, eps, nullptr, inv_std,
+                         [&](const PlaneRun& run, const Affine& f) {
+                             const int64_t at = run.first * inner;
+                             normalise(f, x + at, inner, y + at, xhat ? xhat + at : nullptr);
+                         });
     return EFL_OK;
 }
 
@@ -76,12 +101,18 @@ static efl_status groupnorm_backward_f32(const float* dy, const float* xhat, con
                                          efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_int64 groups,
                                          efl_index groups_needed, efl_index outs, float* dx, float* dweight,
                                          float* dbias) {
+    if (inner == 1) {
+        groupnorm_features_backward(dy, xhat, weight, inv_std, batch, channels, groups, groups_needed, outs, dx,
+                                    dweight, dbias);
+        return EFL_OK;
+    }
     return groupnorm_gradients(
         weight, nullptr, nullptr, inv_std, batch, channels, inner, groups, groups_needed, outs, dweight, dbias,
-        [&](int64_t p, const Affine&, NormSums* s) {
-            plane_sums(dy + p * inner, xhat + p * inner, inner, &s->dz, &s->dz_xhat);
+        [&](const PlaneRun& run, const Affine&, NormSums* s) {
+            const int64_t at = run.first * inner;
+            planes_sums(dy + at, xhat + at, run.count, run.step * inner, inner, &s->dz, &s->dz_xhat);
         },
-        [&](int64_t p, const Affine&, const AffineGradient& k) {
-            denormalise(k, dy + p * inner, xhat + p * inner, inner, dx + p * inner);
+        [&](const PlaneRun& run, const Affine&, const AffineGradient& k) {
+            each_plane_of(run, inner, [&](int64_t at) { denormalise(k, dy + at, xhat + at, inner, dx + at); });
         });
 }

@@ -1,4 +1,5 @@
-// Normalisation, ReLU, and where asked a 2 x 2 max pool of stride 2, in one pass over each plane; forward and backward.
+// Normalisation, ReLU or ReLU6, and where asked a 2 x 2 max pool of stride 2, in one pass over each plane; forward and
+// backward.
 //
 // The backward pass reads x, mean and inv_std and nothing else that is saved: what the ReLU cut and which cell won its
 // window is found again from x, with the same comparisons. A window's winner is its first cell with the largest
@@ -12,6 +13,7 @@ static inline float sign_of(float a) { return a > 0 ? 1.0f : a < 0 ? -1.0f : 0.0
 struct Line {
     vf mean, gain, bias;
     explicit Line(const Affine& f) : mean(set1(f.mean)), gain(set1(gain_of(f))), bias(set1(f.bias)) {}
+    explicit Line(const ChannelLanes& f) : mean(f.mean), gain(mul(f.weight, f.inv_std)), bias(f.bias) {}
     vf centred(vf x) const { return sub(x, mean); }
     vf at(vf d) const { return fma(gain, d, bias); }
 };
@@ -27,43 +29,46 @@ struct GradientLine {
 
 // ---- ReLU alone ----
 
-static void relu_norm_plane(const Affine& f, const float* x, int64_t n, float* y) {
-    const Line line(f);
+template <class R>
+static inline void relu_norm_plane(const Line& line, const float* x, int64_t n, float* y) {
     int64_t i = 0;
-    for (; i + W <= n; i += W) store(y + i, max(line.at(line.centred(load(x + i))), zero()));
+    for (; i + W <= n; i += W) store(y + i, R{}.value(line.at(line.centred(load(x + i)))));
     const int rest = int(n - i);
-    if (rest) store_n(y + i, max(line.at(line.centred(load_n(x + i, rest))), zero()), rest);
+    if (rest) store_n(y + i, R{}.value(line.at(line.centred(load_n(x + i, rest)))), rest);
 }
 
-static void relu_norm_sums(const Affine& f, const float* x, const float* dy, int64_t n, NormSums* sums) {
+template <class R>
+static void relu_norm_sums(const Affine& f, const float* x, const float* dy, const PlaneRun& run, int64_t n,
+                           NormSums* sums) {
     const Line line(f);
     vf a = zero(), b = zero(), c = zero(), e = zero();
-    int64_t i = 0;
-    for (; i + 2 * W <= n; i += 2 * W) {
-        const vf d = line.centred(load(x + i)), d2 = line.centred(load(x + i + W));
-        const vf dz = keep_positive(load(dy + i), line.at(d)), dz2 = keep_positive(load(dy + i + W), line.at(d2));
-        a = add(a, dz);
-        b = add(b, dz2);
-        c = fma(dz, d, c);
-        e = fma(dz2, d2, e);
-    }
-    for (; i < n; i += W) {
-        const int rest = int(least(W, n - i));
-        const vf d = line.centred(load_n(x + i, rest)), dz = keep_positive(load_n(dy + i, rest), line.at(d));
-        a = add(a, dz);
-        c = fma(dz, d, c);
-    }
+    each_plane_of(run, n, [&](int64_t at) {
+        int64_t i = at;
+        for (; i + 2 * W <= at + n; i += 2 * W) {
+            const vf d = line.centred(load(x + i)), d2 = line.centred(load(x + i + W));
+            const vf dz = R{}.passed(load(dy + i), line.at(d)), dz2 = R{}.passed(load(dy + i + W), line.at(d2));
+            a = add(a, dz);
+            b = add(b, dz2);
+            c = fma(dz, d, c);
+            e = fma(dz2, d2, e);
+        }
+        for (; i < at + n; i += W) {
+            const int rest = int(least(W, at + n - i));
+            const vf d = line.centred(load_n(x + i, rest)), dz = R{}.passed(load_n(dy + i, rest), line.at(d));
+            a = add(a, dz);
+            c = fma(dz, d, c);
+        }
+    });
     sums->dz += double(sum(add(a, b)));
     sums->dz_xhat += double(sum(add(c, e))) * double(f.inv_std);
 }
 
-static void relu_norm_gradient(const Affine& f, const AffineGradient& k, const float* x, const float* dy, int64_t n,
-                               float* dx) {
-    const Line line(f);
-    const GradientLine back(f, k);
+template <class R>
+static inline void relu_norm_gradient(const Line& line, const GradientLine& back, const float* x, const float* dy,
+                                      int64_t n, float* dx) {
     const auto word = [&](vf v, vf g) {
         const vf d = line.centred(v);
-        return back.at(d, keep_positive(g, line.at(d)));
+        return back.at(d, R{}.passed(g, line.at(d)));
     };
     int64_t i = 0;
     for (; i + W <= n; i += W) store(dx + i, word(load(x + i), load(dy + i)));
@@ -89,13 +94,15 @@ static inline void store_halves(float* y, vf v, int n, int64_t left) {
 }
 
 // The maxima of W windows, half of whose cells each word of rows has, as z with ReLU.
+template <class R>
 static inline vf halved_norm(const Line& line, vf sign, vf a, vf b, vf c, vf d) {
     a = max(mul(a, sign), mul(c, sign));
     b = max(mul(b, sign), mul(d, sign));
-    return max(line.at(line.centred(mul(max(evens(a, b), odds(a, b)), sign))), zero());
+    return R{}.value(line.at(line.centred(mul(max(evens(a, b), odds(a, b)), sign))));
 }
 
 // Of rows of n <= W / 2 windows, two at a time.
+template <class R>
 static void halve_norm_plane_narrow(const Affine& f, const float* x, int64_t height, int64_t width, float* y) {
     const int64_t out_h = height / 2;
     const int n = int(width / 2);
@@ -104,16 +111,17 @@ static void halve_norm_plane_narrow(const Affine& f, const float* x, int64_t hei
     const auto row = [&](int64_t r) { return load_n(x + r * width, 2 * n); };
     int64_t oh = 0;
     for (; oh + 2 <= out_h; oh += 2, x += 4 * width, y += 2 * n)
-        store_halves(y, halved_norm(line, sign, row(0), row(2), row(1), row(3)), n, (out_h - oh) * n);
-    if (oh < out_h) store_n(y, halved_norm(line, sign, row(0), zero(), row(1), zero()), n);
+        store_halves(y, halved_norm<R>(line, sign, row(0), row(2), row(1), row(3)), n, (out_h - oh) * n);
+    if (oh < out_h) store_n(y, halved_norm<R>(line, sign, row(0), zero(), row(1), zero()), n);
 }
 
 // W windows at a time, from the words of two rows. Past the end of a row they run into the next, whose outputs come
 // later. Rows of half a word of windows, or a power of two less, are taken in pairs; others would gain nothing, and
 // lose a tenth at large batches, as what is read past a row's end brings in the next.
+template <class R>
 static void halve_norm_plane(const Affine& f, const float* x, int64_t height, int64_t width, float* y) {
     const int64_t out_h = height / 2, out_w = width / 2;
-    if (2 * out_w <= W && (out_w & (out_w - 1)) == 0) return halve_norm_plane_narrow(f, x, height, width, y);
+    if (2 * out_w <= W && (out_w & (out_w - 1)) == 0) return halve_norm_plane_narrow<R>(f, x, height, width, y);
     const Line line(f);
     const vf sign = set1(sign_of(f.weight));
     for (int64_t oh = 0; oh < out_h; ++oh)
@@ -122,16 +130,22 @@ static void halve_norm_plane(const Affine& f, const float* x, int64_t height, in
             vf a, b, c, d;
             load_pair(x + from, height * width - from, &a, &b);
             load_pair(x + from + width, height * width - from - width, &c, &d);
-            const vf z = halved_norm(line, sign, a, b, c, d);
+            const vf z = halved_norm<R>(line, sign, a, b, c, d);
             if (left >= W) store(y + to, z);
             else store_n(y + to, z, int(left));
         }
 }
 
+template <class R>
+static bool is_on(float z) {
+    return sum(R{}.passed(set1(1.0f), set1(z))) > 0;
+}
+
 // With weight 0 all cells of a window are equal, and the first one wins.
+template <class R>
 static void halve_norm_sums_flat(const Affine& f, const float* x, const float* dy, int64_t height, int64_t width,
                                  NormSums* sums) {
-    if (!(f.bias > 0)) return;
+    if (!is_on<R>(f.bias)) return;
     const int64_t out_w = width / 2;
     for (int64_t i = 0; i < height / 2 * out_w; ++i) {
         const double d = double(x[2 * (i / out_w) * width + 2 * (i % out_w)]) - double(f.mean);
@@ -151,6 +165,7 @@ static inline vf signals_of_rows(const float* first, const float* second, int64_
 }
 
 // Sums of dz and dz * (x - mean) over windows, of which each word of rows has half the cells.
+template <class R>
 struct WindowSums {
     Line line;
     vf sign, dz, dz_d;
@@ -161,7 +176,7 @@ struct WindowSums {
         a = max(mul(a, sign), mul(c, sign));
         b = max(mul(b, sign), mul(d, sign));
         const vf best = line.centred(mul(max(pair_evens(a, b), pair_odds(a, b)), sign));
-        const vf signal = keep_positive(g, line.at(best));
+        const vf signal = R{}.passed(g, line.at(best));
         dz = add(dz, signal);
         dz_d = fma(signal, best, dz_d);
     }
@@ -172,9 +187,10 @@ struct WindowSums {
 };
 
 // Of rows of at most a word, two at a time.
+template <class R>
 static void halve_norm_sums_narrow(const Affine& f, const float* x, const float* dy, int64_t height, int64_t width,
                                    NormSums* sums) {
-    WindowSums all(f);
+    WindowSums<R> all(f);
     const int n = int(width / 2 * 2);
     const auto row = [&](int64_t r) { return load_n(x + r * width, n); };
     int64_t oh = 0;
@@ -184,12 +200,13 @@ static void halve_norm_sums_narrow(const Affine& f, const float* x, const float*
     all.write(f, sums);
 }
 
+template <class R>
 static void halve_norm_sums(const Affine& f, const float* x, const float* dy, int64_t height, int64_t width,
                             NormSums* sums) {
-    if (f.weight == 0) return halve_norm_sums_flat(f, x, dy, height, width, sums);
+    if (f.weight == 0) return halve_norm_sums_flat<R>(f, x, dy, height, width, sums);
     const int64_t used = width / 2 * 2;
-    if (used <= W) return halve_norm_sums_narrow(f, x, dy, height, width, sums);
-    WindowSums all(f);
+    if (used <= W) return halve_norm_sums_narrow<R>(f, x, dy, height, width, sums);
+    WindowSums<R> all(f);
     for (int64_t oh = 0; oh < height / 2; ++oh, dy += width / 2, x += 2 * width) {
         int64_t w = 0;
         for (; w + 2 * W <= used; w += 2 * W) {
@@ -216,6 +233,7 @@ static void unpooled_gradient(const Line& line, const GradientLine& back, const 
 }
 
 // Two words of a top row and the two below them: W windows, turned from x into dx.
+template <class R>
 struct Cells {
     vf top[2], bottom[2];
 
@@ -224,7 +242,7 @@ struct Cells {
                    pair_odds(bottom[0], bottom[1])};
         const vf k0 = mul(x[0], sign), k1 = mul(x[1], sign), k2 = mul(x[2], sign), k3 = mul(x[3], sign);
         const vf best = max(max(k0, k1), max(k2, k3));
-        vf dz = keep_positive(g, line.at(line.centred(mul(best, sign))));
+        vf dz = R{}.passed(g, line.at(line.centred(mul(best, sign))));
         x[0] = back.at(line.centred(x[0]), keep_equal(dz, k0, best));
         dz = drop_equal(dz, k0, best);
         x[1] = back.at(line.centred(x[1]), keep_equal(dz, k1, best));
@@ -239,11 +257,12 @@ struct Cells {
 };
 
 // Two rows of windows of at most a word, or the last one alone.
+template <class R>
 static inline void halve_norm_gradient_narrow(const Line& line, const GradientLine& back, vf sign, const float* x,
                                               const float* dy, int64_t width, int64_t rows, float* dx) {
     const int n = int(width / 2 * 2);
     const int64_t next = rows > 1 ? 2 * width : 0;
-    Cells cells{{load_n(x, n), load_n(x + next, n)}, {load_n(x + width, n), load_n(x + width + next, n)}};
+    Cells<R> cells{{load_n(x, n), load_n(x + next, n)}, {load_n(x + width, n), load_n(x + width + next, n)}};
     cells.differentiate(line, back, sign, signals_of_rows(dy, rows > 1 ? dy + width / 2 : nullptr, n / 2));
     store_n(dx, cells.top[0], n);
     store_n(dx + width, cells.bottom[0], n);
@@ -253,11 +272,12 @@ static inline void halve_norm_gradient_narrow(const Line& line, const GradientLi
 }
 
 // A row of windows. The last word of a row overlaps the one before, so its x is read first: dx may be x.
+template <class R>
 static inline void halve_norm_gradient_row(Line line, GradientLine back, vf sign, const float* x, const float* dy,
                                            int64_t width, float* dx) {
     const int64_t used = width / 2 * 2, end = used - W;
     const vf last_top = load(x + end), last_bottom = load(x + width + end);
-    const auto write = [&](Cells cells, int64_t p, int64_t q) {
+    const auto write = [&](Cells<R> cells, int64_t p, int64_t q) {
         cells.differentiate(line, back, sign, in_pair_order(dy + p / 2, dy + q / 2));
         store(dx + p, cells.top[0]);
         store(dx + q, cells.top[1]);
@@ -267,14 +287,15 @@ static inline void halve_norm_gradient_row(Line line, GradientLine back, vf sign
     int64_t w = 0;
     for (; w + 2 * W <= used; w += 2 * W) {
         const float *top = x + w, *bottom = top + width;
-        write(Cells{{load(top), load(top + W)}, {load(bottom), load(bottom + W)}}, w, w + W);
+        write(Cells<R>{{load(top), load(top + W)}, {load(bottom), load(bottom + W)}}, w, w + W);
     }
     if (w == used) return;
     const bool one = used - w <= W;
-    write(Cells{{one ? last_top : load(x + w), last_top}, {one ? last_bottom : load(x + width + w), last_bottom}},
+    write(Cells<R>{{one ? last_top : load(x + w), last_top}, {one ? last_bottom : load(x + width + w), last_bottom}},
           one ? end : w, end);
 }
 
+template <class R>
 static void halve_norm_gradient(const Affine& f, const AffineGradient& k, const float* x, const float* dy,
                                 int64_t height, int64_t width, float* dx) {
     const int64_t used = width / 2 * 2, out_h = height / 2, out_w = width / 2;
@@ -282,10 +303,10 @@ static void halve_norm_gradient(const Affine& f, const AffineGradient& k, const 
     const GradientLine back(f, k);
     const vf sign = set1(sign_of(f.weight));
     for (int64_t oh = 0; used > W && oh < out_h; ++oh)
-        halve_norm_gradient_row(line, back, sign, x + 2 * oh * width, dy + oh * out_w, width, dx + 2 * oh * width);
+        halve_norm_gradient_row<R>(line, back, sign, x + 2 * oh * width, dy + oh * out_w, width, dx + 2 * oh * width);
     for (int64_t oh = 0; used <= W && oh < out_h; oh += 2)
-        halve_norm_gradient_narrow(line, back, sign, x + 2 * oh * width, dy + oh * out_w, width, least(2, out_h - oh),
-                                   dx + 2 * oh * width);
+        halve_norm_gradient_narrow<R>(line, back, sign, x + 2 * oh * width, dy + oh * out_w, width,
+                                      least(2, out_h - oh), dx + 2 * oh * width);
     for (int64_t r = 0; used < width && r < 2 * out_h; ++r)
         unpooled_gradient(line, back, x + r * width + used, 1, dx + r * width + used);
     if (height % 2) unpooled_gradient(line, back, x + 2 * out_h * width, width, dx + 2 * out_h * width);
@@ -293,63 +314,110 @@ static void halve_norm_gradient(const Affine& f, const AffineGradient& k, const 
 
 // ---- one plane of either form ----
 
+template <class R>
 struct ReluForward {
     int64_t height, width;
     bool halved;
     const float* x;
     float* y;
 
-    void operator()(int64_t p, const Affine& f) const {
-        const float* from = x + p * height * width;
-        if (halved) halve_norm_plane(f, from, height, width, y + p * (height / 2) * (width / 2));
-        else relu_norm_plane(f, from, height * width, y + p * height * width);
+    void operator()(const PlaneRun& run, const Affine& f) const {
+        const int64_t inner = height * width, pooled = (height / 2) * (width / 2);
+        const Line line(f);
+        each_plane_of(run, 1, [&](int64_t p) {
+            if (halved) halve_norm_plane<R>(f, x + p * inner, height, width, y + p * pooled);
+            else relu_norm_plane<R>(line, x + p * inner, inner, y + p * inner);
+        });
     }
 };
 
+template <class R>
 struct ReluBackward {
     int64_t height, width;
     bool halved;
     const float *x, *dy;
     float* dx;
 
-    const float* dy_of(int64_t p) const { return dy + p * (halved ? (height / 2) * (width / 2) : height * width); }
-    void operator()(int64_t p, const Affine& f, NormSums* sums) const {
-        const float* from = x + p * height * width;
-        if (halved) halve_norm_sums(f, from, dy_of(p), height, width, sums);
-        else relu_norm_sums(f, from, dy_of(p), height * width, sums);
+    const float* dy_of(int64_t p) const { return dy + p * (height / 2) * (width / 2); }
+    void operator()(const PlaneRun& run, const Affine& f, NormSums* sums) const {
+        const int64_t inner = height * width;
+        if (!halved) return relu_norm_sums<R>(f, x, dy, run, inner, sums);
+        each_plane_of(run, 1, [&](int64_t p) { halve_norm_sums<R>(f, x + p * inner, dy_of(p), height, width, sums); });
     }
-    void operator()(int64_t p, const Affine& f, const AffineGradient& k) const {
-        const int64_t at = p * height * width;
-        if (halved) halve_norm_gradient(f, k, x + at, dy_of(p), height, width, dx + at);
-        else relu_norm_gradient(f, k, x + at, dy_of(p), height * width, dx + at);
+    void operator()(const PlaneRun& run, const Affine& f, const AffineGradient& k) const {
+        const int64_t inner = height * width;
+        const Line line(f);
+        const GradientLine back(f, k);
+        each_plane_of(run, 1, [&](int64_t p) {
+            const int64_t at = p * inner;
+            if (halved) halve_norm_gradient<R>(f, k, x + at, dy_of(p), height, width, dx + at);
+            else relu_norm_gradient<R>(line, back, x + at, dy + at, inner, dx + at);
+        });
     }
 };
 
+// ---- batch norm
+
+template <class R>
+static void batchnorm_rectified(const float* x, int64_t batch, int64_t channels, const BatchStatistics& statistics,
+                                const ReluForward<R>& plane) {
+    if (plane.height * plane.width > 1)
+        return batchnorm_planes(x, batch, channels, plane.height * plane.width, statistics, plane);
+    batchnorm_features(x, batch, channels, statistics, [&](const ChannelWord& word, const ChannelLanes& f, int64_t at) {
+        const Line line(f);
+        word.write(plane.y + at, R{}.value(line.at(line.centred(word.read(x + at)))), word.all());
+    });
+}
+
 static efl_status batchnorm_relu_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
                                              efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
-                                             float eps, float momentum, float* running_mean, float* running_var,
-                                             float* y, float* mean, float* inv_std) {
-    batchnorm_planes(x, weight, bias, batch, channels, height * width, eps, momentum, running_mean, running_var, mean,
-                     inv_std, ReluForward{.height = height, .width = width, .halved = halved != 0, .x = x, .y = y});
+                                             efl_int32 relu6, float eps, float momentum, float* running_mean,
+                                             float* running_var, float* y, float* mean, float* inv_std) {
+    const BatchStatistics statistics{weight, bias, eps, momentum, running_mean, running_var, mean, inv_std};
+    if (relu6)
+        batchnorm_rectified(x, batch, channels, statistics, ReluForward<ReLU6>{height, width, halved != 0, x, y});
+    else batchnorm_rectified(x, batch, channels, statistics, ReluForward<ReLU>{height, width, halved != 0, x, y});
     return EFL_OK;
+}
+
+template <class R>
+static void batchnorm_rectified_backward(const float* weight, const float* bias, const float* mean,
+                                         const float* inv_std, int64_t batch, int64_t channels,
+                                         efl_index channels_needed, efl_index outs, float* dweight, float* dbias,
+                                         const ReluBackward<R>& plane) {
+    if (plane.height * plane.width > 1)
+        return batchnorm_gradients(weight, bias, mean, inv_std, batch, channels, plane.height * plane.width,
+                                   channels_needed, outs, dweight, dbias, plane, plane);
+    batchnorm_features_backward(weight, bias, mean, inv_std, batch, channels, channels_needed, outs, plane.dx, dweight,
+                                dbias, [&](const ChannelWord& word, const ChannelLanes& f, int64_t at) {
+                                    const Line line(f);
+                                    const vf d = line.centred(word.read(plane.x + at));
+                                    return FeatureSignal{R{}.passed(word.read(plane.dy + at), line.at(d)),
+                                                         mul(d, f.inv_std)};
+                                });
 }
 
 static efl_status batchnorm_relu_backward_f32(const float* dy, const float* x, const float* weight, const float* bias,
                                               const float* mean, const float* inv_std, efl_int64 batch,
                                               efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
-                                              efl_index channels_needed, efl_index outs, float* dx, float* dweight,
-                                              float* dbias) {
-    const ReluBackward plane{.height = height, .width = width, .halved = halved != 0, .x = x, .dy = dy, .dx = dx};
-    batchnorm_gradients(weight, bias, mean, inv_std, batch, channels, height * width, channels_needed, outs, dweight,
-                        dbias, plane, plane);
+                                              efl_int32 relu6, efl_index channels_needed, efl_index outs, float* dx,
+                                              float* dweight, float* dbias) {
+    const auto backward = [&](const auto& plane) {
+        batchnorm_rectified_backward(weight, bias, mean, inv_std, batch, channels, channels_needed, outs, dweight,
+                                     dbias, plane);
+    };
+    if (relu6) backward(ReluBackward<ReLU6>{height, width, halved != 0, x, dy, dx});
+    else backward(ReluBackward<ReLU>{height, width, halved != 0, x, dy, dx});
     return EFL_OK;
 }
+
+// ---- group norm
 
 static efl_status groupnorm_relu_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
                                              efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
                                              efl_int64 groups, float eps, float* y, float* mean, float* inv_std) {
     groupnorm_planes(x, weight, bias, batch, channels, height * width, groups, eps, mean, inv_std,
-                     ReluForward{.height = height, .width = width, .halved = halved != 0, .x = x, .y = y});
+                     ReluForward<ReLU>{.height = height, .width = width, .halved = halved != 0, .x = x, .y = y});
     return EFL_OK;
 }
 
@@ -358,7 +426,7 @@ static efl_status groupnorm_relu_backward_f32(const float* dy, const float* x, c
                                               efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
                                               efl_int64 groups, efl_index groups_needed, efl_index outs, float* dx,
                                               float* dweight, float* dbias) {
-    const ReluBackward plane{.height = height, .width = width, .halved = halved != 0, .x = x, .dy = dy, .dx = dx};
+    const ReluBackward<ReLU> plane{.height = height, .width = width, .halved = halved != 0, .x = x, .dy = dy, .dx = dx};
     return groupnorm_gradients(weight, bias, mean, inv_std, batch, channels, height * width, groups, groups_needed,
                                outs, dweight, dbias, plane, plane);
 }

@@ -8,9 +8,15 @@ static inline float divisor(const efl_pool2d& p, const Window& in) {
     return float(h * w);
 }
 
+// One window, the whole plane.
+static bool is_global(const Pooling& pool) {
+    const efl_pool2d& p = *pool.p;
+    return pool.out_plane() == 1 && p.kernel_h == p.height && p.kernel_w == p.width && !p.pad_h && !p.pad_w;
+}
+
 static void avgpool_plane(const Pooling& pool, const float* x, float* y) {
     const efl_pool2d& p = *pool.p;
-    if (pool.out_plane() == 1 && p.kernel_h == p.height && p.kernel_w == p.width && !p.pad_h && !p.pad_w) {
+    if (is_global(pool)) {
         *y = float(plane_sum(x, pool.in_plane()) / double(pool.in_plane()));
         return;
     }
@@ -26,6 +32,12 @@ static void avgpool_plane(const Pooling& pool, const float* x, float* y) {
 
 static void avgpool_plane_backward(const Pooling& pool, const float* dy, float* dx) {
     const efl_pool2d& p = *pool.p;
+    if (is_global(pool)) {
+        const vf share = set1(dy[0] / float(pool.in_plane()));
+        int64_t i = 0;
+        for (; i + W <= pool.in_plane(); i += W) store(dx + i, share);
+        return store_n(dx + i, share, int(pool.in_plane() - i));
+    }
     memset(dx, 0, size_t(pool.in_plane()) * sizeof(float));
     for (int64_t oh = 0; oh < pool.out_h; ++oh)
         for (int64_t ow = 0; ow < pool.out_w; ++ow) {

@@ -6,6 +6,8 @@ shape of y (or dy) says whether there is a pool.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..arrays import Array, Index, split_planes
@@ -26,11 +28,12 @@ def batchnorm_relu_forward(
     inv_std: Array,
     eps: float,
     momentum: float,
+    relu6: bool,
 ) -> None:
     z, xhat = np.empty_like(x), np.empty_like(x)
     run(norm.batchnorm_forward(x, weight, bias, running_mean, running_var, z, xhat, inv_std, eps, momentum))
     norm.moments(split_planes(x), mean, np.empty_like(mean))
-    rectify(_planes(z), _planes(y))
+    rectify(_planes(z), _planes(y), _ceiling(x, relu6))
 
 
 def batchnorm_relu_backward(
@@ -45,8 +48,9 @@ def batchnorm_relu_backward(
     dbias: Array,
     channels: Index,
     outs: Index,
+    relu6: bool,
 ) -> None:
-    xhat, dz = _signal(dy, x, weight, bias, mean[None], inv_std[None])
+    xhat, dz = _signal(dy, x, weight, bias, mean[None], inv_std[None], relu6)
     run(norm.batchnorm_backward(dz, xhat, weight, inv_std, dx, dweight, dbias, channels, outs))
 
 
@@ -57,7 +61,7 @@ def groupnorm_relu_forward(
     run(norm.groupnorm_forward(x, weight, bias, z, None, inv_std, groups, eps))
     members = blocks.reshape(1, inv_std.size, x.shape[1] // groups * blocks.shape[2])
     norm.moments(members, mean.reshape(-1), np.empty(inv_std.size, x.dtype))
-    rectify(_planes(z), _planes(y))
+    rectify(_planes(z), _planes(y), _ceiling(x, False))
 
 
 def groupnorm_relu_backward(
@@ -74,7 +78,7 @@ def groupnorm_relu_backward(
     groups_needed: Index,
     outs: Index,
 ) -> None:
-    xhat, dz = _signal(dy, x, weight, bias, mean, inv_std)
+    xhat, dz = _signal(dy, x, weight, bias, mean, inv_std, False)
     groupnorm_backward(dz, xhat, weight, inv_std, dx, dweight, dbias, groups, groups_needed, outs)
 
 
@@ -83,18 +87,24 @@ def _planes(x: Array) -> Array:
     return x if x.ndim == 4 else split_planes(x)[:, :, None]
 
 
-def _signal(dy: Array, x: Array, weight: Array, bias: Array, mean: Array, inv_std: Array) -> tuple[Array, Array]:
+def _ceiling(x: Array, relu6: bool) -> Any:
+    return x.dtype.type(6 if relu6 else np.inf)
+
+
+def _signal(
+    dy: Array, x: Array, weight: Array, bias: Array, mean: Array, inv_std: Array, relu6: bool
+) -> tuple[Array, Array]:
     """xhat and dz, from statistics [B or 1, groups]."""
     xhat, dz = np.empty_like(x), np.empty_like(x)
     planes = (_planes(dy), _planes(x)), (_planes(xhat), _planes(dz))
     groups = max(mean.shape[1], 1)
-    unrectify(*planes[0], weight, bias, mean, inv_std, *planes[1], groups)
+    unrectify(*planes[0], weight, bias, mean, inv_std, *planes[1], groups, _ceiling(x, relu6))
     return xhat, dz
 
 
 @compiled
-def rectify(z: Array, y: Array) -> None:
-    """y = max(z, 0), or its largest in each window."""
+def rectify(z: Array, y: Array, ceiling: Any) -> None:
+    """y = max(z, 0), at most `ceiling`, or its largest in each window."""
     none = z.dtype.type(0)
     is_pooled = y.shape != z.shape
     for b in range(len(z)):
@@ -105,16 +115,25 @@ def rectify(z: Array, y: Array) -> None:
                     top, bottom = z[b, channel, 2 * r], z[b, channel, 2 * r + 1]
                     for c in range(len(target)):
                         largest = max(max(top[2 * c], top[2 * c + 1]), max(bottom[2 * c], bottom[2 * c + 1]))
-                        target[c] = none if largest <= 0 else largest
+                        target[c] = none if largest <= 0 else ceiling if largest > ceiling else largest
                 else:
                     row = z[b, channel, r]
                     for c in range(len(target)):
-                        target[c] = none if row[c] <= 0 else row[c]
+                        target[c] = none if row[c] <= 0 else ceiling if row[c] > ceiling else row[c]
 
 
 @compiled
 def unrectify(
-    dy: Array, x: Array, weight: Array, bias: Array, mean: Array, inv_std: Array, xhat: Array, dz: Array, groups: int
+    dy: Array,
+    x: Array,
+    weight: Array,
+    bias: Array,
+    mean: Array,
+    inv_std: Array,
+    xhat: Array,
+    dz: Array,
+    groups: int,
+    ceiling: Any,
 ) -> None:
     """xhat of x, and dz: dy where the ReLU was on, in a window at the winning cell; else 0."""
     members, is_pooled, none = max(x.shape[1] // groups, 1), dy.shape != x.shape, x.dtype.type(0)
@@ -130,7 +149,7 @@ def unrectify(
             if not is_pooled:
                 for r in range(x.shape[2]):
                     for c in range(x.shape[3]):
-                        target[r, c] = dy[b, channel, r, c] if gain * normal[r, c] + shift > 0 else none
+                        target[r, c] = dy[b, channel, r, c] if 0 < gain * normal[r, c] + shift < ceiling else none
                 continue
             target[:] = 0
             sign = np.sign(gain)
@@ -141,5 +160,5 @@ def unrectify(
                         other_r, other_c = 2 * r + cell // 2, 2 * c + cell % 2
                         if sign * plane[other_r, other_c] > sign * plane[at_r, at_c]:
                             at_r, at_c = other_r, other_c
-                    if gain * normal[at_r, at_c] + shift > 0:
+                    if 0 < gain * normal[at_r, at_c] + shift < ceiling:
                         target[at_r, at_c] = dy[b, channel, r, c]

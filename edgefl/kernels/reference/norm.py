@@ -132,12 +132,13 @@ def batchnorm_relu_forward(
     inv_std: Array,
     eps: float,
     momentum: float,
+    relu6: bool,
 ) -> None:
-    """y = max(z, 0), z = batchnorm_forward's y, or the largest in each window; mean and inv_std of the batch [C]."""
+    """y = max(z, 0), of relu6 at most 6, z = batchnorm_forward's y, or the largest in each window; statistics [C]."""
     z, xhat = np.empty_like(x), np.empty_like(x)
     batchnorm_forward(x, weight, bias, running_mean, running_var, z, xhat, inv_std, eps, momentum)
     mean[:] = x.mean(axis=(0, *range(2, x.ndim)))
-    _rectify(z, y)
+    _rectify(z, y, relu6)
 
 
 def batchnorm_relu_backward(
@@ -152,10 +153,11 @@ def batchnorm_relu_backward(
     dbias: Array,
     channels: Index,
     outs: Index,
+    relu6: bool,
 ) -> None:
     """dx for `channels` (dx may alias x); dweight and dbias compact for `outs`, which are among `channels`."""
     xhat = ((x.reshape(*x.shape[:2], -1) - mean[:, None]) * inv_std[:, None]).reshape(x.shape)
-    dz = _signal(dy, x, xhat, weight, bias)
+    dz = _signal(dy, x, xhat, weight, bias, relu6)
     batchnorm_backward(dz, xhat, weight, inv_std, dx, dweight, dbias, channels, outs)
 
 
@@ -201,17 +203,23 @@ def _windows(x: Array) -> Array:
     return cells.transpose(0, 1, 2, 4, 3, 5).reshape(batch, channels, height, width, 4)
 
 
-def _rectify(z: Array, y: Array) -> None:
+def _rectify(z: Array, y: Array, relu6: bool = False) -> None:
     np.maximum(z if y.shape == z.shape else _windows(z).max(axis=-1), 0, out=y)
+    if relu6:
+        np.minimum(y, 6, out=y)
 
 
-def _signal(dy: Array, x: Array, xhat: Array, weight: Array, bias: Array) -> Array:
+def _is_on(z: Array, relu6: bool) -> Array:
+    return (z > 0) & (z < 6) if relu6 else z > 0
+
+
+def _signal(dy: Array, x: Array, xhat: Array, weight: Array, bias: Array, relu6: bool = False) -> Array:
     """dy where the ReLU was on, else 0, in the shape of x: in a window at the winning cell."""
     z = _per_channel(weight, x) * xhat + _per_channel(bias, x)
     if dy.shape == x.shape:
-        return np.where(z > 0, dy, 0)
+        return np.where(_is_on(z, relu6), dy, 0)
     winner = _windows(_per_channel(np.sign(weight), x) * x).argmax(axis=-1)[..., None]
-    is_on = np.take_along_axis(_windows(z), winner, axis=-1) > 0
+    is_on = _is_on(np.take_along_axis(_windows(z), winner, axis=-1), relu6)
     sent = np.zeros((*dy.shape, 4), dy.dtype)
     np.put_along_axis(sent, winner, np.where(is_on, dy[..., None], 0), axis=-1)
     batch, channels, height, width = dy.shape

@@ -195,7 +195,8 @@ def _norm_relu(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> 
     read = (dy.channels, x.channels, recorder.param(norm, "weight"), recorder.param(norm, "bias"))
     outputs = (dx.channels, weight.values, bias.values)
     kernel, needed = _norm_kernel(recorder, norm)
-    recorder.call(f"{kernel}_relu_backward", *read, mean, inv_std, *outputs, *needed, weight.rows)
+    kind = (node.op.is_relu6,) if isinstance(norm.op, BatchNorm) else ()
+    recorder.call(f"{kernel}_relu_backward", *read, mean, inv_std, *outputs, *needed, weight.rows, *kind)
     signals.give(node.inputs[0], dx)
     return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
 

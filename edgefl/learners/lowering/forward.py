@@ -151,10 +151,15 @@ def _normalise(recorder: Recorder, node: Node, norm: Node, x: Tensor, y: Tensor)
         assert isinstance(norm.op, BatchNorm)
         mean, inv_std = (recorder.new((norm.op.num_features,)) for _ in range(2))
         running = recorder.param(norm, "running_mean"), recorder.param(norm, "running_var")
-        settings = norm.op.eps, norm.op.momentum
+        settings = norm.op.eps, norm.op.momentum, _is_relu6(node)
         outputs = (y.channels, mean, inv_std)
         recorder.call("batchnorm_relu_forward", x.channels, weight, bias, *running, *outputs, *settings)
     recorder.extras |= {(node.name, "x"): x, (node.name, "mean"): mean, (node.name, "inv_std"): inv_std}
+
+
+def _is_relu6(node: Node) -> bool:
+    assert isinstance(node.op, NormReLU)
+    return node.op.is_relu6
 
 
 def _maxpool(recorder: Recorder, readers: Readers, node: Node) -> Tensor:

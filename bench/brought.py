@@ -1,0 +1,64 @@
+"""Models as people bring them: torch modules that from_torch takes, for `python -m bench step`. No built-ins."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+Stage = tuple[int, int, int, int]  # expansion, channels, blocks, stride of the first
+
+STAGES: tuple[Stage, ...] = (  # table 2 of "MobileNetV2"
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+
+
+def mobilenet_v2(classes: int) -> nn.Module:
+    """Width .5 for images of 32x32: strides 1 in the stem and the second stage, as is usual for CIFAR."""
+    layers, inputs = [*_conv(3, 16, 3)], 16
+    for expansion, channels, blocks, stride in STAGES:
+        for block in range(blocks):
+            first = stride if block == 0 and channels != 24 else 1
+            layers.append(_Inverted(inputs, channels // 2, first, expansion))
+            inputs = channels // 2
+    return nn.Sequential(
+        *layers, *_conv(inputs, 1280, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, classes)
+    )
+
+
+def sensor_net(classes: int) -> nn.Module:
+    """1-d convolutions over 6 channels of 128 samples."""
+    return nn.Sequential(
+        *(nn.Conv1d(6, 32, 5, padding=2), nn.BatchNorm1d(32), nn.ReLU(), nn.MaxPool1d(2)),
+        *(nn.Conv1d(32, 64, 5, padding=2), nn.BatchNorm1d(64), nn.ReLU(), nn.MaxPool1d(2)),
+        *(nn.Conv1d(64, 64, 3, padding=1), nn.ReLU(), nn.MaxPool1d(2)),
+        *(nn.Flatten(), nn.Linear(1024, 64), nn.ReLU(), nn.Linear(64, classes)),
+    )
+
+
+def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> list[nn.Module]:
+    conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
+    return [conv, nn.BatchNorm2d(outputs), nn.ReLU6()]
+
+
+class _Inverted(nn.Module):
+    """An inverted residual: wider, depthwise, narrower without an activation."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        hidden = inputs * expansion
+        wider = _conv(inputs, hidden, 1) if expansion > 1 else []
+        narrower = [nn.Conv2d(hidden, outputs, 1, bias=False), nn.BatchNorm2d(outputs)]
+        self.layers = nn.Sequential(*wider, *_conv(hidden, hidden, 3, stride, hidden), *narrower)
+        self.is_residual = stride == 1 and inputs == outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layers(x)
+        return x + y if self.is_residual else y
+
+
+MODULES = {"mobilenet_v2": mobilenet_v2, "sensor_net": sensor_net}

@@ -1,0 +1,200 @@
+"""`python -m bench operations`: single operations, forward and backward, beside PyTorch's own; one thread.
+
+Each is lowered between layers that are trained, so that its backward pass is whole, and its calls alone are timed, from
+Python as PyTorch's are. An argument that a training step would overwrite is separate: repeated, its values would
+vanish. PyTorch's backward pass is autograd's over a graph that is kept, and gradients that are views of others are made
+dense, as what reads them next has them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from bench import machine
+from bench.peers import EAGER
+from bench.rows import Row, native_name, row
+from bench.runner import Contender, Effort, clock_for, interleave
+from edgefl.graph import INPUT, Graph, Model, Node
+from edgefl.graph import operations as ops
+from edgefl.graph.operations import Operation, Shape
+from edgefl.kernels import native
+from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.learners.lowering.schedule import Call, Param, Schedule, Tensor
+from edgefl.learners.running.binding import aligned_bytes
+from edgefl.nn import to_torch
+from edgefl.rng import INIT, stream
+
+BATCH, SEED, CLASSES = 16, 1, 2
+BELOW, TWO, GATED = ("below",), ("below", "beside"), ("below", "gate")
+LARGE, SMALL, FEATURES, LINES = (64, 16, 16), (96, 8, 8), (1024,), (64, 256)
+POINTWISE = (
+    *(ops.ReLU6(), ops.LeakyReLU(0.01), ops.Sigmoid(), ops.Tanh(), ops.SiLU(), ops.GELU("none")),
+    *(ops.Hardsigmoid(), ops.Hardswish(), ops.Softplus(1.0, 20.0)),
+)
+
+
+class Work(NamedTuple):
+    """An operation, the shape of its input without the batch, the nodes it reads, and what sets it apart."""
+
+    op: Operation
+    shape: Shape
+    inputs: tuple[str, ...] = BELOW
+    kind: str = ""
+
+    @property
+    def name(self) -> str:
+        return " ".join(filter(None, (self.op.title, self.kind, "x".join(map(str, (BATCH, *self.shape))))))
+
+
+def works() -> Iterator[Work]:
+    """Every operation that is timed."""
+    for shape in (LARGE, SMALL, FEATURES):
+        yield from (Work(op, shape) for op in POINTWISE)
+        yield Work(ops.GELU("tanh"), shape, kind="tanh")
+        yield Work(ops.PReLU(shape[0]), shape)
+        yield Work(ops.LayerNorm(shape), shape)
+        yield Work(ops.Mul(), shape, TWO)
+    for shape in (LARGE, SMALL):
+        yield Work(ops.Mul(), shape, GATED, "gate")
+        yield Work(ops.Concat(), shape, TWO)
+        yield Work(ops.ZeroPad2d((1, 1, 1, 1)), shape)
+        yield Work(ops.Upsample((2, 2)), shape)
+        yield Work(ops.AdaptiveAvgPool2d((4, 4)), shape)
+        yield Work(ops.AdaptiveAvgPool2d((1, 1)), shape, kind="global")
+        yield Work(ops.ConvTranspose2d(shape[0], 32, (2, 2), stride=(2, 2)), shape)
+        yield from _depthwise(shape)
+    yield Work(ops.BatchNorm1d(FEATURES[0]), FEATURES)
+    yield Work(ops.BatchNorm1d(LINES[0]), LINES)
+    yield Work(ops.Conv1d(64, 64, 5, padding=2), LINES)
+    yield Work(ops.MaxPool1d(2, 2), LINES)
+    yield Work(ops.AvgPool1d(2, 2), LINES)
+
+
+def _depthwise(shape: Shape) -> Iterator[Work]:
+    channels = shape[0]
+    for stride in (1, 2):
+        op = ops.Conv2d(channels, channels, (3, 3), (stride, stride), (1, 1), groups=channels, bias=False)
+        yield Work(op, shape, kind=f"depthwise/{stride}")
+
+
+def measure(effort: Effort, chosen: Iterable[Work] | None = None) -> Iterator[Row]:
+    """A row for each operation, shape and pass. chosen: None for all."""
+    machine.use_threads(1)
+    for work in works() if chosen is None else chosen:
+        ours, theirs = _native(work.op, work.shape, work.inputs), _torch(work.op, work.shape, work.inputs)
+        for kind in ours:
+            timings = interleave({native_name(1.0): ours[kind], EAGER: theirs[kind]}, effort, clock_for(1))
+            yield row(f"{work.name} {kind}", BATCH, 1, 1.0, timings, 1.0)
+
+
+def _graph(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> Graph:
+    """The operation, named "op", over layers with parameters and under a Linear layer."""
+    nodes = [Node("below", ops.PReLU(1), (INPUT,))]
+    if inputs != BELOW:
+        nodes.append(Node("beside", ops.PReLU(1), (INPUT,)))
+    if inputs == GATED:
+        nodes.append(Node("gate", ops.AdaptiveAvgPool2d((1, 1)), ("beside",)))
+    shapes = [(shape[0], 1, 1) if name == "gate" else shape for name in inputs]
+    result = op.output(*shapes)
+    nodes.append(Node("op", op, inputs))
+    if len(result) > 1:
+        nodes.append(Node("flatten", ops.Flatten(), ("op",)))
+    return Graph(shape, (*nodes, Node("fc", ops.Linear(math.prod(result), CLASSES), (nodes[-1].name,))))
+
+
+def _native(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> dict[str, Contender]:
+    graph = _graph(op, shape, inputs)
+    learner = GraphLearner(Model(graph, graph.init(stream(SEED, INIT))), backend="native")
+    x = np.random.RandomState(SEED).standard_normal((BATCH, *shape)).astype(np.float32)
+    learner.fit(Samples(x, np.zeros(BATCH, np.int32)), [np.arange(BATCH, dtype=np.int32)], SGD(1e-3))
+    (session,) = learner._workspace._sessions.values()
+    (schedule,) = session.schedules.values()
+    params = {name: np.array(values) for name, values in learner.read().items()}  # running statistics move
+    calls = _bound(schedule, params)
+    loss = next(at for at, call in enumerate(schedule.calls) if call.node == "loss")
+    return {"forward": _repeated(calls[:loss]), "backward": _repeated(calls[loss:])}
+
+
+def _bound(schedule: Schedule, params: Any) -> list[Callable[[], object] | None]:
+    """Its calls over arrays of their own; None for those of other nodes and for updates."""
+    memory: dict[int, Any] = {}
+    values = np.random.RandomState(SEED)
+    for at, buffer in enumerate(schedule.buffers):
+        memory[at] = aligned_bytes(buffer.bytes(4))
+        if buffer.kind == "float":
+            memory[at].view(np.float32)[...] = values.standard_normal(buffer.size)
+    return [_call(call, schedule, memory, params) if _is_timed(call) else None for call in schedule.calls]
+
+
+def _is_timed(call: Call) -> bool:
+    return call.node == "op" and hasattr(native, call.op) and "sgd" not in call.op
+
+
+def _call(call: Call, schedule: Schedule, memory: dict[int, Any], params: Any) -> Callable[[], object]:
+    seen: set[int] = set()
+
+    def resolved(arg: Any) -> Any:
+        if isinstance(arg, Param):
+            return params[arg.name].reshape(arg.shape)
+        if not isinstance(arg, Tensor):
+            return arg
+        kind, held = schedule.buffers[arg.buffer].kind, memory[arg.buffer]
+        if arg.buffer in seen:
+            fresh = aligned_bytes(held.nbytes)
+            fresh[...] = held
+            held = fresh
+        seen.add(arg.buffer)
+        return held.view({"float": np.float32, "int32": np.int32, "byte": np.uint8}[kind]).reshape(arg.shape)
+
+    args = [resolved(arg) for arg in call.args]
+    function = getattr(native, call.op)
+    return lambda: function(*args)
+
+
+def _repeated(calls: list[Callable[[], object] | None]) -> Contender:
+    timed = [call for call in calls if call is not None]
+
+    def run(repeats: int) -> None:
+        for _ in range(repeats):
+            for call in timed:
+                call()
+
+    return run
+
+
+def _torch(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> dict[str, Contender]:
+    module = _module(op, shape)
+    sizes = [(shape[0], 1, 1) if name == "gate" else shape for name in inputs]
+    read = [torch.randn(BATCH, *size, requires_grad=True) for size in sizes]
+    y = module(*read)
+    leaves, dy = [*read, *(() if not isinstance(module, torch.nn.Module) else module.parameters())], torch.randn_like(y)
+
+    def forward(repeats: int) -> None:
+        for _ in range(repeats):
+            module(*read)
+
+    def backward(repeats: int) -> None:
+        for _ in range(repeats):
+            for gradient in torch.autograd.grad(y, leaves, dy, retain_graph=True):
+                gradient.contiguous()
+
+    return {"forward": forward, "backward": backward}
+
+
+def _module(op: Operation, shape: Shape) -> Callable[..., Any]:
+    """PyTorch's own form of the operation."""
+    if isinstance(op, ops.Mul):
+        return torch.mul
+    if isinstance(op, ops.Concat):
+        return lambda *parts: torch.cat(parts, 1)
+    graph = Graph(shape, (Node("op", op, (INPUT,)),))
+    return next(each for each in to_torch(Model(graph, graph.init(stream(SEED, INIT)))).modules() if _is_leaf(each))
+
+
+def _is_leaf(module: torch.nn.Module) -> bool:
+    return not list(module.children())
