@@ -88,6 +88,7 @@ static inline vf zip_high(vf a, vf b) { return vzip2q_f32(a, b); }
 static inline vf if_above(vf x, vf y, vf a, vf b) {
     return chosen(vorrq_u32(vcgtq_f32(x, y), vmvnq_u32(vceqq_f32(x, x))), a, b);
 }
+static inline vf if_up_to(vf x, vf y, vf a, vf b) { return chosen(vcleq_f32(x, y), a, b); }
 static inline vf keep_equal(vf v, vf x, vf y) { return kept(v, vceqq_f32(x, y)); }
 static inline vf drop_equal(vf v, vf x, vf y) { return kept(v, vmvnq_u32(vceqq_f32(x, y))); }
 static inline vf keep_positive(vf v, vf x) { return kept(v, vcgtzq_f32(x)); }
