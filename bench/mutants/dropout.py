@@ -46,8 +46,8 @@ MUTANTS = (
     Mutant(
         "dropout-view",
         f"{L}recorder.py",
-        "return isinstance(node.op, Flatten) or (isinstance(node.op, AnyDropout) and not self.drops_at(node))",
-        "return isinstance(node.op, Flatten)",
+        "return isinstance(node.op, VIEWS) or (isinstance(node.op, AnyDropout) and not self.drops_at(node))",
+        "return isinstance(node.op, VIEWS)",
         "a result that an idle dropout hands on is overwritten while others read it",
         DROPOUT,
     ),

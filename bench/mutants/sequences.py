@@ -22,8 +22,8 @@ MUTANTS = (
     Mutant(
         "columns-of-states",
         "edgefl/neurons/spec.py",
-        'cols = {op.weight: source, "weight_hh_l0": own}',
-        "cols = {op.weight: source}",
+        'cols = {op.main: source, "weight_hh_l0": own}',
+        "cols = {op.main: source}",
         "the weight of the states is trained from frozen units",
         SPEC,
     ),
