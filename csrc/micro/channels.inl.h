@@ -25,7 +25,8 @@ struct Members {
         }
         unsigned members = 0;
         while (next < index.count && index.ids[next] < word.first) ++next;
-        for (place = next; next < index.count && index.ids[next] < word.first + word.n; ++next)
+        place = next;
+        for (; next < index.count && index.ids[next] < word.first + word.n; ++next)
             members |= 1u << (index.ids[next] - word.first);
         return members;
     }

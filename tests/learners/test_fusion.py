@@ -7,7 +7,18 @@ import pytest
 
 from edgefl import rng
 from edgefl.graph import INPUT, Graph, Node, models
-from edgefl.graph.operations import Add, BatchNorm2d, Conv2d, Flatten, GroupNorm, Linear, MaxPool2d, Operation, ReLU
+from edgefl.graph.operations import (
+    Add,
+    BatchNorm2d,
+    Conv2d,
+    Flatten,
+    GroupNorm,
+    Linear,
+    MaxPool2d,
+    Operation,
+    ReLU,
+    ReLU6,
+)
 from edgefl.learners import SGD, GraphLearner
 from edgefl.learners.lowering import lower as lowering
 from edgefl.learners.lowering.fusion import NormReLU, fuse
@@ -59,6 +70,14 @@ def test_a_result_with_two_readers_is_not_swallowed() -> None:
     assert kinds(Graph((2, 4, 4), (*nodes, *twice)))[:2] == ["NormReLU", "MaxPool2d"]
     skip = Node("sum", Add(), ("norm", "relu"))
     assert kinds(Graph((2, 4, 4), (*nodes[:2], skip))) == ["BatchNorm2d", "ReLU", "Add"]
+
+
+def test_batch_norm_takes_relu6_and_group_norm_does_not() -> None:
+    for norm, expected in ((BatchNorm2d(2), ["NormReLU"]), (GroupNorm(2, 2), ["GroupNorm", "ReLU6", "MaxPool2d"])):
+        nodes = Node("norm", norm, (INPUT,)), Node("relu", ReLU6(), ("norm",)), Node("pool", HALVING, ("relu",))
+        assert kinds(Graph((2, 4, 4), nodes)) == expected
+    (fused,) = fuse((Node("norm", BatchNorm2d(2), (INPUT,)), Node("relu", ReLU6(), ("norm",))), True)
+    assert isinstance(fused.op, NormReLU) and fused.op.is_relu6
 
 
 def test_batch_norm_by_running_statistics_is_not_fused() -> None:
