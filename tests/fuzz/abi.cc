@@ -208,7 +208,8 @@ void bounds(Input& in) {
         EXPECT(product <= Wide(efl::MOST));
         EXPECT(Wide(c.height) + 2 * Wide(c.pad_h) <= Wide(efl::MOST));
     }
-    const efl_pool2d p{c.batch, c.height, c.width, c.kernel_h, c.kernel_w, c.stride_h, c.stride_w, c.pad_h, c.pad_w, 0};
+    const efl_pool2d p{c.batch, c.height, c.width, c.kernel_h, c.kernel_w, c.stride_h, c.stride_w, c.pad_h, c.pad_w, 0,
+                       0};
     if (efl::geometry(p) == EFL_OK) {
         EXPECT((Wide(p.height) + 2 * Wide(p.pad_h) - p.kernel_h) / p.stride_h + 1 >= 1);
         (void)efl::codes_fit(p);
@@ -324,12 +325,15 @@ void convolve(Input& in) {
 }
 
 void pool(Input& in) {
-    const efl_pool2d p{in.extent(6),     in.extent(24), in.extent(24), 1 + in.extent(8), 1 + in.extent(8),
-                       1 + in.any(5), 1 + in.any(5),  in.any(5),     in.any(5),        in.byte() % 2};
+    efl_pool2d p{in.extent(6),  in.extent(24), in.extent(24), 1 + in.extent(8), 1 + in.extent(8),
+                 1 + in.any(5), 1 + in.any(5), in.any(5),     in.any(5),        0, 0};
+    const int modes = in.byte();
+    p.count_include_pad = modes % 2;
+    p.ceil_mode = modes / 2 % 2;
     if (efl::geometry(p) != EFL_OK) return;
     EXPECT(p.height > 0 && p.width > 0);  // every window has a cell that can win
-    const efl_int64 out_h = slid(p.height, p.kernel_h, p.stride_h, p.pad_h, 1);
-    const efl_int64 out_w = slid(p.width, p.kernel_w, p.stride_w, p.pad_w, 1);
+    const efl_int64 out_h = efl::pool_windows(p.height, p.kernel_h, p.stride_h, p.pad_h, p.ceil_mode);
+    const efl_int64 out_w = efl::pool_windows(p.width, p.kernel_w, p.stride_w, p.pad_w, p.ceil_mode);
     Floats x(p.planes * p.height * p.width), y(p.planes * out_h * out_w);
     std::vector<efl_uint8> codes(size_t(y.size()) + 1);
     const efl_int64 channels = p.planes > 0 ? p.planes : 1;

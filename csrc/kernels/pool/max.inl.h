@@ -24,13 +24,14 @@ static void maxpool_plane(const Pooling& pool, const float* x, float* y, uint8_t
 
 static void maxpool_plane_backward(const Pooling& pool, const float* dy, const uint8_t* codes, float* dx) {
     const efl_pool2d& p = *pool.p;
+    int64_t cells[256];  // of each code, counted from the window's first
+    for (int64_t code = 0, h = 0; h < p.kernel_h; ++h)
+        for (int64_t w = 0; w < p.kernel_w; ++w) cells[code++] = h * p.width + w;
     memset(dx, 0, size_t(pool.in_plane()) * sizeof(float));
     for (int64_t oh = 0; oh < pool.out_h; ++oh)
-        for (int64_t ow = 0; ow < pool.out_w; ++ow) {
-            const int64_t code = codes[oh * pool.out_w + ow];
-            const int64_t h = oh * p.stride_h - p.pad_h + code / p.kernel_w,
-                          w = ow * p.stride_w - p.pad_w + code % p.kernel_w;
-            dx[h * p.width + w] += dy[oh * pool.out_w + ow];
+        for (int64_t ow = 0; ow < pool.out_w; ++ow, ++dy, ++codes) {
+            const int64_t first = (oh * p.stride_h - p.pad_h) * p.width + ow * p.stride_w - p.pad_w;
+            dx[first + cells[*codes]] += *dy;
         }
 }
 
