@@ -23,7 +23,8 @@ BYTES = 4096
 WITHOUT = {
     "conv2d_forward", "conv2d_grad_input", "maxpool_forward", "avgpool_forward", "groupnorm_lanes_forward",
     "groupnorm_lanes_backward", "clip_scale", "begin_adam", "fill_zero", "pad_planes", "crop_planes",
-    "upsample_forward", "upsample_backward", "adaptive_avgpool_forward", "dropout", "count_step",
+    "upsample_forward", "upsample_backward", "adaptive_avgpool_forward", "dropout", "count_step", "gru_forward",
+    "gru_backward", "lstm_forward", "lstm_backward", "attention_forward", "attention_backward",
 }  # fmt: skip
 # Operations that take a geometry and no extent beside it, or one number, or are not in the C ABI.
 
@@ -173,6 +174,28 @@ def test_planes_elsewhere_beyond_memory_are_refused(calls):
             for fields in cases:
                 geometry = calls.geometry(kind, **({"top": 0, "left": 0} if kind == "efl_room" else {}) | fields)
                 assert refused(calls, f"efl_{name}_f32", geometry=geometry), (name, fields)
+    assert calls.untouched()
+
+
+RECURRENCES = [
+    *({field: extent} for field in ("steps", "batch", "units") for extent in (2**62, -1)),
+    {"steps": 2**32, "batch": 2**32},
+    {"units": 2**27},
+]
+ATTENTIONS = [
+    *({field: extent} for field in ("batch", "channels", "places") for extent in (2**62, -1)),
+    {"places": 2**28},
+    {"heads": 0},
+    {"heads": 2},
+]
+
+
+def test_sequences_beyond_memory_are_refused(calls):
+    names = {"efl_recurrence": ("gru", "lstm"), "efl_attention": ("attention",)}
+    for kind, cases in (("efl_recurrence", RECURRENCES), ("efl_attention", ATTENTIONS)):
+        for name in (f"efl_{of}_{way}_f32" for of in names[kind] for way in ("forward", "backward")):
+            for fields in cases:
+                assert refused(calls, name, geometry=calls.geometry(kind, **fields)), (name, fields)
     assert calls.untouched()
 
 
