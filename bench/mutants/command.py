@@ -17,7 +17,20 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bench.mutants import kernels, learning, methods, models, operations, payloads, rounds, seams, sparse, tree, trial
+from bench.mutants import (
+    kernels,
+    learning,
+    methods,
+    models,
+    operations,
+    payloads,
+    rounds,
+    seams,
+    sequences,
+    sparse,
+    tree,
+    trial,
+)
 from bench.mutants.mutant import Mutant
 from bench.mutants.switch import VARIABLE
 from bench.mutants.trial import Trial
@@ -31,6 +44,7 @@ ALL: tuple[Mutant, ...] = (
     *models.MUTANTS,
     *rounds.MUTANTS,
     *seams.MUTANTS,
+    *sequences.MUTANTS,
     *sparse.MUTANTS,
 )
 LIMIT_S = 300.0  # of the tests without a mutant, and the least that those with one get

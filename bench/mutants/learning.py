@@ -145,7 +145,7 @@ MUTANTS = (
     Mutant(
         "needs-flatten",
         "edgefl/learners/lowering/needs.py",
-        "members(below[0], graph.shapes[node.name][0] // graph.shapes[node.inputs[0]][0])",
+        "members(below[0], after // before)",
         "below[0]",
         "behind a Flatten the signal reaches the first features, not those of the active channels",
         GRADIENTS,

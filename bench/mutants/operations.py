@@ -105,8 +105,8 @@ MUTANTS = (
     Mutant(
         "layer-norm-lowest",
         f"{L}layer_norm.py",
-        "*written, 1, None, outs",
-        "*written, 1, None if recorder.needed(below) else NONE, outs",
+        "*sums, 1, None, outs",
+        "*sums, 1, None if recorder.needed(below) else NONE, outs",
         "a LayerNorm with nothing trained below it has no gradient",
         FUZZ,
     ),

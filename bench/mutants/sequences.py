@@ -5,8 +5,7 @@ from __future__ import annotations
 from bench.mutants.kernels import cases
 from bench.mutants.mutant import Mutant
 
-MODELS, SPEC = "tests/models/test_models.py", "tests/neurons/test_spec.py"
-GRADIENTS, TRACE = "tests/learners/test_gradients.py", "tests/nn/test_random_graphs.py"
+AXES, GRADIENTS = "tests/nn/test_trace_axes.py", "tests/learners/test_gradients.py"
 K, L, T = "csrc/kernels/", "edgefl/learners/lowering/", "edgefl/nn/"
 
 MUTANTS = (
@@ -16,7 +15,7 @@ MUTANTS = (
         "axes[to.index(axis)] - 1",
         "to[axes.index(axis)] - 1",
         "three axes are put into the order that is the inverse of theirs",
-        MODELS,
+        AXES,
     ),
     Mutant(
         "places-flattened",
@@ -24,7 +23,7 @@ MUTANTS = (
         "Flatten() if math.prod(source[:-1]) == 1 else FlattenPlaces()",
         "Flatten()",
         "places are flattened channel by channel",
-        MODELS,
+        AXES,
     ),
     Mutant(
         "positions-alone",
@@ -32,7 +31,7 @@ MUTANTS = (
         "kind(shape[ones:], is_last, ones)",
         "kind(shape[ones:], False, ones)",
         "positions are read as if their channels came first",
-        MODELS,
+        AXES,
     ),
     Mutant(
         "flat-places-needed",
