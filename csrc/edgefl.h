@@ -375,7 +375,8 @@ efl_status efl_transpose_f32(const float* x, efl_int64 batch, efl_int64 rows, ef
 efl_status efl_embedding_forward_f32(const float* ids, efl_int64 batch, efl_int64 length, const float* weight,
                                      efl_int64 rows, efl_int64 features, float* y);
 /* dweight [rows, |cols|], compact for cols: at each row the sum of dy[b, cols, t] over the places with its id, images
- * and places in order; 0 at row `padding` (-1: no row). EFL_BAD_INDEX as above. O(rows |cols| + batch length |cols|). */
+ * and places in order; 0 at row `padding` (-1: no row). EFL_BAD_INDEX as above. O(rows |cols| + batch length |cols|).
+ */
 efl_status efl_embedding_backward_f32(const float* dy, const float* ids, efl_int64 batch, efl_int64 features,
                                       efl_int64 length, efl_int64 rows, efl_int32 padding, efl_index cols,
                                       float* dweight);

@@ -71,8 +71,8 @@ MUTANTS = (
     Mutant(
         "onnx-averages-padding",
         "edgefl/export/onnx.py",
-        '    return to.node("AveragePool", *inputs, **window, count_include_pad=int(op.count_include_pad))\n\n\ndef _reshape',
-        '    return to.node("AveragePool", *inputs, **window, count_include_pad=1)\n\n\ndef _reshape',
+        '    return to.node("AveragePool", *inputs, **window, count_include_pad=int(op.count_include_pad))\n\n\ndef',
+        '    return to.node("AveragePool", *inputs, **window, count_include_pad=1)\n\n\ndef',
         "the mean of a window counts padding always",
         ONNX,
     ),

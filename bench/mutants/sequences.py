@@ -6,6 +6,7 @@ from bench.mutants.kernels import cases
 from bench.mutants.mutant import Mutant
 
 AXES, GRADIENTS = "tests/nn/test_trace_axes.py", "tests/learners/test_gradients.py"
+FUZZ = "tests/learners/test_fuzz.py"
 K, L, T = "csrc/kernels/", "edgefl/learners/lowering/", "edgefl/nn/"
 
 MUTANTS = (
@@ -31,7 +32,7 @@ MUTANTS = (
         "kind(shape[ones:], is_last, ones)",
         "kind(shape[ones:], False, ones)",
         "positions are read as if their channels came first",
-        AXES,
+        "tests/models/test_models.py -k 'ten_steps and positions'",
     ),
     Mutant(
         "flat-places-needed",
@@ -39,15 +40,7 @@ MUTANTS = (
         "return beside([below[0]] * places, [channels] * places)",
         "return members(below[0], places)",
         "behind places put one after another gradients of other features are computed",
-        GRADIENTS,
-    ),
-    Mutant(
-        "permute-needs",
-        f"{L}needs.py",
-        "below[0] if node.op.axes[0] == 0 else _product(graph, node, below)",
-        "below[0]",
-        "of exchanged axes only as many gradients as there are active channels are computed",
-        GRADIENTS,
+        FUZZ,
     ),
     Mutant(
         "standing-turned",

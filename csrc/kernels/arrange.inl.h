@@ -97,8 +97,7 @@ static void turned_rows(int64_t first, int64_t last, int64_t rows, int64_t cols,
     int64_t r = first;
     for (; r + W <= last; r += W) {
         int64_t c = 0;
-        for (; c + W <= cols; c += W)
-            turned_square([&](int m) { return row(r + m); }, c, y + c * rows + r, rows);
+        for (; c + W <= cols; c += W) turned_square([&](int m) { return row(r + m); }, c, y + c * rows + r, rows);
         for (; c < cols; ++c)
             for (int m = 0; m < W; ++m) y[c * rows + r + m] = row(r + m)[c];
     }
@@ -117,8 +116,7 @@ static efl_status transpose_f32(const float* x, efl_int64 batch, efl_int64 rows,
             const int64_t r = i % blocks * W, end = least(r + W, rows);
             const float* const from = x + i / blocks * size;
             float* const to = y + i / blocks * size;
-            if (inner == 1)
-                turned_rows(r, end, rows, cols, [&](int64_t k) { return from + k * cols; }, to);
+            if (inner == 1) turned_rows(r, end, rows, cols, [&](int64_t k) { return from + k * cols; }, to);
             else
                 for (int64_t k = r; k < end; ++k)
                     for (int64_t c = 0; c < cols; ++c)
@@ -149,8 +147,7 @@ static void embedding_image(const float* dy, const float* ids, int64_t length, e
     float turned[W * W];
     for (int64_t t = 0; t < length; t += W) {
         const int places = int(least(W, length - t));
-        if (n == W && places == W)
-            turned_square(channel, t, turned, W);
+        if (n == W && places == W) turned_square(channel, t, turned, W);
         else
             for (int k = 0; k < places; ++k)
                 for (int m = 0; m < n; ++m) turned[k * W + m] = channel(m)[t + k];

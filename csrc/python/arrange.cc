@@ -92,9 +92,7 @@ Call transpose(Args& a) {
     Shape turned = x.shape;
     std::swap(turned[1], turned[2]);
     a.expect_shape(y, turned);
-    return [=] {
-        return efl_transpose_f32(x.in(), x.shape[0], x.shape[1], x.shape[2], product(x.shape, 3), y.out());
-    };
+    return [=] { return efl_transpose_f32(x.in(), x.shape[0], x.shape[1], x.shape[2], product(x.shape, 3), y.out()); };
 }
 
 Call embedding_forward(Args& a) {
