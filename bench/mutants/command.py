@@ -25,6 +25,7 @@ from bench.mutants import (
     models,
     operations,
     payloads,
+    places,
     rounds,
     seams,
     sequences,
@@ -41,12 +42,15 @@ ALL: tuple[Mutant, ...] = (
     *learning.MUTANTS,
     *operations.MUTANTS,
     *dropout.MUTANTS,
+    *places.MUTANTS,
     *sequences.MUTANTS,
     *payloads.MUTANTS,
     *methods.MUTANTS,
     *models.MUTANTS,
     *rounds.MUTANTS,
     *seams.MUTANTS,
+    *places.MUTANTS,
+    *sequences.MUTANTS,
     *sparse.MUTANTS,
 )
 LIMIT_S = 300.0  # of the tests without a mutant, and the least that those with one get

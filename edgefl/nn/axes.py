@@ -28,6 +28,16 @@ def last(rank: int) -> Axes:
     return (0, *range(2, rank), 1) if rank > 1 else (0,)
 
 
+def with_channels(axes: Axes, dim: int) -> Axes:
+    """Axes like these with the channels at torch's axis `dim`; the batch stays where it is."""
+    if axes[dim] in (0, 1):
+        return axes
+    if axes[0] == 0 and dim % len(axes) == len(axes) - 1:
+        return last(len(axes))
+    exchanged = {1: axes[dim], axes[dim]: 1}
+    return tuple(exchanged.get(axis, axis) for axis in axes)
+
+
 def time_first(rank: int) -> Axes:
     """Places before the batch: torch's [T, B, D] where batch_first is False."""
     return (*range(2, rank), 0, 1)

@@ -64,9 +64,8 @@ def _order(parameter: Tensor, seen: Tensor, value: Value) -> list[int]:
         if size == 1:
             continue
         if dim not in axes or value.extents[dim] != size:
-            raise GraphError(
-                f"a parameter seen as {tuple(seen.shape)} with a result of {_shown(value)}; expected to fit"
-            )
+            found = f"a parameter seen as {tuple(seen.shape)} with a result of {_shown(value)}"
+            raise GraphError(f"{found}; expected equal extents, or 1")
         at[_axis_of(parameter, size, stride)] = axes[dim]
     return [at[axis] for axis, size in enumerate(parameter.shape) if size > 1]
 

@@ -34,7 +34,7 @@ from edgefl.graph.operations import (
     Upsample,
     WithParameter,
 )
-from edgefl.nn.axes import Axes, Layout, Value, first, moved, time_first, wanted
+from edgefl.nn.axes import Axes, Layout, Value, first, last, moved, time_first, wanted, with_channels
 from edgefl.nn.functions import FUNCTIONS, METHODS
 from edgefl.nn.layers import MODULES
 from edgefl.nn.module import to_torch
@@ -231,18 +231,20 @@ class _Converter:
             raise GraphError(f"values of shape {tuple(seen.shape)}; expected a whole parameter")
         if name in self._taken:
             raise GraphError(f"parameter {name!r} used twice; edgefl has no shared weights")
-        self._values[node] = self._run(
-            (combined(kind, parameter, seen, value),), (value,), name, True, lambda _: value.axes
-        )
+        long = [dim for dim in range(-seen.dim(), 0) if seen.shape[dim] > 1]
+        if len(long) == 1 and -long[0] <= len(value.axes):
+            value = self._placed(value, with_channels(value.axes, long[0]))
+        op = combined(kind, parameter, seen, value)
+        self._values[node] = self._run((op,), (value,), name, True, lambda rank: value.axes)
 
-    def _leave_out(self, node: fx.Node, last: nn.Module, dim: Any) -> None:
+    def _leave_out(self, node: fx.Node, end: nn.Module, dim: Any) -> None:
         """A softmax of the logits at the end."""
         source = node.args[0] if node.args else next(iter(node.kwargs.values()))
         if len(self._value_of(source).shape) != 1 or any(user.op != "output" for user in node.users):
             raise GraphError("expected at the end only, over the classes")
         expect("dim", dim, 1, -1)
-        warnings.warn(f"{last} at the end is left to the loss: outputs are logits", stacklevel=2)
-        self.left_out = last
+        warnings.warn(f"{end} at the end is left to the loss: outputs are logits", stacklevel=2)
+        self.left_out = end
         self._values[node] = self._value_of(source)
 
     def _call_module(self, node: fx.Node) -> None:
@@ -304,6 +306,8 @@ class _Converter:
             values = tuple(sorted(values, key=lambda value: -math.prod(value.shape)))
         means = means or Means(ops)
         wants = means.wants or wanted(ops[0])
+        if wants is last and means.wants is None:  # features last: wherever the batch is
+            values, wants = tuple(self._placed(value, with_channels(value.axes, -1)) for value in values), None
         values = tuple(self._placed(value, wants(len(value.axes)) if wants else values[0].axes) for value in values)
         if isinstance(ops[0], Add):
             values = self._alike(values)

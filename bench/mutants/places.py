@@ -1,0 +1,77 @@
+"""Mutants of sequences: torch's axes beside traced values, places, tables, and parameters used by themselves."""
+
+from __future__ import annotations
+
+from bench.mutants.kernels import cases
+from bench.mutants.mutant import Mutant
+
+AXES, GRADIENTS = "tests/nn/test_trace_axes.py", "tests/learners/test_gradients.py"
+FUZZ = "tests/learners/test_fuzz.py"
+K, L, T = "csrc/kernels/", "edgefl/learners/lowering/", "edgefl/nn/"
+
+MUTANTS = (
+    Mutant(
+        "axes-moved",
+        f"{T}axes.py",
+        "axes[to.index(axis)] - 1",
+        "to[axes.index(axis)] - 1",
+        "three axes are put into the order that is the inverse of theirs",
+        AXES,
+    ),
+    Mutant(
+        "places-flattened",
+        f"{T}shaping.py",
+        "Flatten() if math.prod(source[:-1]) == 1 else FlattenPlaces()",
+        "Flatten()",
+        "places are flattened channel by channel",
+        AXES,
+    ),
+    Mutant(
+        "positions-alone",
+        f"{T}standing.py",
+        "kind(shape[ones:], is_last, ones)",
+        "kind(shape[ones:], False, ones)",
+        "positions are read as if their channels came first",
+        "tests/models/test_models.py -k 'ten_steps and positions'",
+    ),
+    Mutant(
+        "flat-places-needed",
+        f"{L}needs.py",
+        "return beside([below[0]] * places, [channels] * places)",
+        "return members(below[0], places)",
+        "behind places put one after another gradients of other features are computed",
+        FUZZ,
+    ),
+    Mutant(
+        "standing-turned",
+        f"{L}parameter.py",
+        "sums.view(1, channels, places), block.values.view(1, places, channels)",
+        "sums.view(1, places, channels), block.values.view(1, channels, places)",
+        "the gradient of positions is not turned back",
+        GRADIENTS,
+    ),
+    Mutant(
+        "embedding-padding",
+        f"{K}arrange.inl.h",
+        "if (id != padding) store_n",
+        "store_n",
+        "the row of padding has a gradient",
+        cases("embedding_backward"),
+    ),
+    Mutant(
+        "transpose-rest",
+        f"{K}arrange.inl.h",
+        "for (; c < cols; ++c)\n            for (int m = 0; m < W; ++m) y[c * rows + r + m]",
+        "for (; c < cols; ++c)\n            for (int m = 0; m < W; ++m) y[c * rows + r]",
+        "columns behind whole words are written to one row",
+        cases("transpose"),
+    ),
+    Mutant(
+        "places-gain",
+        f"{K}norm/places.inl.h",
+        "const vf pulled = fma(at.read(xhat + c * inner, u), sum_gx[u], sum_g[u]);",
+        "const vf pulled = sum_g[u];",
+        "the deviation's part of a place's gradient is left out",
+        cases("layernorm_backward"),
+    ),
+)
