@@ -49,8 +49,6 @@ ALL: tuple[Mutant, ...] = (
     *models.MUTANTS,
     *rounds.MUTANTS,
     *seams.MUTANTS,
-    *places.MUTANTS,
-    *sequences.MUTANTS,
     *sparse.MUTANTS,
 )
 LIMIT_S = 300.0  # of the tests without a mutant, and the least that those with one get

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from edgefl.graph.operations import Add, LayerNorm, Linear, Mul, Operation, PReLU, Rectifier, Shape, Smooth
+from edgefl.graph.operations import Add, Dropout, LayerNorm, Linear, Mul, Operation, PReLU, Rectifier, Shape, Smooth
 
 Axes = tuple[int, ...]  # of each torch axis the graph's: 0 the batch, 1 the channels, 2 and 3 the places
 Layout = Callable[[int], Axes]  # by how many axes there are, the batch among them
@@ -62,7 +62,7 @@ WANTS: dict[type[Operation], Layout | None] = {Linear: last, Add: None, Mul: Non
 
 def wanted(op: Operation) -> Layout | None:
     """The axes that an operation reads its inputs with; None: those that its first input has."""
-    if isinstance(op, Rectifier | Smooth) or op == PReLU(1):
+    if isinstance(op, Rectifier | Smooth | Dropout) or op == PReLU(1):
         return None
     if isinstance(op, LayerNorm):
         return last if len(op.normalized_shape) == 1 else first
