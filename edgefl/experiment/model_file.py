@@ -14,6 +14,7 @@ import numpy as np
 
 from edgefl.errors import GraphError, RunError
 from edgefl.graph import Graph, Model, files
+from edgefl.graph.planar import takes
 from edgefl.wire.model import digest, pack
 
 SUFFIX = ".safetensors"
@@ -68,7 +69,7 @@ def check_fits(graph: Graph, data: str, input_shape: tuple[int, ...], classes: i
     """Raises GraphError if a model from a file takes other examples than the data's, or has another number of outputs
     than they have classes, or values.
     """
-    if graph.input_shape != input_shape:
+    if not takes(graph, input_shape):
         raise GraphError(f"the model takes {graph.input_shape}; examples of data={data} are {input_shape}")
     if graph.output_shape != (classes,):
         outputs = " x ".join(map(str, graph.output_shape))

@@ -29,6 +29,13 @@ def as_planes(shape: Shape) -> Shape:
     return (shape[0], 1, shape[1]) if len(shape) == 2 else shape
 
 
+def takes(graph: Graph, shape: Shape) -> bool:
+    """Whether examples of this shape are a graph's: as its input is, or with one channel before a line or sequence, as
+    readers of images have it.
+    """
+    return shape == graph.input_shape or (len(graph.input_shape) == 2 and shape == (1, *graph.input_shape))
+
+
 def _node(node: Node, source: Shape, result: Shape) -> Node:
     is_of_places = isinstance(node.op, Linear) and len(source) == 3
     if 2 not in (len(source), len(result)) and not is_of_places:

@@ -32,6 +32,14 @@ def small():
     layers = [nn.Conv2d(1, 4, 3, stride=2, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 10)]
     return nn.Sequential(*layers)
 
+class Moments(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.recurrent, self.head = nn.GRU(3, 8, batch_first=True), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.head(self.recurrent(x)[0][:, -1])
+
 made, odd, number = small(), Odd, 7
 
 def fails():
@@ -64,6 +72,19 @@ def test_a_module_or_what_makes_it_is_converted_with_its_weights(desk: Path) -> 
         assert convert(factory) == 0
         np.testing.assert_allclose(edgefl.load("mine.safetensors").predict(x), logits, atol=1e-5, err_msg=factory)
         assert list(files.load("mine.safetensors").params) == list(expected.state_dict())
+
+
+def test_a_model_of_sequences_trains_on_an_npz_file_of_them(desk: Path) -> None:
+    """[N, T, D] there is read as grey images are."""
+    pytest.importorskip("torch")
+    assert convert("theirs_one:Moments", "7,3") == 0
+    draw = np.random.default_rng(2)
+    y = draw.integers(0, 4, 240).astype(np.int32)
+    np.savez("moments.npz", x=(draw.standard_normal((240, 7, 3)) + y[:, None, None]).astype(np.float32), y=y)
+    own = ["--data", "moments.npz", "--model", "mine.safetensors"]
+    assert main(["simulate", *own, "--clients", "4", "--rounds", "2", "--run-dir", "run", "--set", "lr=0.1"]) == 0
+    last = [json.loads(line) for line in Path("run").rglob("metrics.jsonl").__next__().read_text().splitlines()][-1]
+    assert last["round"] == 2
 
 
 def test_what_cannot_be_converted_is_said(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

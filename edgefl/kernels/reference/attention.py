@@ -13,7 +13,7 @@ import numpy as np
 from ..arrays import Array, Index
 
 
-def attention_forward(qkv: Array, heads: int, causal: bool, y: Array, shares: Array | None) -> None:
+def attention_forward(qkv: Array, heads: int, causal: bool, y: Array, shares: Array | None = None) -> None:
     """y[:, i] = sum over j of shares[j, i] v[:, j], with the softmax over j of k[:, j] . q[:, i] / sqrt(head size).
 
     causal  only j <= i count

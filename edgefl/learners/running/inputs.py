@@ -7,13 +7,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from edgefl.errors import DataError, TrainingError
 from edgefl.graph import Graph
+from edgefl.graph.planar import takes
 from edgefl.learners.base import Batches, Samples
 from edgefl.learners.batches import occurring
 
 
 def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
     """Raises DataError naming a shape, type or label that does not fit."""
-    if samples.x.shape[1:] != graph.input_shape:
+    if not takes(graph, samples.x.shape[1:]):
         raise DataError(f"samples of shape {samples.x.shape[1:]}; expected {graph.input_shape}")
     if samples.x.dtype not in (np.uint8, floats):
         raise DataError(f"samples of type {samples.x.dtype}; expected uint8 or {floats}")
