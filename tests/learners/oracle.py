@@ -117,6 +117,8 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
     if isinstance(op, Reshape):
         return x.reshape(len(x), -1, *op.places)
     if isinstance(op, Permute):
+        if x.requires_grad:  # torch's batch norm has wrong gradients of its bias for signals that are permuted views
+            x.register_hook(torch.Tensor.contiguous)
         return x.permute(0, *(axis + 1 for axis in op.axes))
     if isinstance(op, FlattenPlaces):
         return x.movedim(1, -1).flatten(1)
