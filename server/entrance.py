@@ -18,6 +18,8 @@ from edgefl.server.secured import Secured
 
 AT_ONCE = 16  # connections that are let in before others are attended to
 PAUSE_S = 1.0  # after accept has failed
+MOST_LEAVING = 16  # strangers that were turned out, and hold a file of descriptors.RESERVE until they are gone
+LEAVING_S = 0.02  # before it is looked whether they are
 QUEUED_S = 4.0  # what may wait in the kernel's queue at the pace of a crowd; a device gives up after 10 s
 LONGEST_QUEUE = 4096
 
@@ -55,6 +57,7 @@ class Entrance:
         self._loop = asyncio.get_running_loop()
         self._admission = Admission(caps, room, self._loop.time())
         self._strangers: dict[int, socket.socket] = {}
+        self._leaving: dict[int, float] = {}  # turned out, and not gone yet: when
         self._tasks: set[asyncio.Task[object]] = set()
         self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
         self._listeners = _listen(address, min(LONGEST_QUEUE, max(AT_ONCE, int(caps.pace * QUEUED_S))))
@@ -75,6 +78,7 @@ class Entrance:
     def leave(self, link: int) -> None:
         """The connection is gone."""
         self._admission.leave(link)
+        self._leaving.pop(link, None)
         self._strangers.pop(link, None)
 
     def close(self) -> None:
@@ -95,6 +99,9 @@ class Entrance:
                 self._owner.say("more connections than devices make: new ones have to wait", "crowd")
                 self._pause(listener, wait_s)
                 return
+            if self._are_leaving():
+                self._pause(listener, LEAVING_S)
+                return
             try:
                 link, address = listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -105,6 +112,14 @@ class Entrance:
                     self._pause(listener, PAUSE_S)
                 return
             self._let_in(link, *address[:2])
+
+    def _are_leaving(self) -> bool:
+        """Whether so many are on their way out that those who come in might find no file; of the last second."""
+        if len(self._leaving) < MOST_LEAVING:
+            return False
+        since = self._loop.time() - PAUSE_S
+        self._leaving = {link: at for link, at in self._leaving.items() if at > since}
+        return len(self._leaving) >= MOST_LEAVING
 
     def _pause(self, listener: socket.socket, seconds: float) -> None:
         self._loop.remove_reader(listener)
@@ -140,6 +155,7 @@ class Entrance:
 
     def _turn_out(self, link: int) -> None:
         """Ends a stranger's connection; its Peer hears of it as if the stranger had left."""
+        self._leaving[link] = self._loop.time()
         with suppress(OSError):
             self._strangers[link].shutdown(socket.SHUT_RDWR)
 
