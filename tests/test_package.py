@@ -42,3 +42,10 @@ def test_importing_it_loads_neither_torch_nor_kernels() -> None:
     loaded = "import sys, edgefl; print([name for name in sys.modules if name.startswith(('torch', 'edgefl.'))])"
     done = subprocess.run([sys.executable, "-c", loaded], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_every_package_is_listed_for_installs() -> None:
+    listed = re.search(r"^packages = \[(.*?)^\]", PROJECT, re.MULTILINE | re.DOTALL)
+    assert listed
+    there = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "edgefl").rglob("*.py")}
+    assert sorted(re.findall(r'"([\w.]+)"', listed[1])) == sorted(there | {"edgefl.server"})
