@@ -461,9 +461,9 @@ MUTANTS = (
     # Pooling.
     Mutant(
         "avgpool-divisor",
-        f"{K}pool/average.inl.h",
-        "if (!p.count_include_pad) return float((in.h_end - in.h_begin) * (in.w_end - in.w_begin));",
-        "",
+        f"{K}pool/window.inl.h",
+        "return p.count_include_pad ? least(p.kernel_w, p.width + p.pad_w - in.w0) : in.w_end - in.w_begin;",
+        "return least(p.kernel_w, p.width + p.pad_w - in.w0);",
         "padding counts in the divisor where it should not",
         cases("avgpool_forward"),
     ),
@@ -474,6 +474,22 @@ MUTANTS = (
         "v >= best || v != v",
         "among equal cells the last wins",
         cases("maxpool_forward"),
+    ),
+    Mutant(
+        "maxpool-strip-inside",
+        f"{K}pool/max_strips.inl.h",
+        "cell = load(inside.column + v * W);",
+        "cell = zero();",
+        "of a row without a largest the first cell wins though it is padding",
+        "tests/kernels/test_native_words.py -k overlapping",
+    ),
+    Mutant(
+        "pool-strip-end",
+        f"{K}pool/strip.inl.h",
+        "for (int64_t i = end[q]; i < to; i += W) store(origin + q * STRIP_LINE + i, set1(fill));",
+        "",
+        "what lies behind a row is what was in memory",
+        cases("pool_forward"),
     ),
     Mutant(
         "maxpool-odd-column",

@@ -21,8 +21,11 @@
 #include "../kernels/norm/lanes.inl.h"
 #include "../kernels/norm/places.inl.h"
 #include "../kernels/pool/window.inl.h"
+#include "../kernels/pool/strip.inl.h"
+#include "../kernels/pool/max_strips.inl.h"
 #include "../kernels/pool/max.inl.h"
 #include "../kernels/pool/max_lanes.inl.h"
+#include "../kernels/pool/average_strips.inl.h"
 #include "../kernels/pool/average.inl.h"
 #include "../kernels/pool/adaptive.inl.h"
 

@@ -43,6 +43,33 @@ def test_halving_pool_equals_the_reference(rng, height, width):
         assert np.array_equal(ours, expected)
 
 
+def winner(window, cells):
+    """Of the cells inside the plane, in order: the first largest, or the last NaN."""
+    best, code = -np.inf, int(cells[0])
+    for value, cell in zip(window, cells):
+        if value > best or np.isnan(value):
+            best, code = value, int(cell)
+    return best, code
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"),
+    [((3, 3), (2, 2), (1, 1)), ((3, 3), (1, 1), (1, 1)), ((2, 5), (3, 2), (1, 2)), ((2, 4), (1, 1), (0, 2))],
+)
+@pytest.mark.parametrize("width", [5, 16, 70, 134])
+def test_overlapping_pool_takes_the_last_nan_and_the_first_of_equals(rng, kernel, stride, padding, width):
+    x = rng.choice(np.float32([-np.inf, np.nan, 0, 1, 2, np.inf]), (1, 2, 9, width), p=[0.55, 0.05, 0.1, 0.1, 0.1, 0.1])
+    places = np.pad(np.arange(9 * width).reshape(9, width), [(p, p) for p in padding], constant_values=-1)
+    seen = np.lib.stride_tricks.sliding_window_view(places, kernel)[:: stride[0], :: stride[1]]
+    y = np.empty((1, 2, *seen.shape[:2]), np.float32)
+    codes = np.empty(y.shape, np.uint8)
+    native.maxpool_forward(x, y, codes, kernel, stride, padding)
+    for c, h, w in np.ndindex(*y.shape[1:]):
+        cells = np.flatnonzero(seen[h, w].ravel() >= 0)
+        best, code = winner(x[0, c].ravel()[seen[h, w].ravel()[cells]], cells)
+        assert (codes[0, c, h, w], str(y[0, c, h, w])) == (code, str(np.float32(best))), (c, h, w)
+
+
 def test_halving_pool_takes_the_last_nan_and_the_first_of_equals():
     nan, inf = np.nan, np.inf
     windows = [

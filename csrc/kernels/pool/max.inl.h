@@ -1,7 +1,7 @@
 // Max pooling, forward and backward. Forward leaves one byte per output: the cell of its window that won.
 //
-// Windows of 2 x 2 with stride 2, which is nearly every pool there is, and pairs of a row go by words; the others by
-// the definition.
+// Windows of 2 x 2 with stride 2, which is nearly every pool there is, and pairs of a row have words of their own; the
+// others go by strips, and those too large for these by the definition.
 
 static void maxpool_plane(const Pooling& pool, const float* x, float* y, uint8_t* codes) {
     const efl_pool2d& p = *pool.p;
@@ -75,10 +75,7 @@ static void halve_plane(const Pooling& pool, const float* x, float* y, uint8_t* 
                 continue;
             }
             store_n(y + to, best, int(left));
-            if (!codes) continue;
-            uint8_t bytes[W];
-            store_u8(bytes, code);
-            for (int64_t i = 0; i < left; ++i) codes[to + i] = bytes[i];
+            if (codes) store_codes_of(codes + to, code, int(left));
         }
 }
 
@@ -89,24 +86,16 @@ static inline void unhalve(vf dy, vf code, float* dx, int64_t width, int n) {
     if (ROWS == 2) store_pairs(dx + width, keep_equal(dy, code, set1(2)), keep_equal(dy, code, set1(3)), n);
 }
 
-// The n < W windows of a row shorter than a word; `left` codes may be read.
-template <int ROWS>
-static inline void unhalve_short(const float* dy, const uint8_t* codes, int64_t left, float* dx, int64_t width, int n) {
-    uint8_t bytes[W] = {0};
-    if (left >= W) memcpy(bytes, codes, W);
-    else
-        for (int i = 0; i < n; ++i) bytes[i] = codes[i];
-    unhalve<ROWS>(load_n(dy, n), load_u8(bytes), dx, width, n);
-}
-
 template <int ROWS>
 static void halve_plane_backward(const Pooling& pool, const float* dy, const uint8_t* codes, float* dx) {
     const int64_t width = pool.p->width, out_w = pool.out_w, used = 2 * out_w;
     for (int64_t oh = 0; oh < pool.out_h; ++oh) {
         const int64_t at = oh * out_w;
         float* top = dx + ROWS * oh * width;
-        if (out_w < W) unhalve_short<ROWS>(dy + at, codes + at, pool.out_plane() - at, top, width, int(out_w));
-        else
+        if (out_w < W) {  // the n < W windows of a row shorter than a word
+            const vf code = load_codes_of(codes + at, pool.out_plane() - at, int(out_w));
+            unhalve<ROWS>(load_n(dy + at, int(out_w)), code, top, width, int(out_w));
+        } else
             for (int64_t ow = 0; ow < out_w; ow += W) {
                 const int64_t o = least(ow, out_w - W);  // the last word overlaps the one before
                 unhalve<ROWS>(load(dy + at + o), load_u8(codes + at + o), top + 2 * o, width, W);
@@ -119,11 +108,22 @@ static void halve_plane_backward(const Pooling& pool, const float* dy, const uin
 
 static efl_status maxpool_forward_f32(const efl_pool2d* p, const float* x, float* y, efl_uint8* codes) {
     const Pooling pool(p);
-    const auto plane = is_halving(*p, 2) ? halve_plane<2> : is_halving(*p, 1) ? halve_plane<1> : maxpool_plane;
-    each_plane(*p, 1, everything, [&](int64_t i) {
-        const int64_t out = i * pool.out_plane();
-        plane(pool, x + i * pool.in_plane(), y + out, codes ? codes + out : nullptr);
-    });
+    const auto each = [&](const auto& plane) {
+        each_plane(*p, 1, everything, [&](int64_t i) {
+            const int64_t out = i * pool.out_plane();
+            plane(x + i * pool.in_plane(), y + out, codes ? codes + out : nullptr);
+        });
+    };
+    const auto strips = [&](auto stride) {
+        each_strip(pool.out_w, [&](const Strip& strip) {
+            const Combs<stride> combs(*p, strip);
+            const FirstInside inside(pool, strip);
+            each([&](auto... a) { maxpool_strip(pool, combs, inside, a...); });
+        });
+    };
+    if (is_halving(*p, 2)) each([&](auto... a) { halve_plane<2>(pool, a...); });
+    else if (is_halving(*p, 1)) each([&](auto... a) { halve_plane<1>(pool, a...); });
+    else if (!by_strips(*p, strips)) each([&](auto... a) { maxpool_plane(pool, a...); });
     return EFL_OK;
 }
 
