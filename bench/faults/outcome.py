@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.faults.cluster import Cluster
 from edgefl.algorithms.base import State
+from edgefl.device.reading import folder_of
 from edgefl.device.state import DeviceState
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.settings import Experiment
@@ -52,7 +53,7 @@ class Truth:
 
     def _personal_difference(self, directory: Path, client: int) -> str | None:
         """Of a device's private model and values."""
-        state, expected = DeviceState(directory), self.journal.load_local(client)
+        state, expected = DeviceState(folder_of(directory)), self.journal.load_local(client)
         try:
             if state.pending:
                 return f"round {state.pending} is not acknowledged"
