@@ -214,7 +214,9 @@ class Device:
         """Enrols, or checks that the run is still the same; then what is due: the last reply, or the model."""
         enrolment, methods = self._state.enrolment, self._profile.methods
         if methods and welcome.method not in methods:
-            raise RunError(f"method {welcome.method} of run {self._run}; this device takes part in {', '.join(methods)}")
+            raise RunError(
+                f"method {welcome.method} of run {self._run}; this device takes part in {', '.join(methods)}"
+            )
         if enrolment is None:
             self._check(welcome)
             self._durably(lambda: self._state.enrol(Membership(self._run, welcome, tuple(self._data.counts))))
