@@ -115,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
 def _over(directory: StateDirectory, state: DeviceState, run: str, reason: str, keep: int | None) -> None:
     """The run is over; of those before it what is not to be kept goes."""
     _say(f"the run is over: {reason}")
-    directory.over(state, run, reason)
+    directory.over(state.path, run, reason)
     for removed in [] if keep is None else directory.prune(keep):
         _say(f"run {removed.over.run} is over: removed its {removed.size_bytes} bytes (--keep-runs {keep})")
 

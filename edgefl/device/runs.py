@@ -81,6 +81,15 @@ def size_bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
 
 
+def is_in_use(path: Path, locks: Path = Path("/proc/locks")) -> bool:
+    """Whether a process has the directory, by Linux's list of locks: to take the lock could keep another one out."""
+    try:
+        inode, held = (path / "lock").stat().st_ino, locks.read_text()
+    except OSError:
+        return False
+    return any(line.split()[5].endswith(f":{inode}") for line in held.splitlines() if " FLOCK " in line)
+
+
 class StateDirectory:
     """The directory, opened by one process.
 
@@ -115,9 +124,9 @@ class StateDirectory:
             sync(folder.parent)
         return DeviceState(folder, run, name, self._lock)
 
-    def over(self, state: DeviceState, run: str, reason: str) -> None:
-        """The run is over, as its server says."""
-        _write_over(state.path, Over(run, reason, False))
+    def over(self, folder: Path, run: str, reason: str) -> None:
+        """The run of that folder is over, as its server says."""
+        _write_over(folder, Over(run, reason, False))
 
     def prune(self, keep: int) -> list[Removed]:
         """Removes what is kept of runs that are over, but for the last `keep`; that they are over is remembered. A
@@ -154,7 +163,8 @@ class StateDirectory:
 
     def _make_room(self) -> None:
         """Before a folder is made. Raises RunError if there are too many runs that are not over."""
-        begun, going_on = [], []
+        begun: list[Path] = []
+        going_on: list[Path] = []
         for folder in folders(self.path):
             if not (folder / OVER).exists():
                 (going_on if (folder / ENROLMENT).exists() else begun).append(folder)

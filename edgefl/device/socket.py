@@ -63,7 +63,8 @@ class ServerAddress(NamedTuple):
 class Party(Protocol):
     """What talks: a Device, or a Visit. `finished`: why it is done, or None; `is_waiting`: not without an answer."""
 
-    finished: str | None
+    @property
+    def finished(self) -> str | None: ...
 
     @property
     def client(self) -> int | None: ...
@@ -77,12 +78,7 @@ class Party(Protocol):
 
 
 class LeftError(RunError):
-    """The device has left its server for a while: it says why."""
-
-
-def stay(message: Message | None) -> str | None:
-    """Never a reason to leave."""
-    return None
+    """The device leaves its server for a while: it says why. Raised by a Party, or by what looks while it waits."""
 
 
 def delay_s(failures: int, chance: float) -> float:
@@ -100,8 +96,8 @@ class DeviceSocket:
     chance   that many random bytes
     say      shows one line to the user
     world    what the device has of it too
-    give_up_s  seconds without a connection after which it no longer tries; infinite: never
-    leave    why to leave before this message, or where it is None while nothing is asked for; None: stays
+    give_up_s  seconds without a connection after which it no longer tries; 0: at once; infinite: never
+    look     is called every second while a welcome device waits; may raise LeftError
     """
 
     def __init__(
@@ -112,11 +108,11 @@ class DeviceSocket:
         chance: Callable[[int], bytes],
         world: World,
         give_up_s: float = math.inf,
-        leave: Callable[[Message | None], str | None] = stay,
+        look: Callable[[], None] | None = None,
     ) -> None:
         self._server, self._device, self._context = server, device, context
         self._chance, self._world, self._give_up_s = chance, world, give_up_s
-        self._leave = leave
+        self._look = look
         self._failures = 0
         self._last = ""  # why the connection broke
         self._alone_since = 0.0  # by the clock
@@ -127,8 +123,8 @@ class DeviceSocket:
 
         Raises  EdgeflError when trying again would not help: the server refuses, is not who it should be, or breaks the
                 protocol in a frame that came as it was sent; and when it has been away for `give_up_s`. Until then a
-                connection that cannot be made, breaks, or brings damaged bytes is tried again. LeftError when `leave`
-                says so; the server hears nothing but the end of the connection, as of a device that is switched off.
+                connection that cannot be made, breaks, or brings damaged bytes is tried again. LeftError if the device
+                leaves: the server hears nothing but the end of the connection, as when it is switched off.
         """
         while True:
             try:
@@ -154,6 +150,8 @@ class DeviceSocket:
         now = self._world.clock()
         if self._failures == 0:
             self._alone_since = now
+        if not self._give_up_s:
+            raise RunError(f"{self._server}: {why}")
         if now - self._alone_since >= self._give_up_s:
             raise RunError(f"{self._server}: {why}; no connection in {self._give_up_s:g} s, expected one by then")
         if self._failures == 0 or why != self._last:
@@ -185,7 +183,6 @@ class DeviceSocket:
 
     def _answer(self, link: socket.socket, connection: Connection, data: bytes) -> None:
         for message in connection.receive(data):
-            self._look(message)
             for answer in self._device.handle(message):
                 link.sendall(connection.send(answer))
             if isinstance(message, Welcome):
@@ -195,22 +192,16 @@ class DeviceSocket:
                 self._tls_faults.clear()
                 self._world.say(f"{self._server}: connected as client {self._device.client}")
 
-    def _look(self, message: Message | None) -> None:
-        """Raises LeftError if the device is to leave now."""
-        why = self._leave(message)
-        if why is not None:
-            raise LeftError(why)
-
     def _received(self, link: socket.socket, connection: Connection) -> bytes:
         """The next bytes; meanwhile it looks whether to leave. None are lost when a wait for them ends."""
-        if not self._is_welcome or self._leave is stay:
+        if not self._is_welcome or self._look is None:
             return _received(link, connection)
         while True:
             link.settimeout(LOOK_EVERY_S)
             try:
                 return _received(link, connection)
             except TimeoutError:
-                self._look(None)
+                self._look()
             finally:
                 link.settimeout(None)
 

@@ -51,7 +51,7 @@ def attend(path: Path, server: ScriptedServer, data: Data, key: str = "") -> Pat
         device = Device(state, profile, data, world(chance=secrets.token_bytes))
         converse(device, server)
         assert device.finished is not None
-        directory.over(state, visit.finished, device.finished)
+        directory.over(state.path, visit.finished, device.finished)
         return state.path
     finally:
         directory.close()

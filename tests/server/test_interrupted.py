@@ -108,7 +108,9 @@ def test_an_interrupted_run_equals_simulate(method: str, tmp_path: Path) -> None
         ]
         assert moved[0] == moved[1]
     for client in range(CLIENTS):
-        assert content(DeviceState(folder_of(tmp_path / f"device{client}")).personal()) == content(journal.load_local(client))
+        assert content(DeviceState(folder_of(tmp_path / f"device{client}")).personal()) == content(
+            journal.load_local(client)
+        )
     journal.close()
 
 
