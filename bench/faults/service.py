@@ -178,9 +178,11 @@ class Service:
             if third is None and clusters[0].server.ended() is not None:
                 third = self._server(2, stack, port=clusters[0].port)
                 clusters.append(third)
-            if next(kills) and self.result.kills < self._kills:
+            if self.result.kills >= self._kills:
+                self._calm()
+            elif next(kills):
                 self._kill()
-            if next(changes):
+            elif next(changes):
                 self._change()
             for agent in self._agents:
                 if agent.is_dead():
@@ -211,6 +213,11 @@ class Service:
         is_power = self._chance.random() < 0.5
         agent.machine.set(holds or not is_power, 50 if holds or is_power else 90)
         self.result.pauses += not holds
+
+    def _calm(self) -> None:
+        """After the last kill all conditions hold."""
+        for agent in self._agents:
+            agent.machine.set(True, 50)
 
     def _end(self) -> None:
         for agent in self._agents:

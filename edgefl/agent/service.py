@@ -139,8 +139,11 @@ class Service:
 
     def _talk(self, post: Post, party: Party) -> str:
         context = device_context(*post.tls_files) if post.uses_tls else None
-        look = party.look if isinstance(party, Attendance) else None
-        return DeviceSocket(post.server, party, context, secrets.token_bytes, self._world, 0, look).run()
+        look, every_s = (
+            party.look if isinstance(party, Attendance) else None,
+            min(LOOK_EVERY_S, self._settings.pace.check_s),
+        )
+        return DeviceSocket(post.server, party, context, secrets.token_bytes, self._world, 0, look, every_s).run()
 
     def _over(self, turn: Turn, run: str, folder: Path, reason: str) -> None:
         """The run is over. Its server may say so again, and is asked for another one from time to time."""

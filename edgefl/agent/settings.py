@@ -115,7 +115,7 @@ class Section:
         value = self._values.pop(name)
         try:
             return read(value)
-        except (ValueError, TypeError, argparse.ArgumentTypeError) as error:
+        except (ValueError, TypeError, argparse.ArgumentTypeError, RequestError) as error:
             raise RequestError(f"{self.file}: {self.name}{name} = {value!r}; {error}") from None
 
     def path(self, value: object) -> Path:

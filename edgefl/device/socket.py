@@ -97,7 +97,7 @@ class DeviceSocket:
     say      shows one line to the user
     world    what the device has of it too
     give_up_s  seconds without a connection after which it no longer tries; 0: at once; infinite: never
-    look     is called every second while a welcome device waits; may raise LeftError
+    look     is called every `look_every_s` while a welcome device waits; may raise LeftError
     """
 
     def __init__(
@@ -109,10 +109,11 @@ class DeviceSocket:
         world: World,
         give_up_s: float = math.inf,
         look: Callable[[], None] | None = None,
+        look_every_s: float = LOOK_EVERY_S,
     ) -> None:
         self._server, self._device, self._context = server, device, context
         self._chance, self._world, self._give_up_s = chance, world, give_up_s
-        self._look = look
+        self._look, self._look_every_s = look, look_every_s
         self._failures = 0
         self._last = ""  # why the connection broke
         self._alone_since = 0.0  # by the clock
@@ -197,7 +198,7 @@ class DeviceSocket:
         if not self._is_welcome or self._look is None:
             return _received(link, connection)
         while True:
-            link.settimeout(LOOK_EVERY_S)
+            link.settimeout(self._look_every_s)
             try:
                 return _received(link, connection)
             except TimeoutError:
