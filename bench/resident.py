@@ -52,8 +52,8 @@ def _start(running: Fleet, client: int) -> tuple[float, float]:
 
 def _memory_idle(running: Fleet, client: int) -> int:
     device = running.device(client)
-    model = running.path / f"d{client}" / "model.bin"
-    wait_until(lambda: ENROLLED.decode() in device.words() and model.exists(), [running.server, device], WORD_S)
+    state = running.path / f"d{client}"
+    wait_until(lambda: ENROLLED.decode() in device.words() and any(state.glob("runs/*/model.bin")), [running.server, device], WORD_S)
     return device.memory("VmRSS")
 
 

@@ -28,6 +28,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it that
     "methods": ["edgefl.algorithms"],
     "world": [
         "edgefl.__main__",
+        "edgefl.agent",
         "edgefl.commands",
         "edgefl.data",
         "edgefl.device",
@@ -47,7 +48,7 @@ ORDER = list(LAYERS)
 
 ROOMS = (  # a package may import from those before it
     "edgefl", "errors", "rng", "durable", "kernels", "graph", "neurons", "codec", "wire", "learners", "nn", "memory",
-    "predictor", "algorithms", "data", "rounds", "experiment", "trust", "device", "server", "simulation", "export",
+    "predictor", "algorithms", "data", "rounds", "experiment", "trust", "device", "agent", "server", "simulation", "export",
     "commands", "__main__",
 )  # fmt: skip
 

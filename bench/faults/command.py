@@ -4,6 +4,7 @@ sweep     either side of a small run, struck at every step that outlives the pro
 deadline  rounds with a deadline, a dead and a slow device, and their replay
 hostile   8 devices beside 2,000 TLS connections that never say who they are, against a limit of 256 files
 fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disks on both sides
+agent     agents in the service of two servers: three runs, killed at random moments, conditions that come and go
 rest      each file of either side at rest deleted, emptied, halved, zeroed, a bit flipped, an older copy: started again
 malicious plans and models that no device should follow, against one with limits: its memory, time and words
 network   eight devices behind a link with 200 ms of delay, 5 % loss and a cut of 20 s, plain and with TLS; needs root
@@ -30,6 +31,7 @@ WHAT: dict[str, Callable[[Path, argparse.Namespace], bool]] = {
     "deadline": reports.deadline,
     "hostile": reports.hostile,
     "fashion": reports.fashion,
+    "agent": reports.agent,
     "rest": rest,
     "malicious": reports.malicious,
     "network": reports.network,
@@ -56,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--epochs", type=int, default=EXPERIMENT.epochs, help="of poison; default: 5")
     parser.add_argument("--deadline", type=float, default=3.0, metavar="S", help="of deadline: seconds of a round")
     parser.add_argument("--strangers", type=int, default=2000, metavar="N", help="of hostile: connections")
+    parser.add_argument("--kills", type=int, default=20, metavar="N", help="of agent: of both agents together")
     bits = parser.add_argument_group("flips")
     bits.add_argument(
         "--bits", type=int, default=1000, metavar="N", help="bits in each way, in as many runs as it takes"

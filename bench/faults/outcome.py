@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.faults.cluster import Cluster
 from edgefl.algorithms.base import State
+from edgefl.device.reading import folder_of
 from edgefl.device.state import DeviceState
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.settings import Experiment
@@ -38,21 +39,27 @@ class Truth:
 
     def difference(self, cluster: Cluster) -> str | None:
         """The first thing in which a run that is over differs, in words; None if everything is bit-identical."""
-        if found := difference(history.final_state(cluster.run), self.state):
-            return f"server: {found}"
-        for line, expected in zip(history.metrics(cluster.run), self.metrics, strict=False):
-            if without_times(line) != expected:
-                return f"metrics of round {expected['round']}"
-        if len(history.metrics(cluster.run)) != len(self.metrics):
-            return f"{len(history.metrics(cluster.run))} rounds; expected {len(self.metrics)}"
+        if found := self.server_difference(cluster.run):
+            return found
         for client in range(self.clients):
-            if found := self._personal_difference(cluster.state_of(client), client):
+            if found := self.personal_difference(cluster.state_of(client), client):
                 return f"device {client}: {found}"
         return None
 
-    def _personal_difference(self, directory: Path, client: int) -> str | None:
+    def server_difference(self, run: Path) -> str | None:
+        """Of what the server of a run has."""
+        if found := difference(history.final_state(run), self.state):
+            return f"server: {found}"
+        for line, expected in zip(history.metrics(run), self.metrics, strict=False):
+            if without_times(line) != expected:
+                return f"metrics of round {expected['round']}"
+        if len(history.metrics(run)) != len(self.metrics):
+            return f"{len(history.metrics(run))} rounds; expected {len(self.metrics)}"
+        return None
+
+    def personal_difference(self, directory: Path, client: int) -> str | None:
         """Of a device's private model and values."""
-        state, expected = DeviceState(directory), self.journal.load_local(client)
+        state, expected = DeviceState(folder_of(directory)), self.journal.load_local(client)
         try:
             if state.pending:
                 return f"round {state.pending} is not acknowledged"

@@ -17,6 +17,13 @@ from bench.faults import hostile as hostile_runs
 from bench.faults import malicious as malicious_runs
 from bench.faults import network as network_runs
 from bench.faults import poison as poison_runs
+from bench.faults import service as service_runs
+
+
+def agent(place: Path, options: argparse.Namespace) -> bool:
+    result = service_runs.run(place, options.kills, options.seed)
+    print(json.dumps(asdict(result)))
+    return not any(result.differences)
 
 
 def deadline(place: Path, options: argparse.Namespace) -> bool:

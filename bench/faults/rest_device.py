@@ -23,8 +23,10 @@ from bench.faults.rest import LIMIT_S, Row, Stage, contents
 from bench.faults.rest_server import EXPERIMENT
 from bench.faults.steps import Fault, Steps
 from edgefl.device.identity import read_identity
+from edgefl.device.runs import RUNS, name_of
 from edgefl.device.state import DeviceState
 from edgefl.errors import RunError
+from edgefl.server import history
 
 WHOLE = "(all)"
 STRUCK = 0
@@ -185,7 +187,8 @@ def _mend(state: DeviceState) -> None:
 
 
 def _folder(place: Path) -> Path:
-    return place / "devices" / str(STRUCK)
+    run = history.run_id(place / "run")
+    return place / "devices" / str(STRUCK) / RUNS / name_of(run, None)
 
 
 def _replace(folder: Path, other: Path) -> None:

@@ -79,13 +79,20 @@ __attribute__((constructor)) static void begin(void) {
     log_fd = syscall(SYS_openat, AT_FDCWD, getenv("STEPS_LOG"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
 
+/* A name without the folder of a device's run, runs/NAME, whose name is another in each run. */
+static const char *in_run(const char *name) {
+  if (strncmp(name, "runs/", 5)) return name;
+  const char *rest = strchr(name + 5, '/');
+  return rest ? rest + 1 : ".";
+}
+
 /* The file's name without the directory, or NULL if it does not count. */
 static const char *watched(const char *path) {
   size_t length = directory ? strlen(directory) : 0, end = strlen(path);
   if (!length || strncmp(path, directory, length)) return NULL;
   if (path[length] == 0) return ".";
   if (path[length] != '/' || !strcmp(path + end - 4, "-shm")) return NULL;
-  return path + length + 1;
+  return in_run(path + length + 1);
 }
 
 static const char *watched_fd(int fd, char *path) {

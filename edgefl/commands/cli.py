@@ -21,6 +21,7 @@ COMMANDS = {  # name -> what it does; the module of that name in edgefl/commands
     "serve": "run the server of one method, for devices to connect to",
     "status": "show how far a served run has got",
     "client": "take part in a run as one device",
+    "agent": "keep a device in service: it joins runs one after another while its conditions hold",
     "deal": "write every client's samples to a file of its own",
     "keys": "make device keys, and certificates",
     "convert": "write a torch module of your own, with its weights, as a file that --model takes",

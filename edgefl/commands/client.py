@@ -13,8 +13,10 @@ from edgefl.commands.sizes import size
 from edgefl.device.bounds import give_back
 from edgefl.device.model import Data
 from edgefl.device.protocol import Device, Profile, World
-from edgefl.device.socket import DeviceSocket, ServerAddress, delay_s
+from edgefl.device.runs import StateDirectory
+from edgefl.device.socket import DeviceSocket, Party, ServerAddress, delay_s
 from edgefl.device.state import DeviceState
+from edgefl.device.visit import Visit
 from edgefl.errors import DataError, EdgeflError, RequestError
 from edgefl.experiment.shares import read_share
 from edgefl.trust.keys import read_key
@@ -61,6 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help=f"give up after this many seconds without a server (inf: never); default: {GIVE_UP_S:g}",
     )
+    parser.add_argument(
+        "--keep-runs",
+        type=int,
+        metavar="N",
+        help="of runs that are over, keep what the last N left in --state; default: all",
+    )
     trust = parser.add_argument_group("trust", "on another machine than the server's: TLS and a key, or --insecure")
     trust.add_argument("--key", type=Path, metavar="FILE", help="the device's key (see `edgefl keys`)")
     trust.add_argument("--tls", action="store_true", help="expect a server with a certificate")
@@ -86,17 +94,30 @@ def run(options: argparse.Namespace) -> int:
     if options.max_memory is not None:
         give_back()
     context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
-    world = _world(options.max_seconds)
-    device = Device(DeviceState(options.state), profile, data, world)
+    world, directory = _world(options.max_seconds), StateDirectory(options.state)
     if options.insecure:
         _say(_warning(server, options.key is not None, context is not None))
+
+    def talk(party: Party) -> str:
+        return DeviceSocket(server, party, context, secrets.token_bytes, world, options.give_up).run()
+
     try:
-        reason = DeviceSocket(server, device, context, secrets.token_bytes, world, options.give_up).run()
+        run = talk(Visit(profile.client, profile.key))
+        state = directory.open(run, profile.key)
+        reason = talk(Device(state, profile, data, world))
     except EdgeflError as error:
         error.args = (printable(str(error)),)  # the server's words may be in it
         raise
-    _say(f"the run is over: {reason}")
+    _over(directory, state, run, reason, options.keep_runs)
     return 0
+
+
+def _over(directory: StateDirectory, state: DeviceState, run: str, reason: str, keep: int | None) -> None:
+    """The run is over; of those before it what is not to be kept goes."""
+    _say(f"the run is over: {reason}")
+    directory.over(state.path, run, reason)
+    for removed in [] if keep is None else directory.prune(keep):
+        _say(f"run {removed.over.run} is over: removed its {removed.size_bytes} bytes (--keep-runs {keep})")
 
 
 def _world(max_seconds: float | None) -> World:
@@ -136,6 +157,8 @@ def _profile(options: argparse.Namespace) -> Profile:
         raise RequestError(f"--max-model {options.max_model}; expected at least 1 byte")
     if options.max_seconds is not None and not 0 < options.max_seconds <= LONGEST_S:
         raise RequestError(f"--max-seconds {options.max_seconds}; expected 0 < seconds <= {LONGEST_S:g}")
+    if options.keep_runs is not None and options.keep_runs < 0:
+        raise RequestError(f"--keep-runs {options.keep_runs}; expected 0 or more")
     if not options.give_up >= 0:
         raise RequestError(f"--give-up {options.give_up}; expected a number of seconds, or inf")
     if options.key is not None and options.id is None:

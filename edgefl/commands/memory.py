@@ -8,14 +8,16 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from edgefl import kernels
 from edgefl.commands import report
 from edgefl.commands.experiment_options import LOSS_HELP, OPTIMIZERS, shares
 from edgefl.commands.memory_picture import draw
-from edgefl.commands.memory_table import NOTES, OUTSIDE, Row, print_fit, print_rows, print_tensors
+from edgefl.commands.memory_table import NOTES, OUTSIDE, Row, print_board, print_fit, print_rows, print_tensors
 from edgefl.commands.sizes import extents, size
 from edgefl.errors import DataError, GraphError, MemoryLimitError, RequestError
 from edgefl.graph import Graph, files
@@ -24,10 +26,12 @@ from edgefl.learners import SGD, Adam
 from edgefl.learners.losses import CROSS_ENTROPY, Loss
 from edgefl.learners.lowering.updates import Terms
 from edgefl.memory import ACCOUNTS, METHODS, Choice, Footprint, Training, best, estimate, fit
+from edgefl.memory.boards import BOARDS, Chosen, choose
 from edgefl.memory.measure import METERS, NATIVE, measure
 from edgefl.memory.training import PARTIAL, Method
 
 KEEPS = (0.2, 0.4, 0.6, 0.8, 1.0)
+ARM_TIERS = ("neon",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--loss", default="cross-entropy", help=f"{LOSS_HELP}; default: %(default)s")
     parser.add_argument("--measure", action="store_true", help="also train each row in a process of its own")
     parser.add_argument("--fit", type=size, metavar="SIZE", help="find the largest share and batch that fit, e.g. 24MB")
+    parser.add_argument(
+        "--board",
+        metavar="BOARD",
+        help=f"what fits one of {', '.join(BOARDS)}, with its number of cores; pi4:4GB names its memory",
+    )
     parser.add_argument("--tensors", action="store_true", help="list the arena's tensors (account exact)")
     parser.add_argument("--json", action="store_true", help="print one JSON object; it lists the arena's tensors")
     parser.add_argument(
@@ -60,7 +69,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Checks the request, then answers it."""
+    """Checks the request, then answers it: of a board with its facts in place of this machine's."""
+    try:
+        if options.board is None:
+            return _answer(options)
+        board = choose(options.board)
+        if options.measure or options.plot is not None:
+            raise ValueError(f"--board {options.board} with --measure or --plot; expected neither: no board is here")
+        with as_on(board):
+            print_board(board, options.json)
+            options.fit = options.fit or board.left_bytes
+            return _answer(options)
+    except ValueError as error:
+        raise RequestError(str(error)) from error
+
+
+@contextmanager
+def as_on(board: Chosen) -> Iterator[None]:
+    """The kernels' packing memory is counted for the board's number of cores, and on another kind of machine than the
+    board for words of four floats, as its own have.
+    """
+    ops = kernels.backend()
+    if ops.__name__.rpartition(".")[2] != "native":
+        yield
+        return
+    threads, isa = ops.threads(), ops.isa()
+    ops.set_threads(board.board.cores.number)
+    if isa not in ARM_TIERS:
+        ops.cap_isa("scalar")
+    try:
+        yield
+    finally:
+        ops.set_threads(threads)
+        ops.cap_isa(isa)
+
+
+def _answer(options: argparse.Namespace) -> int:
     try:
         training = _training(options)
         keeps = options.density or options.keep or (KEEPS if training.method in PARTIAL else (1.0,))

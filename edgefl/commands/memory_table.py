@@ -12,6 +12,7 @@ from rich.table import Table
 
 from edgefl import kernels
 from edgefl.memory import Choice, Footprint, Training
+from edgefl.memory.boards import Chosen
 
 NOTES = {  # account or meter -> what its numbers are, in the order of the columns
     "pfeiffer2023": "outputs of all modules, state dict and all tensors with a gradient, as Pfeiffer et al. 2023 count",
@@ -119,6 +120,14 @@ def print_fit(
         f"On top of that limit come {' and '.join(OUTSIDE)}.",
         *(f"{each.account}, {NOTES[each.account]}: {size(each.total)} ({_parts(each)})." for each in measured),
     )
+
+
+def print_board(board: Chosen, is_json: bool) -> None:
+    """What is known of a board, and what that leaves; on stderr beside JSON."""
+    console = Console(stderr=is_json, width=None if sys.stdout.isatty() else 140)
+    left = f"left for training, by our estimate of the system and the process: {size(board.left_bytes)}"
+    for sentence in (f"{board}.", f"{left[0].upper()}{left[1:]}."):
+        console.print(sentence, soft_wrap=True, highlight=False)
 
 
 def _why(batch: int, chosen: Choice) -> str:

@@ -3,6 +3,7 @@
     secret   32 random bytes that the device enrols with in a run without keys, and proves from then on
     life     16 random bytes, new for every process that opens the directory; the server keeps the last that it heard of
     before   the life before this one, of which the server has heard; empty if there was none
+    of       the folder that it is of (runs.py), so that a folder is not taken for another; empty: of an earlier version
 
 A server that knows another life than these two has heard, since this directory was written, of a process that had a
 copy of it. A life that the server may not have heard of is used again by the next process, so a process that is killed
@@ -33,6 +34,7 @@ class Identity:
     life: str
     before: str = ""
     is_heard: bool = False
+    of: str = ""
 
     @staticmethod
     def drawn(chance: Callable[[int], bytes]) -> Identity:
@@ -41,7 +43,11 @@ class Identity:
 
     def next(self, chance: Callable[[int], bytes]) -> Identity:
         """Of the next process that opens the directory."""
-        return Identity(self.secret, chance(LIFE_BYTES).hex(), self.life) if self.is_heard else self
+        return Identity(self.secret, chance(LIFE_BYTES).hex(), self.life, of=self.of) if self.is_heard else self
+
+    def placed(self, of: str) -> Identity:
+        """In the folder of this name; as it is if it has a name, or is given none."""
+        return replace(self, of=self.of or of)
 
     def heard(self) -> Identity:
         """Once the server has answered."""

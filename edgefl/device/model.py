@@ -7,8 +7,9 @@ own is read from its directory whenever the learner may hold another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,24 @@ class Data(NamedTuple):
         """How many samples there are; where it was said how they are split, of each part."""
         split = self.split
         return [len(self.samples)] if split is None else [len(split.train), len(split.validation), len(split.test)]
+
+    def newest(self, counts: Sequence[int]) -> Data:
+        """As many samples as the server was told of: the last of them, of each part where that was said.
+
+        counts  as of an earlier time
+        Raises  DataError if there are fewer, or they are split otherwise.
+        """
+        found = self.counts
+        if found == list(counts):
+            return self
+        if len(found) != len(counts) or any(have < told for have, told in zip(found, counts)):
+            told, have = ("+".join(map(str, each)) for each in (counts, found))
+            raise DataError(f"{have} samples; expected at least the {told} that the server was told of in this run")
+        if self.split is None:
+            begin, samples = len(self.samples) - counts[0], self.samples
+            return Data(replace(samples, x=samples.x[begin:], y=samples.y[begin:]), None)
+        parts = self.split.train, self.split.validation, self.split.test
+        return Data(self.samples, Split(*(part[len(part) - told :] for part, told in zip(parts, counts))))
 
     def parts(self, welcome: Welcome) -> Split:
         """The split that the run's simulation would make. Raises DataError if the device gets nothing to train on."""

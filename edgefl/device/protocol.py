@@ -56,6 +56,7 @@ class Profile(NamedTuple):
     key        the 32 bytes that prove it; None in a run without keys
     capacity   the largest share of active neurons it is willing to train
     max_model, max_memory, max_seconds  see Bounds
+    methods    that it takes part in; empty: any
     """
 
     client: int | None
@@ -64,6 +65,7 @@ class Profile(NamedTuple):
     max_model: int
     max_memory: int | None = None
     max_seconds: float | None = None
+    methods: tuple[str, ...] = ()
 
     @property
     def bounds(self) -> Bounds:
@@ -122,6 +124,15 @@ class Device:
             length, digest = state.enrolment.welcome.model_bytes, state.enrolment.welcome.model_digest
             if not state.has_model() and state.received() == length:
                 self._durably(lambda: state.complete(digest))  # it was killed between the last byte and this
+            self.renew(data)
+
+    def renew(self, data: Data) -> None:
+        """From the next round on other samples: as many as the server was told of, the newest.
+
+        Raises  DataError if there are fewer; the device then goes on with those that it has.
+        """
+        told = None if self._state.enrolment is None else self._state.enrolment.examples
+        self._data, self._model = data if told is None else data.newest(told), None
 
     @property
     def client(self) -> int | None:
@@ -180,6 +191,9 @@ class Device:
         secret, is_new = bytes.fromhex(identity.secret), enrolment is None and self._profile.key is None
         key = None if is_new else self._profile.key or secret
         client = -1 if self.client is None else self.client
+        expected = self._state.run if enrolment is None else enrolment.run
+        if expected and challenge.run != expected:
+            raise RunError(f"the server serves run {challenge.run} now; expected {expected}")
         meeting = challenge.run, client, self._nonce, challenge.nonce
         handshake.check(handshake.proof(key, "server", *meeting), challenge.proof, "the server")
         self._run = challenge.run
@@ -198,10 +212,14 @@ class Device:
 
     def _begin(self, welcome: Welcome) -> Iterator[Message]:
         """Enrols, or checks that the run is still the same; then what is due: the last reply, or the model."""
-        enrolment = self._state.enrolment
+        enrolment, methods = self._state.enrolment, self._profile.methods
+        if methods and welcome.method not in methods:
+            raise RunError(
+                f"method {welcome.method} of run {self._run}; this device takes part in {', '.join(methods)}"
+            )
         if enrolment is None:
             self._check(welcome)
-            self._durably(lambda: self._state.enrol(Membership(self._run, welcome)))
+            self._durably(lambda: self._state.enrol(Membership(self._run, welcome, tuple(self._data.counts))))
         elif enrolment.welcome != welcome:
             pairs = {name: (getattr(enrolment.welcome, name), getattr(welcome, name)) for name in FIELDS}
             name, (before, now) = next((name, pair) for name, pair in pairs.items() if pair[0] != pair[1])

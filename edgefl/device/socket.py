@@ -11,15 +11,15 @@ import math
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
 
-from edgefl.device.protocol import Device, SpoiltError, World
+from edgefl.device.protocol import SpoiltError, World
 from edgefl.errors import DamagedFrameError, EdgeflError, RequestError, RunError
 from edgefl.trust.tls import fault
 from edgefl.wire.connection import Connection
 from edgefl.wire.handshake import NONCE_BYTES
-from edgefl.wire.messages import Welcome
+from edgefl.wire.messages import Hello, Message, Welcome
 
 CONNECT_S = 10.0  # for TCP and TLS
 HANDSHAKE_S = 30.0  # for each of the server's answers up to Welcome
@@ -31,6 +31,7 @@ KEEPALIVE = {  # options of TCP: s of silence before the kernel asks whether the
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 30.0
 TLS_FAULTS = 3  # the same one as often without a Welcome is no accident of the way
 RECEIVED_BYTES = 1 << 16  # at once
+LOOK_EVERY_S = 1.0  # whether to leave, while the server asks for nothing
 
 
 class ServerAddress(NamedTuple):
@@ -59,6 +60,27 @@ class ServerAddress(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+class Party(Protocol):
+    """What talks: a Device, or a Visit. `finished`: why it is done, or None; `is_waiting`: not without an answer."""
+
+    @property
+    def finished(self) -> str | None: ...
+
+    @property
+    def client(self) -> int | None: ...
+
+    @property
+    def is_waiting(self) -> bool: ...
+
+    def hello(self, nonce: bytes) -> Hello: ...
+
+    def handle(self, message: Message) -> Iterator[Message]: ...
+
+
+class LeftError(RunError):
+    """The device leaves its server for a while: it says why. Raised by a Party, or by what looks while it waits."""
+
+
 def delay_s(failures: int, chance: float) -> float:
     """Seconds before trying again after the n-th failure in a row, from 0: exponential, with full jitter.
 
@@ -74,20 +96,24 @@ class DeviceSocket:
     chance   that many random bytes
     say      shows one line to the user
     world    what the device has of it too
-    give_up_s  seconds without a connection after which it no longer tries; infinite: never
+    give_up_s  seconds without a connection after which it no longer tries; 0: at once; infinite: never
+    look     is called every `look_every_s` while a welcome device waits; may raise LeftError
     """
 
     def __init__(
         self,
         server: ServerAddress,
-        device: Device,
+        device: Party,
         context: ssl.SSLContext | None,
         chance: Callable[[int], bytes],
         world: World,
         give_up_s: float = math.inf,
+        look: Callable[[], None] | None = None,
+        look_every_s: float = LOOK_EVERY_S,
     ) -> None:
         self._server, self._device, self._context = server, device, context
         self._chance, self._world, self._give_up_s = chance, world, give_up_s
+        self._look, self._look_every_s = look, look_every_s
         self._failures = 0
         self._last = ""  # why the connection broke
         self._alone_since = 0.0  # by the clock
@@ -98,7 +124,8 @@ class DeviceSocket:
 
         Raises  EdgeflError when trying again would not help: the server refuses, is not who it should be, or breaks the
                 protocol in a frame that came as it was sent; and when it has been away for `give_up_s`. Until then a
-                connection that cannot be made, breaks, or brings damaged bytes is tried again.
+                connection that cannot be made, breaks, or brings damaged bytes is tried again. LeftError if the device
+                leaves: the server hears nothing but the end of the connection, as when it is switched off.
         """
         while True:
             try:
@@ -124,6 +151,8 @@ class DeviceSocket:
         now = self._world.clock()
         if self._failures == 0:
             self._alone_since = now
+        if not self._give_up_s:
+            raise RunError(f"{self._server}: {why}")
         if now - self._alone_since >= self._give_up_s:
             raise RunError(f"{self._server}: {why}; no connection in {self._give_up_s:g} s, expected one by then")
         if self._failures == 0 or why != self._last:
@@ -134,17 +163,19 @@ class DeviceSocket:
 
     def _connection(self) -> str:
         """One connection, to the end of the run. Raises OSError if it breaks before."""
-        connection = Connection("device")
+        connection, self._is_welcome = Connection("device"), False
         with self._connect() as link:
             link.settimeout(HANDSHAKE_S)
             link.sendall(connection.send(self._device.hello(self._chance(NONCE_BYTES))))
             try:
                 while self._device.finished is None or self._device.is_waiting:
-                    data = _received(link, connection)
+                    data = self._received(link, connection)
                     if not data:
                         self._closed(connection)
                         break
                     self._answer(link, connection, data)
+            except LeftError:
+                raise
             except EdgeflError as error:
                 _refuse(link, connection, str(error))
                 raise
@@ -157,9 +188,23 @@ class DeviceSocket:
                 link.sendall(connection.send(answer))
             if isinstance(message, Welcome):
                 link.settimeout(None)  # rounds take as long as they take; the kernel's questions find a dead server
+                self._is_welcome = True
                 self._failures = 0
                 self._tls_faults.clear()
                 self._world.say(f"{self._server}: connected as client {self._device.client}")
+
+    def _received(self, link: socket.socket, connection: Connection) -> bytes:
+        """The next bytes; meanwhile it looks whether to leave. None are lost when a wait for them ends."""
+        if not self._is_welcome or self._look is None:
+            return _received(link, connection)
+        while True:
+            link.settimeout(self._look_every_s)
+            try:
+                return _received(link, connection)
+            except TimeoutError:
+                self._look()
+            finally:
+                link.settimeout(None)
 
     def _closed(self, connection: Connection) -> None:
         """The server has closed the connection: raises ConnectionError unless the run is over."""

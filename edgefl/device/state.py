@@ -1,12 +1,13 @@
-"""The directory of a device: what a crash may not lose. Not when something is written, which is protocol.py's business.
+"""The folder of a device in one run: what a crash may not lose. Not when something is written, which is protocol.py's
+business, nor which folders a device has (runs.py).
 
-    DIR/lock                 held by the process that uses it, so that a second one is refused
-    DIR/identity.json        what its server knows it by (identity.py); the first of its files, and never without it
-    DIR/device.json          the run it has enrolled in, and Welcome as bytes in hex
-    DIR/model.part           the initial model as far as it has come; a download goes on at its length
-    DIR/model.bin            all of it
-    DIR/pending.safetensors  a round whose reply has not been acknowledged: the reply, and what the device keeps then
-    DIR/local.safetensors    the last round that was: what the device keeps
+    identity.json        what its server knows it by (identity.py); the first of its files, and never without it
+    device.json          the run it has enrolled in, Welcome as bytes in hex, and how many samples it declared
+    model.part           the initial model as far as it has come; a download goes on at its length
+    model.bin            all of it
+    pending.safetensors  a round whose reply has not been acknowledged: the reply, and what the device keeps then
+    local.safetensors    the last round that was: what the device keeps
+    lock                 held by the process that uses it, unless that holds the lock of all (runs.py)
 
 Every file but model.part is written beside its place, synced and renamed; a verdict renames or removes pending. So a
 process killed at any point finds the files of before or of after, and each round's training is applied once.
@@ -22,7 +23,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import safetensors.numpy
@@ -36,36 +37,42 @@ from edgefl.wire import messages
 from edgefl.wire.messages import Trained, Welcome
 from edgefl.wire.model import digest
 
-ENROLMENT, MODEL, LOCAL = "device.json", "model.bin", "local.safetensors"
+IDENTITY, ENROLMENT, MODEL, LOCAL = "identity.json", "device.json", "model.bin", "local.safetensors"
+PART, PENDING = "model.part", "pending.safetensors"
+FILES = (LOCAL, PENDING, MODEL, PART, ENROLMENT, IDENTITY)  # each needs those after it
 REPLY = "reply"
 AFTER = "after"
 CURE = "restore the whole directory, or begin with an empty one, which the server has to accept (serve --accept-loss)"
 
 
 class Membership(NamedTuple):
-    """The run that a device belongs to."""
+    """The run that a device belongs to, and how many samples it declared there; None if that was not kept."""
 
     run: str
     welcome: Welcome
+    examples: tuple[int, ...] | None = None
 
 
 class DeviceState:
-    """The directory, opened by one process. Writes raise OSError if the disk refuses; the same call may be repeated.
+    """The folder, opened by one process. Writes raise OSError if the disk refuses; the same call may be repeated.
 
+    run        the id of the run that it is of; empty: whichever the device enrols in
     identity   None before `begin` of the first process
     enrolment  None before the first Welcome
     round      the last round that was acknowledged, 0 if there is none
     pending    the round that was not, 0 if there is none
-    Raises     RunError if another process uses the directory, or a file is damaged, or gone without the others.
+    Raises     RunError if another process uses the folder, or a file is damaged, or gone without the others, or it is
+               a copy of another run's.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run: str = "", of: str = "", held: IO[bytes] | None = None) -> None:
+        """`of`: the name that runs.py gives the folder, kept in its identity; `held`: the lock that covers it."""
         private_directory(path)
-        self._lock = lock(path / "lock")
-        self._identity, self._enrolment = path / "identity.json", path / ENROLMENT
-        self._model, self._part = path / MODEL, path / "model.part"
-        self._local, self._pending = path / LOCAL, path / "pending.safetensors"
-        self.path = path
+        self._lock = lock(path / "lock") if held is None else None
+        self._identity, self._enrolment = path / IDENTITY, path / ENROLMENT
+        self._model, self._part = path / MODEL, path / PART
+        self._local, self._pending = path / LOCAL, path / PENDING
+        self.path, self.run, self._of = path, run, of
         try:
             self._check_presence()
             self.identity, self.enrolment = read_identity(self._identity), read_enrolment(self._enrolment)
@@ -75,8 +82,9 @@ class DeviceState:
                     f"{self._pending} is of round {self.pending}; expected one after {self.round}, that of"
                     f" {self._local.name}: it is an older copy"
                 )
+            self._check_place()
         except RunError as error:
-            self._lock.close()
+            self.close()
             raise RunError(f"{error}; {CURE}") from None
 
     def _check_presence(self) -> None:
@@ -86,15 +94,25 @@ class DeviceState:
             if not file.exists() and (found := [other for other in later[number + 1 :] if other.exists()]):
                 raise RunError(f"{file} is gone, though {found[0].name} is there; expected both")
 
+    def _check_place(self) -> None:
+        """Raises RunError for the files of another run."""
+        of = "" if self.identity is None else self.identity.of
+        if self._of and of not in ("", self._of):
+            raise RunError(f"{self._identity} is of the folder {of}; expected {self._of}: it was copied or moved")
+        if self.run and self.enrolment is not None and self.enrolment.run != self.run:
+            raise RunError(f"{self._enrolment} is of run {self.enrolment.run}; expected {self.run}")
+
     def close(self) -> None:
-        """Lets another process have the directory."""
-        self._lock.close()
+        """Lets another process have the folder, unless the lock is of all."""
+        if self._lock is not None:
+            self._lock.close()
 
     def begin(self, chance: Callable[[int], bytes]) -> None:
         """A process begins to use the directory, before it says anything to a server. `chance`: that many random
         bytes.
         """
         found = Identity.drawn(chance) if self.identity is None else self.identity.next(chance)
+        found = found.placed(self._of)
         if found != self.identity:
             write_identity(self._identity, found)
             self.identity = found
@@ -108,7 +126,9 @@ class DeviceState:
 
     def enrol(self, enrolment: Membership) -> None:
         """Remembers the run."""
-        record = {"run": enrolment.run, "welcome": messages.encode(enrolment.welcome).hex()}
+        record: dict[str, Any] = {"run": enrolment.run, "welcome": messages.encode(enrolment.welcome).hex()}
+        if enrolment.examples is not None:
+            record["examples"] = list(enrolment.examples)
         write_atomically(self._enrolment, json.dumps(seal(record)).encode())
         self.enrolment = enrolment
 
@@ -250,6 +270,7 @@ def read_enrolment(file: Path) -> Membership | None:
     try:
         welcome = messages.decode(messages.NUMBERS[Welcome], bytes.fromhex(record["welcome"]))
         assert isinstance(welcome, Welcome)
-        return Membership(str(record["run"]), welcome)
+        examples = record.get("examples")
+        return Membership(str(record["run"]), welcome, None if examples is None else tuple(map(int, examples)))
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{file} is not the record of an enrolment ({error!r})") from None

@@ -23,7 +23,7 @@ import edgefl
 from edgefl.commands import processes
 from edgefl.commands.cli import main
 from edgefl.data.npz import read_inputs, read_integers
-from edgefl.device.reading import read_device
+from edgefl.device.reading import folder_of, read_device
 from edgefl.device.state import DeviceState
 from edgefl.experiment import model_file
 from edgefl.experiment.run_file import open_run
@@ -137,7 +137,7 @@ def test_from_a_pretrained_torch_model_to_a_devices_own_in_onnxruntime(
     assert capsys.readouterr().out.startswith(f"identical after round {ROUNDS}")
     assert {"Dropout", "Dropout2d"} <= {node.op.title for node in files.load(run / model_file.COPY).graph.nodes}
 
-    device = DeviceState(state_of(run, 2))  # a device that goes on holds its lock
+    device = DeviceState(folder_of(state_of(run, 2)))  # a device that goes on holds its lock
     said = edgefl_without_torch(desk, "export", str(state_of(run, 2)), str(desk / "device-2.onnx"))
     assert "client 2's model of fedspu after round 2" in said
     edgefl_without_torch(desk, "export", str(state_of(run, 2)), str(desk / "device-2.safetensors"))
@@ -184,10 +184,10 @@ def test_what_a_device_needs_of_its_server(desk: Path, capsys: pytest.CaptureFix
         assert main(["export", str(state), "--run", str(desk / "another"), str(target)]) == 1
         assert f"is the run {store.run_id}; expected {history.run_id(run)}" in capsys.readouterr().err
 
-    (state / "local.safetensors").rename(desk / "kept")
+    (folder_of(state) / "local.safetensors").rename(desk / "kept")
     assert main(["export", str(state), "--run", str(run), str(target)]) == 1
     assert "client 1 in " in (said := capsys.readouterr().err)
     assert "has not trained yet; expected a round that its server acknowledged" in said
-    (state / "local.safetensors").write_bytes((desk / "kept").read_bytes()[:-9])
+    (folder_of(state) / "local.safetensors").write_bytes((desk / "kept").read_bytes()[:-9])
     assert main(["export", str(state), "--run", str(run), str(target)]) == 1
     assert "local.safetensors" in capsys.readouterr().err

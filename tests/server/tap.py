@@ -1,4 +1,4 @@
-"""A relay on loopback between devices and a server that keeps what the devices say."""
+"""A relay on loopback between a device and a server that keeps what the device says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from types import TracebackType
 
 
 class Tap:
-    """Relays one connection to 127.0.0.1:port in a with block. `port` is its own, `heard` what the device has sent."""
+    """Relays connections to 127.0.0.1:port, one after the other, in a with block. `port` is its own, `heard` what the
+    device has sent in the last of them.
+    """
 
     def __init__(self, port: int) -> None:
         self._to = port
@@ -24,10 +26,19 @@ class Tap:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept
         self._listener.close()
 
     def _relay(self) -> None:
-        device, _ = self._listener.accept()
+        while True:
+            try:
+                device, _ = self._listener.accept()
+            except OSError:
+                return  # closed
+            self._pass_on(device)
+
+    def _pass_on(self, device: socket.socket) -> None:
+        self.heard = b""
         server = socket.create_connection(("127.0.0.1", self._to))
         back = threading.Thread(target=_copy, args=(server, device), daemon=True)
         back.start()

@@ -14,6 +14,7 @@ import pytest
 from processes import lines, start, until
 
 from edgefl.commands.cli import main
+from edgefl.device.reading import folder_of
 from edgefl.device.state import DeviceState
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.run_file import read_experiment
@@ -107,7 +108,9 @@ def test_an_interrupted_run_equals_simulate(method: str, tmp_path: Path) -> None
         ]
         assert moved[0] == moved[1]
     for client in range(CLIENTS):
-        assert content(DeviceState(tmp_path / f"device{client}").personal()) == content(journal.load_local(client))
+        assert content(DeviceState(folder_of(tmp_path / f"device{client}")).personal()) == content(
+            journal.load_local(client)
+        )
     journal.close()
 
 
