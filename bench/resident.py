@@ -53,7 +53,11 @@ def _start(running: Fleet, client: int) -> tuple[float, float]:
 def _memory_idle(running: Fleet, client: int) -> int:
     device = running.device(client)
     state = running.path / f"d{client}"
-    wait_until(lambda: ENROLLED.decode() in device.words() and any(state.glob("runs/*/model.bin")), [running.server, device], WORD_S)
+    wait_until(
+        lambda: ENROLLED.decode() in device.words() and any(state.glob("runs/*/model.bin")),
+        [running.server, device],
+        WORD_S,
+    )
     return device.memory("VmRSS")
 
 

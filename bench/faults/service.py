@@ -2,7 +2,7 @@
 at random moments and their conditions change. Each run must end as its simulation.
 
 The agents are `edgefl agent` in processes that a fork server starts, so that a life does not cost a start of Python.
-The first server has a run without keys and, at the same address, another one after it; the second has keys.
+The first server has a run without keys and, at the same address, another one after it; the second has keys and TLS.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from edgefl.agent.activity import read_activity
 from edgefl.device.runs import RUNS, name_of
 from edgefl.experiment.shares import share_file
 from edgefl.server import history
+from edgefl.trust.certificates import make_certificates
 from edgefl.trust.keys import key_file, make_keys, read_key
 
 METHODS = ("fedspu", "fedspu-es", "fedavg")  # of the three runs
@@ -49,6 +51,7 @@ id = {client}
 address = "127.0.0.1:{second}"
 id = {client}
 key = "{key}"
+tls_ca = "{authority}"
 """
 
 
@@ -95,6 +98,7 @@ class Agent:
         self._file, self.log = place / "agent.toml", place / "log"
         words: dict[str, Any] = {"first": servers[0], "second": servers[1], "client": client}
         words |= {"key": key_file(keys, client), "data": share_file(shares, client), "state": self.state}
+        words["authority"] = keys / "ca.pem"
         self._file.write_text(TOML.format(**words))
         self._arguments = ["agent", str(self._file), "--root", str(place / "root")]
         self._process: ForkServerProcess | None = None
@@ -145,9 +149,12 @@ class Service:
         began = time.monotonic()
         keys, shares = self._place / "keys", self._place / "shares"
         make_keys(keys, CLIENTS)
+        make_certificates(keys, ["127.0.0.1"], CLIENTS, datetime.now(timezone.utc), days=1)
+        secured = "--keys", "server.keys", "--tls-cert", "server.pem", "--tls-key", "server-tls.key"
         deal(shares, self._experiments[0])
         with contextlib.ExitStack() as stack:
-            first, second = self._server(0, stack), self._server(1, stack, "--keys", str(keys / "server.keys"))
+            options = [word if word.startswith("--") else str(keys / word) for word in secured]
+            first, second = self._server(0, stack), self._server(1, stack, *options)
             ports = first.port, second.port
             self._agents = [Agent(self._place / f"agent{n}", n, ports, keys, shares) for n in range(CLIENTS)]
             stack.callback(self._end)

@@ -29,6 +29,7 @@ from bench.mutants import (
     rounds,
     seams,
     sequences,
+    service,
     sparse,
     tree,
     trial,
@@ -49,6 +50,7 @@ ALL: tuple[Mutant, ...] = (
     *models.MUTANTS,
     *rounds.MUTANTS,
     *seams.MUTANTS,
+    *service.MUTANTS,
     *sparse.MUTANTS,
 )
 LIMIT_S = 300.0  # of the tests without a mutant, and the least that those with one get

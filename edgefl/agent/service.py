@@ -77,7 +77,7 @@ class Service:
             return False
         self._paused = ""
         if turn.due > self._world.clock():
-            self._tell("waiting for a server")
+            self._tell(f"waiting for a server{f' ({turn.said})' if turn.said else ''}")
             return False
         return True
 

@@ -1,4 +1,6 @@
-"""One state directory for several runs, one after the other: whose is what, what is kept, and what a crash may not lose."""
+"""One state directory for several runs, one after the other: whose is what, what is kept, and what a crash may not
+lose.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,7 @@ def _but_lives(files: dict[str, bytes]) -> dict[str, object]:
 
 def test_a_visit_believes_only_the_key(serving: Callable[..., ScriptedServer]) -> None:
     visit = Visit(0, KEYS["a"])
-    with pytest.raises(AuthError, match="the server: proof .* is wrong"):
+    with pytest.raises(AuthError, match=r"the server: proof .* is wrong"):
         converse(visit, serving("run", "b"))  # type: ignore[arg-type]
     assert visit.finished is None
 
@@ -151,7 +153,7 @@ def test_a_directory_of_an_earlier_version_goes_on(
 def test_a_folder_is_of_one_run(serving: Callable[..., ScriptedServer], data: Data, tmp_path: Path) -> None:
     place = attend(tmp_path, serving("one"), data)
     shutil.copytree(place, place.with_name(name_of("two", None)))
-    with pytest.raises(RunError, match="is of the folder .*; expected .*: it was copied or moved"):
+    with pytest.raises(RunError, match=r"is of the folder .*; expected .*: it was copied or moved"):
         attend(tmp_path, serving("two"), data)
 
 
