@@ -3,6 +3,7 @@
 
 constexpr int W = 4;
 constexpr int REGISTERS = 32;
+constexpr bool READS_IN_FMA = false;
 typedef float32x4_t vf;
 
 static inline vf zero() { return vdupq_n_f32(0); }
@@ -203,3 +204,15 @@ static inline vu multiplied(vu a, uint32_t b, vu* high) {
     return vuzp1q_u32(vreinterpretq_u32_u64(low_lanes), vreinterpretq_u32_u64(high_lanes));
 }
 static inline vf keep_from(vf v, vu a, uint32_t least) { return kept(v, vcgeq_u32(a, same(least))); }
+
+// One load for all of them, and no word for each: the multiply-add reads a lane.
+struct Singles {
+    vf all;
+    explicit Singles(const float* p) : all(load(p)) {}
+    vf fma(int i, vf x, vf c) const {
+        return i == 0   ? vfmaq_laneq_f32(c, x, all, 0)
+               : i == 1 ? vfmaq_laneq_f32(c, x, all, 1)
+               : i == 2 ? vfmaq_laneq_f32(c, x, all, 2)
+                        : vfmaq_laneq_f32(c, x, all, 3);
+    }
+};
