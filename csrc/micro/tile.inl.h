@@ -175,7 +175,7 @@ __attribute__((always_inline)) static inline void add_terms(const Tiles& p, cons
     if (t < p.terms) add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
 }
 
-template <int ROWS, int WORDS, bool BY_ROWS, bool FAR = false>
+template <int ROWS, int WORDS, bool BY_ROWS, bool FAR = false, bool GROUPED = false>
 static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
     const float *tile = p.b, *start = p.start;
     float *c = p.c, *keep = p.keep;
@@ -186,7 +186,13 @@ static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
         if (start) start += WORDS * W;
         if (p.terms >= LONG_SUM) fetch_tile<ROWS, WORDS>(c, p.c_pitch);
         FarRows<WORDS> rows(p, tile, keep);
-        add_terms<ROWS, WORDS, BY_ROWS, FAR>(p, tile, rows, acc);
+        if constexpr (GROUPED) {
+            constexpr int64_t FLOAT = sizeof(float);
+            const WordsInLine<WORDS> from{p.a, p.a_pitch * FLOAT, tile, p.b_pitch * FLOAT};
+            add_terms_in_order(from, p.terms, acc);
+        } else {
+            add_terms<ROWS, WORDS, BY_ROWS, FAR>(p, tile, rows, acc);
+        }
         end_tile(p, c, count > 1 ? W : int(lanes), chosen, acc);
         chosen += chosen ? WORDS : 0;
     }
@@ -194,9 +200,12 @@ static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
 
 template <int ROWS, int WORDS>
 static void multiply_words(const Tiles& p, int64_t words, int64_t count, int64_t lanes) {
-    if (words == WORDS)
+    if (words == WORDS) {
+        if constexpr (IN_ORDER<ROWS, WORDS>)
+            if (!p.by_rows && in_order()) return multiply_tiles<ROWS, WORDS, false, false, true>(p, count, lanes);
         return p.by_rows ? multiply_tiles<ROWS, WORDS, true>(p, count, lanes)
                          : multiply_tiles<ROWS, WORDS, false>(p, count, lanes);
+    }
     if constexpr (WORDS > 1) multiply_words<ROWS, WORDS - 1>(p, words, count, lanes);
 }
 
