@@ -134,10 +134,24 @@ const char* efl_isa(void);
 efl_status efl_cap_isa(const char* name);
 /* 1 if this CPU and this build can run the instruction set `name`. */
 efl_int32 efl_has_isa(const char* name);
-/* Threads of the pool, the caller included. EDGEFL_NUM_THREADS sets it at load; else the processors that may be used.
- */
+/* Threads of the pool, the caller included. EDGEFL_NUM_THREADS sets it at load; else efl_preferred_cores of the
+ * processors that may be used, on which its threads then stay. */
 efl_int32 efl_threads(void);
 efl_status efl_set_threads(efl_int32 threads);
+/* Of `cores` [count], numbers of processors, those that are worth a thread each, as the files under `sys` ("/sys") say;
+ * written over the first ones, their number returned: those with half the largest cpu_capacity or more; where not all
+ * capacities are given, those not known to execute in order; all, where that leaves none. */
+efl_int32 efl_preferred_cores(const char* sys, efl_int32* cores, efl_int32 count);
+/* Bits 31:0 of an ARM processor's MIDR_EL1: of `core` as the files under `sys` say; of the one that runs this where
+ * `sys` is null. 0 if it is not to be had. */
+efl_uint32 efl_core_id(const char* sys, efl_int32 core);
+/* What Arm calls a core of this id, as "Cortex-A53"; null if it is not known here. */
+const char* efl_core_name(efl_uint32 id);
+/* 1 if the inner products run the body for cores that execute in order. Its results are the other body's, bit by bit.
+ */
+efl_int32 efl_in_order(void);
+/* Chooses the body, not while kernels run; for tests. */
+void efl_set_in_order(efl_int32 in_order);
 /* Bytes of packing scratch held by all threads of this process. */
 efl_int64 efl_scratch_bytes(void);
 /* While a thread counts (on != 0), kernels that it calls get no scratch: those that need some return EFL_NO_MEMORY at

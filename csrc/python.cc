@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include "python/call.h"
 
@@ -122,6 +123,15 @@ PYBIND11_MODULE(_core, m) {
         py::gil_scoped_acquire held;
         throw py::value_error("set_threads: threads has value " + std::to_string(threads) + "; expected 1 to 1024");
     });
+    m.def("preferred_cores", [](const std::string& sys, std::vector<efl_int32> cores) {
+        cores.resize(size_t(efl_preferred_cores(sys.c_str(), cores.data(), efl_int32(cores.size()))));
+        return cores;
+    });
+    m.def("core_id", [] { return efl_core_id(nullptr, 0); });
+    m.def("core_id", [](const std::string& sys, int core) { return efl_core_id(sys.c_str(), core); });
+    m.def("core_name", [](efl_uint32 id) { return efl_core_name(id); });
+    m.def("in_order", [] { return efl_in_order() != 0; });
+    m.def("set_in_order", [](bool in_order) { efl_set_in_order(in_order); });
     m.def("scratch_bytes", [] { return efl_scratch_bytes(); });
     m.def("scratch_needed", [](const std::string& name, const py::args& args, const py::kwargs& named) {
         const Checked checked = make_call(find(name), args.ptr(), named.ptr());

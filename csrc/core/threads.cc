@@ -24,6 +24,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <pthread.h>
@@ -32,6 +33,7 @@
 #endif
 
 #include "abi.h"
+#include "cores.h"
 
 namespace efl {
 namespace {
@@ -54,10 +56,26 @@ int available_cpus() {
     return n > 0 ? n : 1;
 }
 
-int threads_at_load() {
+// The processors that threads are meant for, where these are not all; empty where they are.
+std::vector<int> chosen_cores() {
+    const std::vector<int> allowed = allowed_cores(), preferred = preferred_cores("/sys", allowed);
+    return preferred.size() < allowed.size() ? preferred : std::vector<int>();
+}
+
+int threads_at_load(const std::vector<int>& chosen) {
     const char* text = std::getenv("EDGEFL_NUM_THREADS");
     const long asked = text ? std::strtol(text, nullptr, 10) : 0;
-    return asked >= 1 && asked <= max_threads ? int(asked) : available_cpus();
+    return asked >= 1 && asked <= max_threads ? int(asked) : chosen.empty() ? available_cpus() : int(chosen.size());
+}
+
+// The calling thread runs on these processors alone, where the system lets it.
+void stay_on(const std::vector<int>& cpus) {
+#if defined(__linux__)
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int cpu : cpus) CPU_SET(cpu, &set);
+    if (!cpus.empty()) sched_setaffinity(0, sizeof set, &set);
+#endif
 }
 
 inline void pause() {
@@ -131,7 +149,9 @@ private:
 
 class Pool {
 public:
-    explicit Pool(int threads) : threads_(threads) {}
+    Pool(int threads, std::vector<int> chosen) : threads_(threads), chosen_(std::move(chosen)) {}
+
+    const std::vector<int>& chosen() const { return chosen_; }
 
     int threads() const { return threads_.load(std::memory_order_relaxed); }
 
@@ -219,6 +239,7 @@ private:
     }
 
     void work(size_t own, unsigned seen) {
+        if (size_t(threads()) <= chosen_.size()) stay_on(chosen_);
         in_task = true;  // the first use: allocates the thread's variables
         ready_.fetch_add(1);
         const auto news = [this, &seen] { return generation_.load() != seen; };
@@ -260,6 +281,7 @@ private:
     }
 
     std::atomic<int> threads_;
+    const std::vector<int> chosen_;  // the processors on which as many workers stay, or none
     std::mutex busy_;  // held by the one caller whose job is open
     std::vector<std::thread> workers_;
 
@@ -288,12 +310,13 @@ Pool* pool = nullptr;
 
 void renew_in_child() {
     in_task = false;
-    pool = new Pool(pool->threads());
+    pool = new Pool(pool->threads(), pool->chosen());
 }
 
 struct AtLoad {
     AtLoad() {
-        pool = new Pool(threads_at_load());
+        const std::vector<int> chosen = chosen_cores();
+        pool = new Pool(threads_at_load(chosen), chosen);
         pthread_atfork(nullptr, nullptr, renew_in_child);
     }
 } at_load;

@@ -16,6 +16,7 @@
 #include "../micro/bits.inl.h"
 #include "../micro/copy.inl.h"
 #include "../micro/interleave.inl.h"
+#include "../micro/in_order.inl.h"
 #include "../micro/product.inl.h"
 #include "../micro/tile.inl.h"
 #include "../micro/dot.inl.h"

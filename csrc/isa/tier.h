@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "../core/cores.h"
 #include "../core/dispatch.h"
 #include "../core/geometry.h"
 #include "../core/scratch.h"

@@ -2,7 +2,7 @@
 // The linear forward pass (both operands are contiguous along the sum) and the weight gradient of convolutions with few
 // channels (lanes over pixels) are made of it.
 
-constexpr int MAX_LEFT = REGISTERS < 32 ? 4 : 6;
+constexpr int MAX_LEFT = REGISTERS < 32 || !READS_IN_FMA ? 4 : 6;
 constexpr int MAX_RIGHT = 6;
 
 // In 16 registers two rows go with five: 98 % of the peak rate of AVX2 on Zen 3 against 60 % with six.

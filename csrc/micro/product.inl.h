@@ -7,7 +7,7 @@
 // shifted planes of an image and a packed panel differ in the table `off` alone, so a convolution needs no im2col.
 
 constexpr int ACCUMULATORS = REGISTERS / 4 * 3;  // the other registers hold the operands of one term
-constexpr int MAX_ROWS = ACCUMULATORS / 2;
+constexpr int MAX_ROWS = READS_IN_FMA ? ACCUMULATORS / 2 : ACCUMULATORS / 3;
 constexpr int64_t MAX_TERMS = REGISTERS < 32 ? 384 : 448;  // a pass: a panel and the lines it meets stay in L1
 
 // One word of the result: where it starts in `b` and in a row of `c`, and how many of its lanes count.
@@ -26,10 +26,48 @@ struct Product {
     const Word* words;
 };
 
+// All terms of one tile, whose words begin at b. GROUPED: as cores want it that execute in order.
+template <int ROWS, int WORDS, bool GROUPED>
+__attribute__((always_inline)) static inline void add_terms(const Product& p, const float* const (&b)[WORDS],
+                                                            vf (&acc)[ROWS][WORDS]) {
+    if constexpr (GROUPED) {
+        WordsByTable<WORDS> from{p.a, ROWS * int64_t(sizeof(float)), {}, p.off};
+        EFL_UNROLL
+        for (int v = 0; v < WORDS; ++v) from.b[v] = b[v];
+        return add_terms_in_order(from, p.terms, acc);
+    }
+    const float* a = p.a;
+    EFL_PRAGMA(GCC unroll 2)
+    for (int64_t t = 0; t < p.terms; ++t, a += ROWS) {
+        const int64_t off = p.off[t];
+        if (ROWS >= WORDS) {  // keep the shorter operand in registers
+            vf x[WORDS];
+            EFL_UNROLL
+            for (int v = 0; v < WORDS; ++v) x[v] = load(b[v] + off);
+            EFL_UNROLL
+            for (int m = 0; m < ROWS; ++m) {
+                const vf w = set1(a[m]);
+                EFL_UNROLL
+                for (int v = 0; v < WORDS; ++v) acc[m][v] = fma(w, x[v], acc[m][v]);
+            }
+        } else {
+            vf w[ROWS];
+            EFL_UNROLL
+            for (int m = 0; m < ROWS; ++m) w[m] = set1(a[m]);
+            EFL_UNROLL
+            for (int v = 0; v < WORDS; ++v) {
+                const vf x = load(b[v] + off);
+                EFL_UNROLL
+                for (int m = 0; m < ROWS; ++m) acc[m][v] = fma(w[m], x, acc[m][v]);
+            }
+        }
+    }
+}
+
 // `tiles` neighbouring tiles of WORDS words each. Terms are taken two at a time: on Zen 3 that is 93 to 98 % of the
 // peak rate on long sums, and 60 to 90 % with two rows; a call per run of tiles instead of per tile is a third of a sum
 // of four terms.
-template <int ROWS, int WORDS>
+template <int ROWS, int WORDS, bool GROUPED = false>
 static void outer(const Product& whole, int64_t tiles) {
     const Product p = whole;
     for (const Word* word = p.words; tiles > 0; --tiles, word += WORDS) {
@@ -42,32 +80,7 @@ static void outer(const Product& whole, int64_t tiles) {
             for (int m = 0; m < ROWS; ++m)
                 acc[m][v] = p.start ? set1(p.start[m]) : load_n(p.c + p.row[m] + word[v].to, int(word[v].lanes));
         }
-        const float* a = p.a;
-        EFL_PRAGMA(GCC unroll 2)
-        for (int64_t t = 0; t < p.terms; ++t, a += ROWS) {
-            const int64_t off = p.off[t];
-            if (ROWS >= WORDS) {  // keep the shorter operand in registers
-                vf x[WORDS];
-                EFL_UNROLL
-                for (int v = 0; v < WORDS; ++v) x[v] = load(b[v] + off);
-                EFL_UNROLL
-                for (int m = 0; m < ROWS; ++m) {
-                    const vf w = set1(a[m]);
-                    EFL_UNROLL
-                    for (int v = 0; v < WORDS; ++v) acc[m][v] = fma(w, x[v], acc[m][v]);
-                }
-            } else {
-                vf w[ROWS];
-                EFL_UNROLL
-                for (int m = 0; m < ROWS; ++m) w[m] = set1(a[m]);
-                EFL_UNROLL
-                for (int v = 0; v < WORDS; ++v) {
-                    const vf x = load(b[v] + off);
-                    EFL_UNROLL
-                    for (int m = 0; m < ROWS; ++m) acc[m][v] = fma(w[m], x, acc[m][v]);
-                }
-            }
-        }
+        add_terms<ROWS, WORDS, GROUPED>(p, b, acc);
         EFL_UNROLL
         for (int v = 0; v < WORDS; ++v) {
             float* c = p.c + word[v].to;
@@ -88,7 +101,11 @@ constexpr int words_per_tile(int rows) { return ACCUMULATORS / rows > 8 ? 8 : AC
 // Tiles of 1 to WORDS words.
 template <int ROWS, int WORDS>
 static void outer_words(const Product& p, int64_t words, int64_t tiles) {
-    if (words == WORDS) return outer<ROWS, WORDS>(p, tiles);
+    if (words == WORDS) {
+        if constexpr (IN_ORDER<ROWS, WORDS>)
+            if (in_order()) return outer<ROWS, WORDS, true>(p, tiles);
+        return outer<ROWS, WORDS>(p, tiles);
+    }
     if constexpr (WORDS > 1) outer_words<ROWS, WORDS - 1>(p, words, tiles);
 }
 

@@ -4,7 +4,7 @@
 //
 //     c[m][n] = (add ? c[m][n] : 0) + start[n] + sum over t of a[m][t] * b[t][n]
 
-constexpr int TILE_ROWS = REGISTERS < 32 ? 6 : 9;
+constexpr int TILE_ROWS = REGISTERS < 32 ? 6 : READS_IN_FMA ? 9 : 8;
 
 constexpr int words_of_tile(int rows) {
     return REGISTERS < 32 ? words_per_tile(rows) : rows > 6 ? 3 : rows > 2 ? 4 : 8;
@@ -155,7 +155,27 @@ __attribute__((always_inline)) static inline void end_tile(const Tiles& p, float
     }
 }
 
-template <int ROWS, int WORDS, bool BY_ROWS, bool FAR = false>
+// All terms of a tile. One at a time where the operands of two would not fit beside the sums.
+template <int ROWS, int WORDS, bool BY_ROWS, bool FAR>
+__attribute__((always_inline)) static inline void add_terms(const Tiles& p, const float* b, FarRows<WORDS>& rows,
+                                                            vf (&acc)[ROWS][WORDS]) {
+    Factors<ROWS, BY_ROWS> a(p.a, p.a_pitch);
+    if constexpr (!READS_IN_FMA) {
+        EFL_PRAGMA(GCC unroll 1)
+        for (int64_t t = 0; t < p.terms; ++t, b += p.b_pitch, a.skip(1))
+            add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
+        return;
+    }
+    int64_t t = 0;
+    for (; t + 2 <= p.terms; t += 2, b += 2 * p.b_pitch) {
+        add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
+        add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 1, b + p.b_pitch, rows, acc);
+        a.skip(2);
+    }
+    if (t < p.terms) add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
+}
+
+template <int ROWS, int WORDS, bool BY_ROWS, bool FAR = false, bool GROUPED = false>
 static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
     const float *tile = p.b, *start = p.start;
     float *c = p.c, *keep = p.keep;
@@ -165,16 +185,14 @@ static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
         begin_tile(start, acc);
         if (start) start += WORDS * W;
         if (p.terms >= LONG_SUM) fetch_tile<ROWS, WORDS>(c, p.c_pitch);
-        Factors<ROWS, BY_ROWS> a(p.a, p.a_pitch);
         FarRows<WORDS> rows(p, tile, keep);
-        const float* b = tile;
-        int64_t t = 0;
-        for (; t + 2 <= p.terms; t += 2, b += 2 * p.b_pitch) {
-            add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
-            add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 1, b + p.b_pitch, rows, acc);
-            a.skip(2);
+        if constexpr (GROUPED) {
+            constexpr int64_t FLOAT = sizeof(float);
+            const WordsInLine<WORDS> from{p.a, p.a_pitch * FLOAT, tile, p.b_pitch * FLOAT};
+            add_terms_in_order(from, p.terms, acc);
+        } else {
+            add_terms<ROWS, WORDS, BY_ROWS, FAR>(p, tile, rows, acc);
         }
-        if (t < p.terms) add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
         end_tile(p, c, count > 1 ? W : int(lanes), chosen, acc);
         chosen += chosen ? WORDS : 0;
     }
@@ -182,9 +200,12 @@ static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
 
 template <int ROWS, int WORDS>
 static void multiply_words(const Tiles& p, int64_t words, int64_t count, int64_t lanes) {
-    if (words == WORDS)
+    if (words == WORDS) {
+        if constexpr (IN_ORDER<ROWS, WORDS>)
+            if (!p.by_rows && in_order()) return multiply_tiles<ROWS, WORDS, false, false, true>(p, count, lanes);
         return p.by_rows ? multiply_tiles<ROWS, WORDS, true>(p, count, lanes)
                          : multiply_tiles<ROWS, WORDS, false>(p, count, lanes);
+    }
     if constexpr (WORDS > 1) multiply_words<ROWS, WORDS - 1>(p, words, count, lanes);
 }
 

@@ -2,6 +2,7 @@
 
 constexpr int W = 8;
 constexpr int REGISTERS = 16;
+constexpr bool READS_IN_FMA = true;
 typedef __m256 vf;
 
 static inline vf zero() { return _mm256_setzero_ps(); }
@@ -194,3 +195,9 @@ static inline vf keep_from(vf v, vu a, uint32_t least) {
     return _mm256_and_ps(v, _mm256_castsi256_ps(is_kept));
 }
 static inline vf scaled(vf v, vf n) { return mul(v, pow2(n)); }
+
+struct Singles {
+    const float* from;
+    explicit Singles(const float* p) : from(p) {}
+    vf fma(int i, vf x, vf c) const { return avx2::fma(set1(from[i]), x, c); }
+};

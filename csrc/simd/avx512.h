@@ -2,6 +2,7 @@
 
 constexpr int W = 16;
 constexpr int REGISTERS = 32;
+constexpr bool READS_IN_FMA = true;
 typedef __m512 vf;
 
 static inline vf zero() { return _mm512_setzero_ps(); }
@@ -184,3 +185,9 @@ static inline vf keep_from(vf v, vu a, uint32_t least) {
     return _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(a, same(least)), v);
 }
 static inline vf scaled(vf v, vf n) { return _mm512_scalef_ps(v, n); }
+
+struct Singles {
+    const float* from;
+    explicit Singles(const float* p) : from(p) {}
+    vf fma(int i, vf x, vf c) const { return avx512::fma(set1(from[i]), x, c); }
+};

@@ -3,6 +3,7 @@
 
 constexpr int W = 4;
 constexpr int REGISTERS = 32;
+constexpr bool READS_IN_FMA = false;
 typedef float32x4_t vf;
 
 static inline vf zero() { return vdupq_n_f32(0); }
@@ -203,3 +204,57 @@ static inline vu multiplied(vu a, uint32_t b, vu* high) {
     return vuzp1q_u32(vreinterpretq_u32_u64(low_lanes), vreinterpretq_u32_u64(high_lanes));
 }
 static inline vf keep_from(vf v, vu a, uint32_t least) { return kept(v, vcgeq_u32(a, same(least))); }
+
+// One load for all of them, and no word for each: the multiply-add reads a lane.
+struct Singles {
+    vf all;
+    explicit Singles(const float* p) : all(load(p)) {}
+    vf fma(int i, vf x, vf c) const {
+        return i == 0   ? vfmaq_laneq_f32(c, x, all, 0)
+               : i == 1 ? vfmaq_laneq_f32(c, x, all, 1)
+               : i == 2 ? vfmaq_laneq_f32(c, x, all, 2)
+                        : vfmaq_laneq_f32(c, x, all, 3);
+    }
+};
+
+// Instructions that stay where they are written, among each other: for cores that execute in order.
+// N words side by side.
+template <int N>
+__attribute__((always_inline)) static inline void load_here(const float* p, vf* v) {
+    if constexpr (N == 1) __asm__ volatile("ldr %q0, [%1]" : "=w"(v[0]) : "r"(p) : "memory");
+    if constexpr (N == 2)
+        __asm__ volatile("ldr %q0, [%2]\n\tldr %q1, [%2, #16]" : "=&w"(v[0]), "=w"(v[1]) : "r"(p) : "memory");
+    if constexpr (N == 3)
+        __asm__ volatile("ldr %q0, [%3]\n\tldr %q1, [%3, #16]\n\tldr %q2, [%3, #32]"
+                         : "=&w"(v[0]), "=&w"(v[1]), "=w"(v[2])
+                         : "r"(p)
+                         : "memory");
+    if constexpr (N > 3) load_here<3>(p, v), load_here<N - 3>(p + 3 * W, v + 3);
+}
+static inline vf load_here(const float* p, int64_t bytes) {
+    vf v;
+    __asm__ volatile("ldr %q0, [%1, %2]" : "=w"(v) : "r"(p), "r"(bytes) : "memory");
+    return v;
+}
+static inline int64_t next_here(const int64_t*& p) {
+    int64_t n;
+    __asm__ volatile("ldr %0, [%1], #8" : "=&r"(n), "+r"(p) : : "memory");
+    return n;
+}
+static inline int64_t fourfold_here(int64_t n) {
+    __asm__ volatile("lsl %0, %0, #2" : "+r"(n));
+    return n;
+}
+static inline const float* add_here(const float* p, int64_t bytes) {
+    __asm__ volatile("add %0, %0, %1" : "+r"(p) : "r"(bytes));
+    return p;
+}
+// c + a * lane `i` of b, rounded once.
+__attribute__((always_inline)) static inline vf fma_here(vf a, vf b, int i, vf c) {
+    if (i == 0) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(c) : "w"(a), "w"(b));
+    else if (i == 1) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[1]" : "+w"(c) : "w"(a), "w"(b));
+    else if (i == 2) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[2]" : "+w"(c) : "w"(a), "w"(b));
+    else __asm__ volatile("fmla %0.4s, %1.4s, %2.s[3]" : "+w"(c) : "w"(a), "w"(b));
+    return c;
+}
+#define EFL_WORDS_IN_PLACE

@@ -6,6 +6,7 @@
 
 constexpr int W = 4;           // floats in a word
 constexpr int REGISTERS = 16;  // words that the CPU's registers hold
+constexpr bool READS_IN_FMA = true;
 typedef float vf __attribute__((vector_size(16)));
 
 static inline vf zero() { return vf{0, 0, 0, 0}; }
@@ -246,3 +247,10 @@ static inline vf keep_from(vf v, vu a, uint32_t least) {
 }
 // v[i] 2^n[i] for such n.
 static inline vf scaled(vf v, vf n) { return mul(v, pow2(n)); }
+
+// W floats side by side, each of which multiplies whole words in its turn.
+struct Singles {
+    const float* from;
+    explicit Singles(const float* p) : from(p) {}
+    vf fma(int i, vf x, vf c) const { return scalar::fma(set1(from[i]), x, c); }
+};

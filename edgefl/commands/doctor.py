@@ -12,6 +12,8 @@ import os
 import platform
 import sys
 import warnings
+from collections import Counter
+from types import ModuleType
 from typing import Any
 
 from edgefl import kernels
@@ -60,6 +62,7 @@ def describe(found: dict[str, Any]) -> str:
         *([f"reason        {found['reason']}"] if found["reason"] else []),
         *([f"instructions  {found['isa']} (available: {', '.join(found['isas'])})"] if found["isa"] else []),
         *([f"threads       {found['threads']}"] if found["threads"] else []),
+        *([f"cores         {describe_cores(found['cores'])}"] if found.get("cores") else []),
         f"processors    {found['processors']} ({found['machine']})",
         f"python        {found['python']}",
         f"packages      {versions}",
@@ -83,7 +86,27 @@ def _kernels() -> dict[str, Any]:
     if name != "native":
         return {**nothing, "backend": name, "reason": reason or f"EDGEFL_KERNELS={os.environ.get('EDGEFL_KERNELS')}"}
     isas = [isa for isa in kernels.ISAS if ops.has_isa(isa)]
-    return {"backend": name, "reason": None, "isa": ops.isa(), "isas": isas, "threads": ops.threads()}
+    found = {"backend": name, "reason": None, "isa": ops.isa(), "isas": isas, "threads": ops.threads()}
+    return {**found, "cores": cores(ops)}
+
+
+def cores(ops: ModuleType, sys_folder: str = "/sys") -> dict[str, Any] | None:
+    """Of the processors that may be used the kinds, by name, and those that threads are meant for; None if unknown."""
+    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    preferred = ops.preferred_cores(sys_folder, allowed)
+    names = [ops.core_name(ops.core_id(sys_folder, core) or ops.core_id()) for core in allowed]
+    if preferred == allowed and not any(names):
+        return None
+    kinds = Counter(name or "unknown" for name in names)
+    return {"kinds": dict(kinds), "preferred": preferred, "in_order": ops.in_order()}
+
+
+def describe_cores(found: dict[str, Any]) -> str:
+    """One line of what `cores` found."""
+    kinds = ", ".join(f"{count} {name}" for name, count in found["kinds"].items())
+    body = "in order" if found["in_order"] else "out of order"
+    meant = ", ".join(str(core) for core in found["preferred"])
+    return f"{kinds}; threads are meant for {meant}; inner products for cores {body}"
 
 
 def _version(package: str) -> str | None:

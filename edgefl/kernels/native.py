@@ -5,7 +5,22 @@ extension was not built.
 """
 
 from edgefl import _core
-from edgefl._core import Program, cap_isa, compiler, has_isa, isa, scratch_bytes, scratch_needed, set_threads, threads
+from edgefl._core import (
+    Program,
+    cap_isa,
+    compiler,
+    core_id,
+    core_name,
+    has_isa,
+    in_order,
+    isa,
+    preferred_cores,
+    scratch_bytes,
+    scratch_needed,
+    set_in_order,
+    set_threads,
+    threads,
+)
 
 from .table import TABLE
 
@@ -13,10 +28,15 @@ __all__ = [
     "Program",
     "cap_isa",
     "compiler",
+    "core_id",
+    "core_name",
     "has_isa",
+    "in_order",
     "isa",
+    "preferred_cores",
     "scratch_bytes",
     "scratch_needed",
+    "set_in_order",
     "set_threads",
     "threads",
 ]

@@ -17,6 +17,16 @@ static inline void each_inside(const Body& body) {
 template <int SIDE, int TAP>
 static inline void add_tap(vf (&acc)[SIDE * SIDE], SparseLists& p, const unsigned short* counts) {
     const unsigned short* const end = p.runs + counts[TAP];
+    if constexpr (!READS_IN_FMA) {
+        for (; p.runs + W <= end; p.runs += W, p.values += W) {
+            const Singles w(p.values);
+            EFL_UNROLL
+            for (int i = 0; i < W; ++i) {
+                const float* const x = p.cells + p.runs[i] * W;
+                each_inside<SIDE, TAP>([&](int at, int cell) { acc[at] = w.fma(i, load(x + cell * W), acc[at]); });
+            }
+        }
+    }
     for (; p.runs < end; ++p.runs, ++p.values) {
         const float* const x = p.cells + *p.runs * W;
         const vf w = set1(*p.values);

@@ -3,7 +3,7 @@
 
 constexpr int SPARSE_COLS = REGISTERS >= 32 ? 8 : 4;  // of a tile, at most
 constexpr int SPARSE_ROWS = REGISTERS >= 32 ? 4 : 3;
-constexpr int SPARSE_CELLS = REGISTERS >= 32 ? 24 : 12;
+constexpr int SPARSE_CELLS = REGISTERS < 32 ? 12 : READS_IN_FMA ? 24 : 21;
 
 // One cell's lists, and what they read and write.
 struct SparseLists {

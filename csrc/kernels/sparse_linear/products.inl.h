@@ -67,6 +67,17 @@ static void sparse_forward(const SparseLinear& s, int64_t panel, int64_t block, 
             for (int k = 0; k < WORDS; ++k) chain[k] = fma(w, load(from + k * W), chain[k]);
         };
         int64_t i = 0;
+        if constexpr (CHAINS == 1 && !READS_IN_FMA) {
+            for (; i + W <= count; i += W, value += W) {
+                const Singles w(value);
+                EFL_UNROLL
+                for (int n = 0; n < W; ++n) {
+                    const float* from = x.take();
+                    EFL_UNROLL
+                    for (int k = 0; k < WORDS; ++k) acc[0][k] = w.fma(n, load(from + k * W), acc[0][k]);
+                }
+            }
+        }
         for (; i + CHAINS <= count; i += CHAINS) {
             EFL_UNROLL
             for (int c = 0; c < CHAINS; ++c) step(acc[c]);

@@ -1,0 +1,1 @@
+"""python -m bench arm: what stands for measurements where no board is at hand."""
