@@ -1,1 +1,1 @@
-"""python -m bench arm: what stands for measurements where no board is at hand."""
+"""What edgefl costs on 64-bit ARM, counted on any machine: `python -m bench arm`."""

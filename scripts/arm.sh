@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# arm.sh prepare | python CPU ARGUMENT... | tests [CPU...] | federation: edgefl for aarch64, built and tried on this machine.
+#
+# prepare     what the others need, made once: an arm64 root, aarch64 wheels, the two libraries by zig
+# python      an aarch64 Python under qemu as that CPU, with edgefl and this checkout's tests and benches
+# tests       the suites of kernels, learners, codec and wire on each CPU, EDGEFL_ISA scalar and neon: hours
+# federation  a server of one kind with devices of the other: the same model and payloads as all x86 at EDGEFL_ISA=scalar
+#
+# Needs apt-get, the network, qemu-aarch64 or qemu-aarch64-static, and Python 3.11 with ziglang and pybind11 (PYTHON names
+# it). EDGEFL_ARM names the folder of all that is made. Times under qemu say nothing about speed.
+set -euo pipefail
+
+checkout=$(cd "$(dirname "$0")/.." && pwd)
+work=${EDGEFL_ARM:-${XDG_CACHE_HOME:-$HOME/.cache}/edgefl-arm}
+PYTHON=${PYTHON:-python3}
+qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static || true)
+cpus=(cortex-a53 cortex-a72 cortex-a76 max)
+packages=(numpy msgspec safetensors rich pytest hypothesis cffi)
+
+fail() { echo "arm.sh: $*" >&2; exit 1; }
+
+prepare() {
+    [ -n "$qemu" ] || fail "no qemu-aarch64; expected the package qemu-user or qemu-user-static"
+    mkdir -p "$work"
+    [ -x "$work/root/usr/bin/python3.11" ] || "$checkout/scripts/arm64_root.sh" "$work/root"
+    [ -d "$work/site" ] || wheels "$work/site" "${packages[@]}"
+    build
+    copy
+}
+
+wheels() { # FOLDER REQUIREMENT...: aarch64 wheels, unpacked
+    "$PYTHON" -m pip install -q --target "$1.partial" --python-version 3.11 --implementation cp --only-binary :all: \
+        --platform manylinux_2_28_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux2014_aarch64 "${@:2}"
+    mv "$1.partial" "$1"
+}
+
+peers() { # torch's last wheel for aarch64 without CUDA, and MNN: numpy is in the other folder
+    wheels "$work/peers" --no-deps torch==2.10.0 MNN==3.6.0 sympy mpmath networkx jinja2 markupsafe filelock fsspec \
+        typing_extensions
+}
+
+build() {
+    "$PYTHON" -c 'import ziglang, pybind11' || fail "$PYTHON has no ziglang or pybind11; expected both of their wheels"
+    make -s -C "$checkout" -f scripts/arm.mk PYTHON="$PYTHON" ROOT="$work/root" "-j${JOBS:-1}"
+}
+
+copy() { # the checkout with the libraries of aarch64 in place of this machine's
+    rm -rf "$work/tree" && mkdir -p "$work/tree"
+    git -C "$checkout" ls-files -z --cached --others --exclude-standard --deduplicate |
+        tar -C "$checkout" --null --ignore-failed-read -T - -c | tar -C "$work/tree" -x
+    cp "$checkout"/build/arm_out/*.so "$work/tree/edgefl/"
+}
+
+run() { # CPU ARGUMENT...
+    env PYTHONSAFEPATH=1 PYTHONPATH="$work/tree:$work/site" "$qemu" -cpu "$1" -L "$work/root" "$work/root/usr/bin/python3.11" "${@:2}"
+}
+
+tests() {
+    local failed=0
+    for cpu in "$@"; do
+        for isa in scalar neon; do
+            for suite in kernels learners codec wire; do
+                echo "== tests/$suite on $cpu, EDGEFL_ISA=$isa"
+                (cd "$work/tree" && EDGEFL_ISA=$isa run "$cpu" -m pytest -q -p no:cacheprovider \
+                    ${FILTER:+-k "$FILTER"} "tests/$suite") || failed=1
+            done
+        done
+    done
+    return $failed
+}
+
+edgefl() { # x86|aarch64 ARGUMENT...
+    if [ "$1" = x86 ]; then PYTHONPATH=$checkout "$PYTHON" -m edgefl "${@:2}"
+    else run "${CPU:-cortex-a72}" -m edgefl "${@:2}"; fi
+}
+
+served() { # FOLDER SERVER DEVICES: a run of three rounds with two devices, its model in FOLDER/model.safetensors
+    local folder=$1 pids=()
+    mkdir "$folder"
+    edgefl x86 deal --clients 2 --out "$folder/data" > "$folder/deal.log"
+    edgefl "$2" serve --method fedspu --clients 2 --rounds 3 --epochs 1 --keep .5,1 --port "$port" --linger 30 \
+        --run-dir "$folder/run" > "$folder/server.log" 2>&1 & pids+=($!)
+    for id in 0 1; do
+        edgefl "$3" client --server "127.0.0.1:$port" --state "$folder/device-$id" --id $id --give-up 120 \
+            --data "$folder/data/device-000$id.npz" > "$folder/device-$id.log" 2>&1 & pids+=($!)
+    done
+    for pid in "${pids[@]}"; do wait "$pid" || { tail -n 3 "$folder"/*.log; fail "$2 server, $3 devices: failed"; }; done
+    edgefl x86 export --help > /dev/null
+    port=$((port + 1))
+}
+
+main() {
+    local what=${1:-help}
+    shift || true
+    case $what in
+        prepare) prepare ;;
+        peers) prepare; [ -d "$work/peers" ] || peers ;;
+        python) [ $# -ge 1 ] || fail "python without a CPU; expected one of ${cpus[*]}"; run "$@" ;;
+        tests) prepare; [ $# -gt 0 ] || set -- "${cpus[@]}"; tests "$@" ;;
+        federation) prepare; federation ;;
+        *) sed -n '2,11s/^# \{0,1\}//p' "$0"; [ "$what" = help ] ;;
+    esac
+}
+
+main "$@"
