@@ -2,8 +2,8 @@
 
 `python -m bench papers` runs the tables of papers again, `python -m bench faults` runs with faults. `python -m bench
 mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, `python -m bench
-peers` times a step of other trainers, `python -m bench sparse` masked layers, and `python -m bench int8` quantises
-models. These seven have options of their own.
+peers` times a step of other trainers, `python -m bench sparse` masked layers, `python -m bench builds` two builds of
+edgefl, and `python -m bench int8` quantises models. These eight have options of their own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 
 from bench import (
+    builds,
     caps,
     codec,
     codec_masks,
@@ -53,7 +54,7 @@ BUSY = 0.5  # load per core before the measurement
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     apart = {"papers": papers.main, "faults": faults.main, "mutants": mutants.main, "fuzz": fuzz.main}
-    apart |= {"peers": trainers.main, "sparse": sparse.main}
+    apart |= {"peers": trainers.main, "sparse": sparse.main, "builds": builds.main}
     if arguments and arguments[0] == "int8":  # its packages are the tests', and no other bench needs them
         return importlib.import_module("bench.int8").main(arguments[1:])
     if arguments and arguments[0] in apart:
