@@ -2,8 +2,9 @@
 
 `python -m bench papers` runs the tables of papers again, `python -m bench faults` runs with faults. `python -m bench
 mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, `python -m bench
-peers` times a step of other trainers, `python -m bench sparse` masked layers, `python -m bench int8` quantises
-models, and `python -m bench arm` counts instructions on 64-bit ARM. These eight have options of their own.
+peers` times a step of other trainers, `python -m bench sparse` masked layers, `python -m bench builds` two builds of
+edgefl, `python -m bench int8` quantises models, and `python -m bench arm` counts instructions on 64-bit ARM. These nine
+have options of their own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from itertools import chain
 from pathlib import Path
 
 from bench import (
+    builds,
     caps,
     codec,
     codec_masks,
@@ -54,7 +56,7 @@ BUSY = 0.5  # load per core before the measurement
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     apart = {"papers": papers.main, "faults": faults.main, "mutants": mutants.main, "fuzz": fuzz.main}
-    apart |= {"peers": trainers.main, "sparse": sparse.main, "arm": arm.main}
+    apart |= {"peers": trainers.main, "sparse": sparse.main, "builds": builds.main, "arm": arm.main}
     if arguments and arguments[0] == "int8":  # its packages are the tests', and no other bench needs them
         return importlib.import_module("bench.int8").main(arguments[1:])
     if arguments and arguments[0] in apart:

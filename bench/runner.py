@@ -61,7 +61,7 @@ def interleave(contenders: Mapping[str, Contender], effort: Effort, clock: Clock
     A contender is warmed up first, then repeated so often in a turn that the turn lasts `effort.turn_s`.
     Raises  StatisticsError for fewer than two rounds.
     """
-    repeats = {name: _repeats(run, effort.turn_s, clock) for name, run in contenders.items()}
+    repeats = {name: filling(run, effort.turn_s, clock) for name, run in contenders.items()}
     turns: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)
     for start in range(effort.rounds):
@@ -73,7 +73,7 @@ def interleave(contenders: Mapping[str, Contender], effort: Effort, clock: Clock
     return {name: Timing.of(values) for name, values in turns.items()}
 
 
-def _repeats(run: Contender, turn_s: float, clock: Clock) -> int:
+def filling(run: Contender, turn_s: float, clock: Clock) -> int:
     """Repetitions that fill a turn, from growing trials that warm up as well."""
     run(2)
     repeats = 1

