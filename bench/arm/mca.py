@@ -29,7 +29,7 @@ ITERATIONS = 200
 CALLED = {"_ZN3efl4neonL4dotsILi4ELi6EEEvRKNS0_4DotsE": "dw_by_pixels_4x6"}
 
 
-class Missing(Exception):
+class MissingToolError(Exception):
     """A tool that is not here; its text says which and what would bring it."""
 
 
@@ -46,20 +46,20 @@ class Row:
 
 
 def compiler() -> list[str]:
-    """The command of a C++ compiler for 64-bit ARM: clang, else zig. Missing where neither is there."""
+    """The command of a C++ compiler for 64-bit ARM: clang, else zig. MissingToolError where neither is there."""
     clang = shutil.which("clang++") or shutil.which("clang++-19")
     if clang:
         return [clang, "--target=aarch64-linux-gnu", "-march=armv8-a"]
     if find_spec("ziglang"):
         return [sys.executable, "-m", "ziglang", "c++", "-target", "aarch64-linux-gnu.2.27", "-mcpu=baseline"]
-    raise Missing("no compiler for 64-bit ARM: expected clang++ on the PATH or the package ziglang (pip install)")
+    raise MissingToolError("no compiler for 64-bit ARM: expected clang++ on the PATH or the Python package ziglang")
 
 
 def analyser() -> str:
-    """llvm-mca's path, of LLVM 19 where it is there. Missing where none is."""
+    """The path of llvm-mca, of LLVM 19 where it is there. MissingToolError where none is."""
     found = shutil.which("llvm-mca-19") or shutil.which("llvm-mca")
     if not found:
-        raise Missing("no llvm-mca on the PATH: expected LLVM 19's (Debian: apt-get install llvm-19)")
+        raise MissingToolError("no llvm-mca on the PATH: expected LLVM 19's (Debian: apt-get install llvm-19)")
     return found
 
 
@@ -143,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         analyser()
         found = list(rows(assembly(LOOPS)))
-    except Missing as missing:
+    except MissingToolError as missing:
         print(missing, file=sys.stderr)
         return 1
     if options.json:

@@ -629,4 +629,21 @@ MUTANTS = (
         "of a run of columns only the first cells are moved",
         cases("take_axes"),
     ),
+    # Cores.
+    Mutant(
+        "cores-half",
+        "csrc/core/cores.cc",
+        '2 * number_of(sys, cpu, "cpu_capacity") >= largest',
+        '2 * number_of(sys, cpu, "cpu_capacity") > largest',
+        "a core of half the largest capacity gets no thread",
+        "tests/kernels/test_cores.py",
+    ),
+    Mutant(
+        "cores-none-left",
+        "csrc/core/cores.cc",
+        "kept.empty() ? cpus : kept",
+        "kept",
+        "where all cores execute in order there is none for a thread",
+        "tests/kernels/test_cores.py",
+    ),
 )

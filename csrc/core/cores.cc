@@ -73,9 +73,7 @@ bool find_in_order() {
 
 }  // namespace
 
-uint32_t core_id(const char* sys, int cpu) {
-    return uint32_t(number_of(sys, cpu, "regs/identification/midr_el1"));
-}
+uint32_t core_id(const char* sys, int cpu) { return uint32_t(number_of(sys, cpu, "regs/identification/midr_el1")); }
 
 uint32_t own_core_id() {
 #if defined(__linux__) && defined(__aarch64__)
@@ -134,9 +132,7 @@ efl_int32 efl_preferred_cores(const char* sys, efl_int32* cores, efl_int32 count
     return efl_int32(kept.size());
 }
 
-efl_uint32 efl_core_id(const char* sys, efl_int32 core) {
-    return sys ? efl::core_id(sys, core) : efl::own_core_id();
-}
+efl_uint32 efl_core_id(const char* sys, efl_int32 core) { return sys ? efl::core_id(sys, core) : efl::own_core_id(); }
 
 const char* efl_core_name(efl_uint32 id) { return efl::core_name(id); }
 

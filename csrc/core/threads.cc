@@ -282,7 +282,7 @@ private:
 
     std::atomic<int> threads_;
     const std::vector<int> chosen_;  // the processors on which as many workers stay, or none
-    std::mutex busy_;  // held by the one caller whose job is open
+    std::mutex busy_;                // held by the one caller whose job is open
     std::vector<std::thread> workers_;
 
     Task* task_ = nullptr;

@@ -9,8 +9,7 @@ constexpr int lane_words(int rows) { return (rows + W - 1) / W; }
 
 // Where the operands of a term fit beside those of the next and all sums.
 template <int ROWS, int WORDS>
-constexpr bool IN_ORDER = ROWS >= W && ROWS >= WORDS &&
-                          ROWS * WORDS + 2 * lane_words(ROWS) + WORDS + 1 <= REGISTERS;
+constexpr bool IN_ORDER = ROWS >= W && ROWS >= WORDS && ROWS * WORDS + 2 * lane_words(ROWS) + WORDS + 1 <= REGISTERS;
 
 // Where the terms' factors lie, and their words: side by side, a pitch from term to term; or at the distances of a
 // table from a pointer each. Pitches are in bytes.
@@ -85,8 +84,7 @@ struct Term {
 };
 
 template <class From, int ROWS, int WORDS>
-__attribute__((always_inline)) static inline void add_terms_in_order(From from, int64_t terms,
-                                                                     vf (&acc)[ROWS][WORDS]) {
+__attribute__((always_inline)) static inline void add_terms_in_order(From from, int64_t terms, vf (&acc)[ROWS][WORDS]) {
     if (terms == 0) return;
     Term<ROWS, WORDS> even, odd;
     even.read(from);
@@ -101,5 +99,13 @@ __attribute__((always_inline)) static inline void add_terms_in_order(From from, 
 
 template <int ROWS, int WORDS>
 constexpr bool IN_ORDER = false;
+
+// Named where nothing is IN_ORDER, never made.
+template <int WORDS>
+struct WordsInLine;
+template <int WORDS>
+struct WordsByTable;
+template <class From, int ROWS, int WORDS>
+static inline void add_terms_in_order(From from, int64_t terms, vf (&acc)[ROWS][WORDS]);
 
 #endif

@@ -26,42 +26,14 @@ struct Product {
     const Word* words;
 };
 
-// All terms of one tile, whose words begin at b. GROUPED: as cores want it that execute in order.
-template <int ROWS, int WORDS, bool GROUPED>
-__attribute__((always_inline)) static inline void add_terms(const Product& p, const float* const (&b)[WORDS],
-                                                            vf (&acc)[ROWS][WORDS]) {
-    if constexpr (GROUPED) {
-        WordsByTable<WORDS> from{p.a, ROWS * int64_t(sizeof(float)), {}, p.off};
-        EFL_UNROLL
-        for (int v = 0; v < WORDS; ++v) from.b[v] = b[v];
-        return add_terms_in_order(from, p.terms, acc);
-    }
-    const float* a = p.a;
-    EFL_PRAGMA(GCC unroll 2)
-    for (int64_t t = 0; t < p.terms; ++t, a += ROWS) {
-        const int64_t off = p.off[t];
-        if (ROWS >= WORDS) {  // keep the shorter operand in registers
-            vf x[WORDS];
-            EFL_UNROLL
-            for (int v = 0; v < WORDS; ++v) x[v] = load(b[v] + off);
-            EFL_UNROLL
-            for (int m = 0; m < ROWS; ++m) {
-                const vf w = set1(a[m]);
-                EFL_UNROLL
-                for (int v = 0; v < WORDS; ++v) acc[m][v] = fma(w, x[v], acc[m][v]);
-            }
-        } else {
-            vf w[ROWS];
-            EFL_UNROLL
-            for (int m = 0; m < ROWS; ++m) w[m] = set1(a[m]);
-            EFL_UNROLL
-            for (int v = 0; v < WORDS; ++v) {
-                const vf x = load(b[v] + off);
-                EFL_UNROLL
-                for (int m = 0; m < ROWS; ++m) acc[m][v] = fma(w[m], x, acc[m][v]);
-            }
-        }
-    }
+// All terms of one tile, whose words begin at b, as cores want it that execute in order.
+template <int ROWS, int WORDS>
+__attribute__((always_inline)) static inline void add_grouped(const Product& p, const float* const (&b)[WORDS],
+                                                              vf (&acc)[ROWS][WORDS]) {
+    WordsByTable<WORDS> from{p.a, ROWS * int64_t(sizeof(float)), {}, p.off};
+    EFL_UNROLL
+    for (int v = 0; v < WORDS; ++v) from.b[v] = b[v];
+    add_terms_in_order(from, p.terms, acc);
 }
 
 // `tiles` neighbouring tiles of WORDS words each. Terms are taken two at a time: on Zen 3 that is 93 to 98 % of the
@@ -80,7 +52,36 @@ static void outer(const Product& whole, int64_t tiles) {
             for (int m = 0; m < ROWS; ++m)
                 acc[m][v] = p.start ? set1(p.start[m]) : load_n(p.c + p.row[m] + word[v].to, int(word[v].lanes));
         }
-        add_terms<ROWS, WORDS, GROUPED>(p, b, acc);
+        if constexpr (GROUPED) {
+            add_grouped<ROWS, WORDS>(p, b, acc);
+        } else {
+            const float* a = p.a;
+            EFL_PRAGMA(GCC unroll 2)
+            for (int64_t t = 0; t < p.terms; ++t, a += ROWS) {
+                const int64_t off = p.off[t];
+                if (ROWS >= WORDS) {  // keep the shorter operand in registers
+                    vf x[WORDS];
+                    EFL_UNROLL
+                    for (int v = 0; v < WORDS; ++v) x[v] = load(b[v] + off);
+                    EFL_UNROLL
+                    for (int m = 0; m < ROWS; ++m) {
+                        const vf w = set1(a[m]);
+                        EFL_UNROLL
+                        for (int v = 0; v < WORDS; ++v) acc[m][v] = fma(w, x[v], acc[m][v]);
+                    }
+                } else {
+                    vf w[ROWS];
+                    EFL_UNROLL
+                    for (int m = 0; m < ROWS; ++m) w[m] = set1(a[m]);
+                    EFL_UNROLL
+                    for (int v = 0; v < WORDS; ++v) {
+                        const vf x = load(b[v] + off);
+                        EFL_UNROLL
+                        for (int m = 0; m < ROWS; ++m) acc[m][v] = fma(w[m], x, acc[m][v]);
+                    }
+                }
+            }
+        }
         EFL_UNROLL
         for (int v = 0; v < WORDS; ++v) {
             float* c = p.c + word[v].to;

@@ -155,24 +155,22 @@ __attribute__((always_inline)) static inline void end_tile(const Tiles& p, float
     }
 }
 
-// All terms of a tile. One at a time where the operands of two would not fit beside the sums.
+// Terms one at a time, where the operands of two would not fit beside the sums.
 template <int ROWS, int WORDS, bool BY_ROWS, bool FAR>
-__attribute__((always_inline)) static inline void add_terms(const Tiles& p, const float* b, FarRows<WORDS>& rows,
-                                                            vf (&acc)[ROWS][WORDS]) {
+__attribute__((always_inline)) static inline void add_single_terms(const Tiles& p, const float* b, FarRows<WORDS>& rows,
+                                                                   vf (&acc)[ROWS][WORDS]) {
     Factors<ROWS, BY_ROWS> a(p.a, p.a_pitch);
-    if constexpr (!READS_IN_FMA) {
-        EFL_PRAGMA(GCC unroll 1)
-        for (int64_t t = 0; t < p.terms; ++t, b += p.b_pitch, a.skip(1))
-            add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
-        return;
-    }
-    int64_t t = 0;
-    for (; t + 2 <= p.terms; t += 2, b += 2 * p.b_pitch) {
+    EFL_PRAGMA(GCC unroll 1)
+    for (int64_t t = 0; t < p.terms; ++t, b += p.b_pitch, a.skip(1))
         add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
-        add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 1, b + p.b_pitch, rows, acc);
-        a.skip(2);
-    }
-    if (t < p.terms) add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
+}
+
+template <int ROWS, int WORDS>
+__attribute__((always_inline)) static inline void add_grouped(const Tiles& p, const float* tile,
+                                                              vf (&acc)[ROWS][WORDS]) {
+    constexpr int64_t FLOAT = sizeof(float);
+    const WordsInLine<WORDS> from{p.a, p.a_pitch * FLOAT, tile, p.b_pitch * FLOAT};
+    add_terms_in_order(from, p.terms, acc);
 }
 
 template <int ROWS, int WORDS, bool BY_ROWS, bool FAR = false, bool GROUPED = false>
@@ -185,13 +183,21 @@ static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
         begin_tile(start, acc);
         if (start) start += WORDS * W;
         if (p.terms >= LONG_SUM) fetch_tile<ROWS, WORDS>(c, p.c_pitch);
+        Factors<ROWS, BY_ROWS> a(p.a, p.a_pitch);
         FarRows<WORDS> rows(p, tile, keep);
         if constexpr (GROUPED) {
-            constexpr int64_t FLOAT = sizeof(float);
-            const WordsInLine<WORDS> from{p.a, p.a_pitch * FLOAT, tile, p.b_pitch * FLOAT};
-            add_terms_in_order(from, p.terms, acc);
+            add_grouped<ROWS, WORDS>(p, tile, acc);
+        } else if constexpr (!READS_IN_FMA) {
+            add_single_terms<ROWS, WORDS, BY_ROWS, FAR>(p, tile, rows, acc);
         } else {
-            add_terms<ROWS, WORDS, BY_ROWS, FAR>(p, tile, rows, acc);
+            const float* b = tile;
+            int64_t t = 0;
+            for (; t + 2 <= p.terms; t += 2, b += 2 * p.b_pitch) {
+                add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
+                add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 1, b + p.b_pitch, rows, acc);
+                a.skip(2);
+            }
+            if (t < p.terms) add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
         }
         end_tile(p, c, count > 1 ? W : int(lanes), chosen, acc);
         chosen += chosen ? WORDS : 0;

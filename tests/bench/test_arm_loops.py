@@ -42,7 +42,7 @@ def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert mca.main([]) == 1
     assert "no llvm-mca on the PATH" in capsys.readouterr().err
     monkeypatch.setattr(mca, "find_spec", lambda name: None)
-    with pytest.raises(mca.Missing, match=r"clang\+\+ on the PATH or the package ziglang"):
+    with pytest.raises(mca.MissingToolError, match=r"clang\+\+ on the PATH or the Python package ziglang"):
         mca.compiler()
 
 
