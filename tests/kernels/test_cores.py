@@ -29,7 +29,7 @@ def system(root: Path, cores: list[tuple[int | None, int | None]]) -> str:
 
 
 def test_threads_are_meant_for_cores_of_half_the_largest_capacity_or_more(native: ModuleType, tmp_path: Path) -> None:
-    cases = {
+    cases: dict[str, tuple[list[tuple[int | None, int | None]], list[int]]] = {
         "four alike": ([(A72, 1024)] * 4, [0, 1, 2, 3]),
         "four little, two big": ([(A53, 485)] * 4 + [(A72, 1024)] * 2, [4, 5]),
         "half is enough": ([(A55, 511), (A55, 512), (A76, 1024)], [1, 2]),
