@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -16,7 +17,7 @@ from .cases import Case, adversarial, large
 A53, A55, A72, A76, FOREIGN = 0x410FD034, 0x412FD050, 0x410FD083, 0x414FD0B1, 0x481FD010
 
 
-def system(root: Path, cores: list[tuple[int | None, int | None]]) -> str:
+def system(root: Path, cores: Sequence[tuple[int | None, int | None]]) -> str:
     """A folder like /sys with a processor for each (MIDR_EL1, cpu_capacity), either of them absent if None."""
     for number, (identity, capacity) in enumerate(cores):
         folder = root / f"devices/system/cpu/cpu{number}"
@@ -29,7 +30,7 @@ def system(root: Path, cores: list[tuple[int | None, int | None]]) -> str:
 
 
 def test_threads_are_meant_for_cores_of_half_the_largest_capacity_or_more(native: ModuleType, tmp_path: Path) -> None:
-    cases = {
+    cases: dict[str, tuple[Sequence[tuple[int | None, int | None]], list[int]]] = {
         "four alike": ([(A72, 1024)] * 4, [0, 1, 2, 3]),
         "four little, two big": ([(A53, 485)] * 4 + [(A72, 1024)] * 2, [4, 5]),
         "half is enough": ([(A55, 511), (A55, 512), (A76, 1024)], [1, 2]),
