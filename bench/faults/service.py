@@ -14,7 +14,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -139,9 +139,10 @@ def _life(arguments: list[str], log: Path) -> None:
 class Service:
     """The servers and agents of one trial. Files go under `place`."""
 
-    def __init__(self, place: Path, kills: int, seed: int, rounds: int) -> None:
+    def __init__(self, place: Path, kills: int, seed: int, rounds: int, epochs: int) -> None:
         self._place, self._kills, self._chance = place, kills, random.Random(seed)
-        self._experiments = [short_rounds(method, CLIENTS, CLIENTS, rounds, 2) for method in METHODS]
+        short = [short_rounds(method, CLIENTS, CLIENTS, rounds, 2) for method in METHODS]
+        self._experiments = [replace(each, epochs=epochs) for each in short]
         self.result = Result()
 
     def run(self) -> Result:
@@ -242,6 +243,6 @@ class Service:
         return None
 
 
-def run(place: Path, kills: int = 20, seed: int = 0, rounds: int = 6) -> Result:
-    """One trial."""
-    return Service(place, kills, seed, rounds).run()
+def run(place: Path, kills: int = 20, seed: int = 0, rounds: int = 6, epochs: int = 15) -> Result:
+    """One trial. So many epochs a round, that a good part of the time is training."""
+    return Service(place, kills, seed, rounds, epochs).run()

@@ -159,8 +159,14 @@ class Service:
         self._prune()
 
     def _prune(self) -> None:
+        """Makes room. What cannot be removed stays, and is named."""
         keep = self._settings.keep_runs
-        for removed in self._directory.prune(keep):
+        try:
+            found = self._directory.prune(keep)
+        except (RunError, OSError) as error:
+            self._world.say(f"{error}; nothing was removed")
+            return
+        for removed in found:
             self._world.say(
                 f"run {removed.over.run} is over: removed its {removed.size_bytes} bytes (keep_runs {keep})"
             )
