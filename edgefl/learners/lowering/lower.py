@@ -100,7 +100,7 @@ def lower_active(
     if all(ids is None or is_empty(ids) for ids in active.saved.values()):
         return copied
     whole = _lowered(scope._replace(copies=False), mode, (terms, loss), float_bytes)
-    return min(copied, whole, key=lambda schedule: schedule.arena_bytes)
+    return _smaller(copied, whole)
 
 
 def _lowered(scope: Scope, mode: Mode, step: tuple[Terms, Loss], float_bytes: int) -> Schedule:
@@ -120,7 +120,12 @@ def _lowered(scope: Scope, mode: Mode, step: tuple[Terms, Loss], float_bytes: in
     if mode != "train" or step[0].saved == "fp32":
         return whole
     halved = _schedule(narrow(recorder, float_bytes), kept, gradients, states, float_bytes)
-    return min(whole, halved, key=lambda schedule: schedule.arena_bytes)
+    return _smaller(whole, halved)
+
+
+def _smaller(first: Schedule, second: Schedule) -> Schedule:
+    """The one with the smaller arena, the first of equals."""
+    return min(first, second, key=lambda schedule: schedule.arena_bytes)
 
 
 def _trained(
