@@ -194,3 +194,10 @@ static inline vf keep_from(vf v, vu a, uint32_t least) {
     return _mm256_and_ps(v, _mm256_castsi256_ps(is_kept));
 }
 static inline vf scaled(vf v, vf n) { return mul(v, pow2(n)); }
+
+static inline void store_halves(uint8_t* p, vf v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+static inline vf load_halves(const uint8_t* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}

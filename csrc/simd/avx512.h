@@ -184,3 +184,10 @@ static inline vf keep_from(vf v, vu a, uint32_t least) {
     return _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(a, same(least)), v);
 }
 static inline vf scaled(vf v, vf n) { return _mm512_scalef_ps(v, n); }
+
+static inline void store_halves(uint8_t* p, vf v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+static inline vf load_halves(const uint8_t* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}

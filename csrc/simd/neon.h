@@ -203,3 +203,6 @@ static inline vu multiplied(vu a, uint32_t b, vu* high) {
     return vuzp1q_u32(vreinterpretq_u32_u64(low_lanes), vreinterpretq_u32_u64(high_lanes));
 }
 static inline vf keep_from(vf v, vu a, uint32_t least) { return kept(v, vcgeq_u32(a, same(least))); }
+
+static inline void store_halves(uint8_t* p, vf v) { vst1_u8(p, vreinterpret_u8_f16(vcvt_f16_f32(v))); }
+static inline vf load_halves(const uint8_t* p) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }
