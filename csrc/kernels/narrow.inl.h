@@ -2,8 +2,8 @@
 // them, rounded up or down by chance.
 //
 // Halves are two bytes each, and those of float16 words of the tier. Of bytes the largest magnitude of a block is code
-// 127 or -127 exactly, and what comes back is coded alike whatever the chance: it lies within 127 * 2^-24 of a step from
-// its code, and noise leaves 2^-9 of a step on either side.
+// 127 or -127 exactly, and what comes back is coded alike whatever the chance: it lies within 127 * 2^-24 of a step
+// from its code, and noise leaves 2^-9 of a step on either side.
 
 namespace narrow {
 

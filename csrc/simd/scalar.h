@@ -248,8 +248,8 @@ static inline vf keep_from(vf v, vu a, uint32_t least) {
 static inline vf scaled(vf v, vf n) { return mul(v, pow2(n)); }
 
 // W float16 values, two bytes each, rounded to nearest even, infinity from 65520 on; and back. Of NaN the upper bits
-// stay, as a quiet one. Without branches: what is below the normal float16 is rounded by the addition of 1/2, whose last
-// bit is the smallest float16.
+// stay, as a quiet one. Without branches: what is below the normal float16 is rounded by the addition of 1/2, whose
+// last bit is the smallest float16.
 typedef uint32_t lane_bits __attribute__((vector_size(16)));
 static inline lane_bits bits_where(lane_bits mask, lane_bits a, lane_bits b) { return (a & mask) | (b & ~mask); }
 static inline void store_halves(uint8_t* p, vf v) {

@@ -88,7 +88,9 @@ def _training(options: argparse.Namespace) -> Training:
     if options.density and options.keep:
         raise ValueError("--density with --keep; expected one of them")
     if options.saved != "fp32" and method == "pflego":
-        raise ValueError(f"--saved {options.saved} with --method pflego; expected another, whose steps have this setting")
+        raise ValueError(
+            f"--saved {options.saved} with --method pflego; expected another, whose steps have this setting"
+        )
     terms, loss = _terms(options), Loss.parse(options.loss)
     loss.check_outputs(graph.output_shape[0])
     if options.measure and not (terms.is_plain and loss == CROSS_ENTROPY):

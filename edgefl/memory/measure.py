@@ -26,8 +26,8 @@ from edgefl.graph import Graph, Model
 from edgefl.graph.json import dumps, loads
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.learners.batches import Keyed, Listed
-from edgefl.memory import Footprint, Training
 from edgefl.learners.lowering.updates import Terms
+from edgefl.memory import Footprint, Training
 from edgefl.neurons.index import Flat
 from edgefl.neurons.random_mask import random_mask
 from edgefl.neurons.update import Block, Update
@@ -66,7 +66,11 @@ def resident_bytes(field: str) -> int:
 
 def _request(training: Training) -> dict[str, Any]:
     names = ("model", "batch", "method", "keep", "examples")
-    return {"graph": dumps(training.graph), **{name: getattr(training, name) for name in names}, "saved": training.terms.saved}
+    return {
+        "graph": dumps(training.graph),
+        **{name: getattr(training, name) for name in names},
+        "saved": training.terms.saved,
+    }
 
 
 def _ask(request: dict[str, Any]) -> dict[str, dict[str, int]]:
@@ -112,7 +116,12 @@ def _train(training: Training, limit: int | None) -> tuple[dict[str, int], objec
     order = np.random.RandomState(SEED).permutation(len(data)).astype(np.int32)
     whole, *partial = training.batches
     batches = [np.resize(np.roll(order, -step * whole), whole) for step in range(STEPS)]
-    learner.fit(data, Listed(batches + [order[:size] for size in partial], Keyed(SEED)), SGD(0.01, saved=training.terms.saved), neurons)
+    learner.fit(
+        data,
+        Listed(batches + [order[:size] for size in partial], Keyed(SEED)),
+        SGD(0.01, saved=training.terms.saved),
+        neurons,
+    )
     return learner.memory(), (learner, data)
 
 

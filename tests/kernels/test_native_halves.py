@@ -26,8 +26,12 @@ def adversarial() -> np.ndarray:
     halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
     between = (halves.astype(np.float64) + np.append(halves[1:], 65536).astype(np.float64)) / 2
     bits = np.concatenate([halves, between.astype(np.float32)]).view(np.uint32)
-    around = np.concatenate([bits + np.uint32(step) for step in (0, 1, 2)] + [np.maximum(bits, 2) - 2, np.maximum(bits, 1) - 1])
-    every_exponent = (np.arange(256, dtype=np.uint32)[:, None] << 23 | np.array([0, 1, 0x3FFFFF, 0x7FFFFF], np.uint32)).ravel()
+    around = np.concatenate(
+        [bits + np.uint32(step) for step in (0, 1, 2)] + [np.maximum(bits, 2) - 2, np.maximum(bits, 1) - 1]
+    )
+    every_exponent = (
+        np.arange(256, dtype=np.uint32)[:, None] << 23 | np.array([0, 1, 0x3FFFFF, 0x7FFFFF], np.uint32)
+    ).ravel()
     all_bits = np.concatenate([around, every_exponent])
     return np.concatenate([all_bits, all_bits | np.uint32(0x80000000)]).view(np.float32)
 

@@ -39,4 +39,3 @@ def test_served_replayed_and_simulated_alike(tmp_path: Path, capsys) -> None:
         journal.close()
         apart = max(float(np.abs(state.arrays[MODEL][name] - value).max()) for name, value in found.items())
         assert (apart == 0) == bool(options), options
-    assert apart < 0.01
