@@ -42,7 +42,9 @@ class SGD:
 
 @dataclass(frozen=True)
 class Adam:
-    """Settings of torch.optim.Adam without amsgrad; `clip` and `saved` as of SGD. weight_decay is a term of the gradient.
+    """Settings of torch.optim.Adam without amsgrad; weight_decay is a term of the gradient.
+
+    clip and saved are as of SGD.
 
     Raises  ValueError if a value is negative or not finite, a beta is not below 1, or eps is below 1e-30.
     """

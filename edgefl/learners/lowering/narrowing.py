@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -103,7 +104,7 @@ def _of_uses(recorder: Recorder, which: int, uses: list[int], loss: int) -> Wait
     if not before or not after or not _reads(recorder.calls[after[0]], which):
         return None
     copies, is_written, reread = {after[0]: 0}, False, after[0]
-    for earlier, at in zip(after, after[1:], strict=False):
+    for earlier, at in pairwise(after):
         is_written = is_written or _writes(recorder.calls[earlier], which)
         is_same = is_written or recorder.calls[at].node == recorder.calls[earlier].node
         copies[at] = copies[earlier] + (not is_same)
