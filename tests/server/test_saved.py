@@ -1,4 +1,5 @@
-"""A run whose steps keep values as float16, with real processes: its replay is identical, a run without another."""
+"""A run whose steps keep values as float16, with real processes: its replay and its simulation are identical, and a
+run that does not is another."""
 
 from __future__ import annotations
 
