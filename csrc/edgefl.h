@@ -606,7 +606,8 @@ efl_status efl_decode_mask(const efl_uint8* code, efl_int64 room, efl_int64 ones
 
 /* ---- narrow: values in fewer bits ---------------------------------------------------------------------------- */
 
-/* halves [n], two bytes each: x [n] rounded to nearest even. What is too large becomes infinity, NaN stays NaN. */
+/* halves [n], two bytes each: x [n] rounded to nearest even.
+ * float16: what is too large, from 65520 on, becomes infinity. NaN stays NaN. The bits are the same on every tier. */
 efl_status efl_narrow_float16_f32(const float* x, efl_int64 n, efl_uint8* halves);
 efl_status efl_widen_float16_f32(const efl_uint8* halves, efl_int64 n, float* x);
 efl_status efl_narrow_bfloat16_f32(const float* x, efl_int64 n, efl_uint8* halves);

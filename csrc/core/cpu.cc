@@ -50,9 +50,9 @@ bool has_bits(unsigned word, unsigned bits) { return (word & bits) == bits; }
 
 bool runs_avx2() {
     unsigned a, b, c, d;
-    const unsigned ymm = 0x6, fma = 1u << 12, popcnt = 1u << 23, avx2 = 1u << 5, bmi2 = 1u << 8;
+    const unsigned ymm = 0x6, fma = 1u << 12, f16c = 1u << 29, popcnt = 1u << 23, avx2 = 1u << 5, bmi2 = 1u << 8;
     if (!has_bits(saved_state(), ymm)) return false;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !has_bits(c, fma | popcnt)) return false;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has_bits(c, fma | f16c | popcnt)) return false;
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && has_bits(b, avx2 | bmi2);
 }
 

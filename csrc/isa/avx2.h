@@ -2,7 +2,7 @@
 #include "tier.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
-EFL_TARGET_BEGIN("avx2,fma,bmi2,popcnt")
+EFL_TARGET_BEGIN("avx2,fma,f16c,bmi2,popcnt")
 namespace efl::avx2 {
 #include "../simd/avx2.h"
 #include EFL_PART

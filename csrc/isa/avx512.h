@@ -6,7 +6,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // _mm512_undefined_ps inside GCC 12's own intrinsics
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
-EFL_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi2,popcnt")
+EFL_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi2,popcnt")
 namespace efl::avx512 {
 #include "../simd/avx512.h"
 #include EFL_PART

@@ -1,10 +1,9 @@
 // float32 values in fewer bits and back: as halves rounded to nearest even, and as bytes with a scale for every 256 of
 // them, rounded up or down by chance.
 //
-// Halves are written two bytes each, without branches: what is below the normal float16 is rounded by the addition of
-// 1/2, whose last bit is the smallest float16. Of bytes the largest magnitude of a block is code 127 or -127 exactly,
-// and what comes back is coded alike whatever the chance: it lies within 127 * 2^-24 of a step from its code, and noise
-// leaves 2^-9 of a step on either side.
+// Halves are two bytes each, and those of float16 words of the tier. Of bytes the largest magnitude of a block is code
+// 127 or -127 exactly, and what comes back is coded alike whatever the chance: it lies within 127 * 2^-24 of a step
+// from its code, and noise leaves 2^-9 of a step on either side.
 
 namespace narrow {
 
@@ -82,19 +81,17 @@ static inline uint32_t load_half(const uint8_t* halves, int64_t i) {
     return half;
 }
 
-static inline uint32_t to_float16(uint32_t bits) {
-    const uint32_t sign = bits >> 16 & 0x8000, x = bits & 0x7fffffff;
-    const uint32_t normal = (x - (112u << 23) + 0xfff + (x >> 13 & 1)) >> 13;
-    const uint32_t small = bits_of(float_of(x) + 0.5f) - bits_of(0.5f);
-    const uint32_t finite = x < (113u << 23) ? small : normal;
-    const uint32_t large = x > 0x7f800000 ? 0x7e00 : 0x7c00;
-    return sign | (x >= 0x477ff000 ? large : finite);  // from 65520 on the nearest is infinity
+// The last n < W values, by whole words.
+static void store_last_halves(uint8_t* halves, const float* x, int n) {
+    uint8_t word[2 * W];
+    store_halves(word, load_n(x, n));
+    memcpy(halves, word, size_t(2 * n));
 }
 
-static inline uint32_t from_float16(uint32_t half) {
-    const uint32_t x = (half & 0x7fff) << 13;
-    const uint32_t finite = bits_of(float_of(x) * 0x1p112f);
-    return (half & 0x8000) << 16 | ((half & 0x7c00) == 0x7c00 ? x | 0x7f800000 : finite);
+static void load_last_halves(float* x, const uint8_t* halves, int n) {
+    uint8_t word[2 * W] = {};
+    memcpy(word, halves, size_t(2 * n));
+    store_n(x, load_halves(word), n);
 }
 
 static inline uint32_t to_bfloat16(uint32_t bits) {
@@ -105,14 +102,16 @@ static inline uint32_t to_bfloat16(uint32_t bits) {
 }  // namespace narrow
 
 static efl_status narrow_float16_f32(const float* x, efl_int64 n, efl_uint8* halves) {
-    using namespace narrow;
-    for (int64_t i = 0; i < n; ++i) store_half(halves, i, to_float16(bits_of(x[i])));
+    int64_t i = 0;
+    for (; i + W <= n; i += W) store_halves(halves + 2 * i, load(x + i));
+    if (i < n) narrow::store_last_halves(halves + 2 * i, x + i, int(n - i));
     return EFL_OK;
 }
 
 static efl_status widen_float16_f32(const efl_uint8* halves, efl_int64 n, float* x) {
-    using namespace narrow;
-    for (int64_t i = 0; i < n; ++i) x[i] = float_of(from_float16(load_half(halves, i)));
+    int64_t i = 0;
+    for (; i + W <= n; i += W) store(x + i, load_halves(halves + 2 * i));
+    if (i < n) narrow::load_last_halves(x + i, halves + 2 * i, int(n - i));
     return EFL_OK;
 }
 

@@ -201,3 +201,9 @@ struct Singles {
     explicit Singles(const float* p) : from(p) {}
     vf fma(int i, vf x, vf c) const { return avx2::fma(set1(from[i]), x, c); }
 };
+static inline void store_halves(uint8_t* p, vf v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+static inline vf load_halves(const uint8_t* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}

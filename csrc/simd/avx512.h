@@ -191,3 +191,9 @@ struct Singles {
     explicit Singles(const float* p) : from(p) {}
     vf fma(int i, vf x, vf c) const { return avx512::fma(set1(from[i]), x, c); }
 };
+static inline void store_halves(uint8_t* p, vf v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+static inline vf load_halves(const uint8_t* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}

@@ -258,3 +258,5 @@ __attribute__((always_inline)) static inline vf fma_here(vf a, vf b, int i, vf c
     return c;
 }
 #define EFL_WORDS_IN_PLACE
+static inline void store_halves(uint8_t* p, vf v) { vst1_u8(p, vreinterpret_u8_f16(vcvt_f16_f32(v))); }
+static inline vf load_halves(const uint8_t* p) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }

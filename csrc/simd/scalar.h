@@ -254,3 +254,26 @@ struct Singles {
     explicit Singles(const float* p) : from(p) {}
     vf fma(int i, vf x, vf c) const { return scalar::fma(set1(from[i]), x, c); }
 };
+// W float16 values, two bytes each, rounded to nearest even, infinity from 65520 on; and back. Of NaN the upper bits
+// stay, as a quiet one. Without branches: what is below the normal float16 is rounded by the addition of 1/2, whose
+// last bit is the smallest float16.
+typedef uint32_t lane_bits __attribute__((vector_size(16)));
+static inline lane_bits bits_where(lane_bits mask, lane_bits a, lane_bits b) { return (a & mask) | (b & ~mask); }
+static inline void store_halves(uint8_t* p, vf v) {
+    const lane_bits bits = lane_bits(v), x = bits & 0x7fffffff;
+    const lane_bits normal = (x - (112u << 23) + 0xfff + (x >> 13 & 1)) >> 13;
+    const lane_bits small = lane_bits(vf(x) + 0.5f) - 0x3f000000;
+    const lane_bits finite = bits_where(lane_bits(x < (113u << 23)), small, normal);
+    const lane_bits large = 0x7c00 | (lane_bits(x > 0x7f800000) & (0x200 | (x >> 13 & 0x3ff)));
+    const lane_bits half = (bits >> 16 & 0x8000) | bits_where(lane_bits(x >= 0x477ff000), large, finite);
+    const uint16_t halves[W] = {uint16_t(half[0]), uint16_t(half[1]), uint16_t(half[2]), uint16_t(half[3])};
+    __builtin_memcpy(p, halves, sizeof halves);
+}
+static inline vf load_halves(const uint8_t* p) {
+    uint16_t halves[W];
+    __builtin_memcpy(halves, p, sizeof halves);
+    const lane_bits half = {halves[0], halves[1], halves[2], halves[3]}, x = (half & 0x7fff) << 13;
+    const lane_bits finite = lane_bits(vf(x) * 0x1p112f);
+    const lane_bits large = x | 0x7f800000 | (lane_bits(x > 0x0f800000) & 0x00400000);
+    return vf((half & 0x8000) << 16 | bits_where(lane_bits(x >= 0x0f800000), large, finite));
+}

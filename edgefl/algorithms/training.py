@@ -15,7 +15,7 @@ from edgefl.algorithms.base import Algorithm, Local, check, check_choices, check
 from edgefl.algorithms.schedule import Kind, Schedule
 from edgefl.graph import Graph, Params
 from edgefl.learners.base import Array, Batches
-from edgefl.learners.optimizers import SGD, Adam, AdamW, Optimizer
+from edgefl.learners.optimizers import SGD, Adam, AdamW, Optimizer, Saved
 from edgefl.neurons.cost import flops
 from edgefl.neurons.spec import ModelSpec
 
@@ -34,6 +34,7 @@ class LocalSteps(Algorithm):
                   decay_every rounds, 'cosine' down to lr_floor after the last round, or 'constant'
     warmup        rounds before, in which the rate rises to lr
     rounds        of the whole run, which a cosine needs; the run's own are taken
+    saved         as what values wait for the backward pass: 'fp32', or 'fp16' where that takes less memory
     """
 
     lr: float = 0.05
@@ -50,6 +51,7 @@ class LocalSteps(Algorithm):
     lr_floor: float = 0.0
     warmup: int = 0
     rounds: int = 0
+    saved: Saved = "fp32"
 
     def _check_steps(self) -> None:
         """Raises ValueError for a value that is out of range, or that the chosen optimizer does not have."""
@@ -78,9 +80,9 @@ class LocalSteps(Algorithm):
         """The steps at this rate."""
         clip = self.clip or None
         if self.optimizer == "sgd":
-            return SGD(rate, self.momentum, self.weight_decay, clip, self.nesterov)
+            return SGD(rate, self.momentum, self.weight_decay, clip, self.nesterov, self.saved)
         kind = Adam if self.optimizer == "adam" else AdamW
-        return kind(rate, tuple(self.betas), self.eps, self.weight_decay, clip)  # type: ignore[arg-type]
+        return kind(rate, tuple(self.betas), self.eps, self.weight_decay, clip, self.saved)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,10 @@ from edgefl.rounds.maker import other_makers
 
 RUNS = "edgefl-runs"
 LOSS_HELP = f"{', '.join(LOSSES)}, with settings as in huber:delta=0.5, bce:pos_weight=2 or cross-entropy:weight=1,3"
-OPTIMIZERS, SCHEDULES = (get_args(get_type_hints(LocalSteps)[name]) for name in ("optimizer", "schedule"))
+OPTIMIZERS, SCHEDULES, SAVED = (
+    get_args(get_type_hints(LocalSteps)[name]) for name in ("optimizer", "schedule", "saved")
+)
+SAVED_HELP = "as what values wait for the backward pass: as they are, or as float16 where that takes less memory"
 MODELS = f"one of {', '.join(NAMES)}, or FILE.safetensors, whose weights training starts from"
 
 
@@ -72,6 +75,7 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument(
         "--schedule", choices=SCHEDULES, help="of the learning rate over rounds; default: exponential"
     )
+    training.add_argument("--saved", choices=SAVED, help=f"{SAVED_HELP}; default: fp32")
     training.add_argument(
         "--validation-share", type=float, metavar="SHARE", help="share of a client's training samples to hold out"
     )
@@ -166,7 +170,7 @@ def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
     if given.get("loss"):
         given["loss"] = str(Loss.parse(given["loss"]))
     chosen = dict(given.get("options", base.options))
-    named = [f"{name}={given.pop(name)}" for name in ("optimizer", "schedule") if name in given]
+    named = [f"{name}={given.pop(name)}" for name in ("optimizer", "schedule", "saved") if name in given]
     for text in [*named, *given.pop("set", ())]:
         name, value = _assignment(text)
         if name in SHARED:

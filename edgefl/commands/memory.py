@@ -15,7 +15,7 @@ from pathlib import Path
 
 from edgefl import kernels
 from edgefl.commands import report
-from edgefl.commands.experiment_options import LOSS_HELP, OPTIMIZERS, shares
+from edgefl.commands.experiment_options import LOSS_HELP, OPTIMIZERS, SAVED, SAVED_HELP, shares
 from edgefl.commands.memory_picture import draw
 from edgefl.commands.memory_table import NOTES, OUTSIDE, Row, print_board, print_fit, print_rows, print_tensors
 from edgefl.commands.sizes import extents, size
@@ -53,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="default: plain sgd")
     parser.add_argument("--momentum", type=float, default=0.0, help="of sgd; default: none")
+    parser.add_argument("--saved", choices=SAVED, default="fp32", help=f"{SAVED_HELP} (exact); default: %(default)s")
     parser.add_argument("--loss", default="cross-entropy", help=f"{LOSS_HELP}; default: %(default)s")
     parser.add_argument("--measure", action="store_true", help="also train each row in a process of its own")
     parser.add_argument("--fit", type=size, metavar="SIZE", help="find the largest share and batch that fit, e.g. 24MB")
@@ -130,9 +131,13 @@ def _training(options: argparse.Namespace) -> Training:
         raise ValueError(f"--density with --method {method}; expected sparse")
     if options.density and options.keep:
         raise ValueError("--density with --keep; expected one of them")
+    if options.saved != "fp32" and method == "pflego":
+        raise ValueError(
+            f"--saved {options.saved} with --method pflego; expected another, whose steps have this setting"
+        )
     terms, loss = _terms(options), Loss.parse(options.loss)
     loss.check_outputs(graph.output_shape[0])
-    if options.measure and (terms, loss) != (Terms(), CROSS_ENTROPY):
+    if options.measure and not (terms.is_plain and loss == CROSS_ENTROPY):
         raise ValueError(f"--measure with {options.optimizer} and {loss}; expected plain sgd and cross-entropy")
     return Training(name, graph, options.batch, method, examples=options.examples, terms=terms, loss=loss)
 
@@ -141,7 +146,9 @@ def _terms(options: argparse.Namespace) -> Terms:
     """What a step has beside plain SGD. Raises ValueError for a momentum that the optimizer does not have."""
     if options.momentum and options.optimizer != "sgd":
         raise ValueError(f"--momentum {options.momentum} with --optimizer {options.optimizer}; expected sgd")
-    return Terms.of(SGD(1.0, options.momentum) if options.optimizer == "sgd" else Adam(1.0))
+    if options.optimizer == "sgd":
+        return Terms.of(SGD(1.0, options.momentum, saved=options.saved))
+    return Terms.of(Adam(1.0, saved=options.saved))
 
 
 def _graph(options: argparse.Namespace) -> tuple[Graph, str]:

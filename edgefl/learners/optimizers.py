@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 SMALLEST_EPS = 1e-30  # float32 holds it
+Saved = Literal["fp32", "fp16"]
+"""As what values wait for the backward pass: as they are, or as float16 where that takes less memory."""
 
 
 @dataclass(frozen=True)
 class SGD:
-    """Settings of torch.optim.SGD (dampening 0), and `clip`: the largest gradient norm, or None.
+    """Settings of torch.optim.SGD (dampening 0); `clip`: the largest gradient norm, or None; and `saved`.
 
     The norm is taken over the gradients of the trained blocks together, as torch.nn.utils.clip_grad_norm_ does.
     Raises  ValueError if a value is negative or not finite, momentum is not below 1, or Nesterov's way has none.
@@ -26,8 +28,10 @@ class SGD:
     weight_decay: float = 0.0
     clip: float | None = None
     nesterov: bool = False
+    saved: Saved = "fp32"
 
     def __post_init__(self) -> None:
+        _check_saved(self.saved)
         for name in ("lr", "momentum", "weight_decay", "clip"):
             _check_finite(name, getattr(self, name))
         if self.momentum >= 1:
@@ -38,7 +42,9 @@ class SGD:
 
 @dataclass(frozen=True)
 class Adam:
-    """Settings of torch.optim.Adam without amsgrad, and `clip` as of SGD. weight_decay is a term of the gradient.
+    """Settings of torch.optim.Adam without amsgrad; weight_decay is a term of the gradient.
+
+    clip and saved are as of SGD.
 
     Raises  ValueError if a value is negative or not finite, a beta is not below 1, or eps is below 1e-30.
     """
@@ -50,8 +56,10 @@ class Adam:
     eps: float = 1e-8
     weight_decay: float = 0.0
     clip: float | None = None
+    saved: Saved = "fp32"
 
     def __post_init__(self) -> None:
+        _check_saved(self.saved)
         for name in ("lr", "weight_decay", "clip"):
             _check_finite(name, getattr(self, name))
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
@@ -75,3 +83,8 @@ Optimizer = SGD | Adam
 def _check_finite(name: str, value: float | None) -> None:
     if value is not None and not 0 <= value < math.inf:
         raise ValueError(f"{name}={value}; expected a finite value >= 0")
+
+
+def _check_saved(saved: str) -> None:
+    if saved not in get_args(Saved):
+        raise ValueError(f"saved={saved}; expected one of {', '.join(get_args(Saved))}")

@@ -26,8 +26,8 @@ from edgefl.graph import Graph, Model
 from edgefl.graph.json import dumps, loads
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.learners.batches import Keyed, Listed
+from edgefl.learners.lowering.updates import Terms
 from edgefl.memory import Footprint, Training
-from edgefl.memory.training import PLAIN
 from edgefl.neurons.index import Flat
 from edgefl.neurons.random_mask import random_mask
 from edgefl.neurons.update import Block, Update
@@ -46,7 +46,7 @@ def measure(training: Training, meters: tuple[str, ...] = NATIVE, limit_bytes: i
     Raises  ValueError for an update that is not plain SGD; TrainingError with the process's last words if it fails, a
             refusal by the limit among them.
     """
-    if training.terms != PLAIN:
+    if not training.terms.is_plain:
         raise ValueError(f"{training.terms}; expected plain SGD in what is measured")
     readings: dict[str, dict[str, int]] = {}
     if set(meters) & set(NATIVE):
@@ -66,7 +66,11 @@ def resident_bytes(field: str) -> int:
 
 def _request(training: Training) -> dict[str, Any]:
     names = ("model", "batch", "method", "keep", "examples")
-    return {"graph": dumps(training.graph), **{name: getattr(training, name) for name in names}}
+    return {
+        "graph": dumps(training.graph),
+        **{name: getattr(training, name) for name in names},
+        "saved": training.terms.saved,
+    }
 
 
 def _ask(request: dict[str, Any]) -> dict[str, dict[str, int]]:
@@ -88,7 +92,8 @@ def _ask(request: dict[str, Any]) -> dict[str, dict[str, int]]:
 
 def _answer(request: dict[str, Any]) -> dict[str, dict[str, int]]:
     limit, with_torch = request.pop("limit_bytes", None), request.pop("torch", False)
-    training = Training(**{**request, "graph": loads(request["graph"])})
+    terms = Terms(saved=request.pop("saved"))
+    training = Training(**{**request, "graph": loads(request["graph"]), "terms": terms})
     if with_torch:
         return {"torch": {"saved": _torch_saved(training)}}
     before = resident_bytes("VmRSS")
@@ -111,7 +116,12 @@ def _train(training: Training, limit: int | None) -> tuple[dict[str, int], objec
     order = np.random.RandomState(SEED).permutation(len(data)).astype(np.int32)
     whole, *partial = training.batches
     batches = [np.resize(np.roll(order, -step * whole), whole) for step in range(STEPS)]
-    learner.fit(data, Listed(batches + [order[:size] for size in partial], Keyed(SEED)), SGD(0.01), neurons)
+    learner.fit(
+        data,
+        Listed(batches + [order[:size] for size in partial], Keyed(SEED)),
+        SGD(0.01, saved=training.terms.saved),
+        neurons,
+    )
     return learner.memory(), (learner, data)
 
 

@@ -65,7 +65,7 @@ class Training:
     batch     examples per step; in "pflego": per chunk of the joint gradient
     keep      share of active neurons, or the density of a mask; 1 for methods that train all
     examples  of the data set: its last batch may be smaller. None: a whole and a partial batch ("pflego": one batch)
-    terms     what the update has beside plain SGD
+    terms     what the update has beside plain SGD, and as what values wait for the backward pass
     loss      what is minimised
     Raises    ValueError if a value is out of range, or the method trains all neurons and keep is not 1.
     """

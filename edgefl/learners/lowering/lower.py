@@ -35,6 +35,7 @@ from edgefl.learners.lowering.forward import forward
 from edgefl.learners.lowering.fusion import fuse
 from edgefl.learners.lowering.layout import side_by_side
 from edgefl.learners.lowering.loss import loss as record_loss
+from edgefl.learners.lowering.narrowing import narrow
 from edgefl.learners.lowering.recorder import Recorder, Scope
 from edgefl.learners.lowering.schedule import Companion, Existing, Schedule, Tensor, TrainedBlock
 from edgefl.learners.lowering.sparse_weight import Sparse
@@ -92,14 +93,14 @@ def lower_active(
     Copies pay in a network with many layers; at the last of few the whole is there anyway when memory peaks.
     """
     graph, terms = planar(graph), terms or Terms()
-    in_place = mode == "train" and terms == Terms()
+    in_place = mode == "train" and terms.is_plain
     drops = mode in ("train", "gradient")
     scope = Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {}, drops=drops)
     copied = _lowered(scope, mode, (terms, loss), float_bytes)
     if all(ids is None or is_empty(ids) for ids in active.saved.values()):
         return copied
     whole = _lowered(scope._replace(copies=False), mode, (terms, loss), float_bytes)
-    return min(copied, whole, key=lambda schedule: schedule.arena_bytes)
+    return _smaller(copied, whole)
 
 
 def _lowered(scope: Scope, mode: Mode, step: tuple[Terms, Loss], float_bytes: int) -> Schedule:
@@ -114,7 +115,17 @@ def _lowered(scope: Scope, mode: Mode, step: tuple[Terms, Loss], float_bytes: in
         recorder.keep(output)
     else:
         states, gradients = _trained(recorder, nodes, output, mode, step)
-    return _schedule(recorder, output if mode in ("predict", "features") else None, gradients, states, float_bytes)
+    kept = output if mode in ("predict", "features") else None
+    whole = _schedule(recorder, kept, gradients, states, float_bytes)
+    if mode != "train" or step[0].saved == "fp32":
+        return whole
+    halved = _schedule(narrow(recorder, float_bytes), kept, gradients, states, float_bytes)
+    return _smaller(whole, halved)
+
+
+def _smaller(first: Schedule, second: Schedule) -> Schedule:
+    """The one with the smaller arena, the first of equals."""
+    return min(first, second, key=lambda schedule: schedule.arena_bytes)
 
 
 def _trained(

@@ -130,6 +130,14 @@ class Recorder:
         """Let the tensor's values live to the end of the pass."""
         self._kept.add(tensor.buffer)
 
+    def is_kept(self, buffer: int) -> bool:
+        """Whether its values live to the end of the pass."""
+        return buffer in self._kept
+
+    def again(self) -> Recorder:
+        """One with the same buffers and no calls, to record a changed pass."""
+        return Recorder(self.scope, found=self.found, _buffers=list(self._buffers), _kept=set(self._kept))
+
     def buffers(self) -> tuple[Buffer, ...]:
         """All buffers with their lifetimes; one that no call names lives at call 0 only."""
         end = len(self.calls)

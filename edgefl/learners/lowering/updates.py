@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgefl.graph.operations import Shape
 from edgefl.kernels.arrays import Index
@@ -17,12 +17,15 @@ from edgefl.learners.lowering.backward import Gradients, Product
 from edgefl.learners.lowering.masking import mask
 from edgefl.learners.lowering.recorder import Recorder
 from edgefl.learners.lowering.schedule import Companion, CompanionKind, Param, Slot, Tensor, TrainedBlock
-from edgefl.learners.optimizers import Adam, Optimizer
+from edgefl.learners.optimizers import Adam, Optimizer, Saved
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Which terms the update has; their coefficients are settings of the fit, not of the schedule."""
+    """Which terms the update has, and as what values wait for the backward pass.
+
+    The terms' coefficients are settings of the fit, not of the schedule.
+    """
 
     momentum: bool = False
     clip: float | None = None
@@ -30,13 +33,20 @@ class Terms:
     linear: bool = False
     nesterov: bool = False
     adam: bool = False
+    saved: Saved = "fp32"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the update is plain SGD's."""
+        return replace(self, saved="fp32") == Terms()
 
     @staticmethod
     def of(optimizer: Optimizer, has_pull: bool = False, has_linear: bool = False) -> Terms:
         """The terms of a fit with these settings."""
         if isinstance(optimizer, Adam):
-            return Terms(False, optimizer.clip, has_pull, has_linear, adam=True)
-        return Terms(optimizer.momentum > 0, optimizer.clip, has_pull, has_linear, nesterov=optimizer.nesterov)
+            return Terms(False, optimizer.clip, has_pull, has_linear, adam=True, saved=optimizer.saved)
+        momentum, nesterov = optimizer.momentum > 0, optimizer.nesterov
+        return Terms(momentum, optimizer.clip, has_pull, has_linear, nesterov, saved=optimizer.saved)
 
     def states(self) -> tuple[CompanionKind, ...]:
         """The arrays that each trained block has beside it."""
