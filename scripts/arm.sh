@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# arm.sh prepare | python CPU ARGUMENT... | tests [CPU...] | federation: edgefl for aarch64, built and tried on this machine.
+# arm.sh prepare | peers | python CPU ARGUMENT... | tests [CPU...] | federation | smoke: edgefl for aarch64, tried here.
 #
 # prepare     what the others need, made once: an arm64 root, aarch64 wheels, the two libraries by zig
+# peers       torch and MNN for aarch64, for python -m bench arm
 # python      an aarch64 Python under qemu as that CPU, with edgefl and this checkout's tests and benches
 # tests       the suites of kernels, learners, codec and wire on each CPU, EDGEFL_ISA scalar and neon: hours
 # federation  a server of one kind with devices of the other: the same model and payloads as all x86 at EDGEFL_ISA=scalar
+# smoke       the NEON tier's dense products alone, in a minute; says why it is skipped where a tool is missing
 #
 # Needs apt-get, the network, qemu-aarch64 or qemu-aarch64-static, and Python 3.11 with ziglang and pybind11 (PYTHON names
 # it). EDGEFL_ARM names the folder of all that is made. Times under qemu say nothing about speed.
@@ -74,19 +76,53 @@ edgefl() { # x86|aarch64 ARGUMENT...
     else run "${CPU:-cortex-a72}" -m edgefl "${@:2}"; fi
 }
 
-served() { # FOLDER SERVER DEVICES: a run of three rounds with two devices, its model in FOLDER/model.safetensors
+served() { # FOLDER SERVER DEVICES: two rounds with two devices, each server or devices x86 or aarch64
     local folder=$1 pids=()
-    mkdir "$folder"
+    mkdir -p "$folder"
     edgefl x86 deal --clients 2 --out "$folder/data" > "$folder/deal.log"
-    edgefl "$2" serve --method fedspu --clients 2 --rounds 3 --epochs 1 --keep .5,1 --port "$port" --linger 30 \
-        --run-dir "$folder/run" > "$folder/server.log" 2>&1 & pids+=($!)
+    edgefl "$2" serve --method fedspu --clients 2 --rounds 2 --epochs 1 --keep .5,1 --port "$port" --linger 60 \
+        --deadline none --evaluation-deadline none --run-dir "$folder/run" > "$folder/server.log" 2>&1 & pids+=($!)
     for id in 0 1; do
         edgefl "$3" client --server "127.0.0.1:$port" --state "$folder/device-$id" --id $id --give-up 120 \
             --data "$folder/data/device-000$id.npz" > "$folder/device-$id.log" 2>&1 & pids+=($!)
     done
-    for pid in "${pids[@]}"; do wait "$pid" || { tail -n 3 "$folder"/*.log; fail "$2 server, $3 devices: failed"; }; done
-    edgefl x86 export --help > /dev/null
+    for pid in "${pids[@]}"; do
+        wait "$pid" || { tail -n 3 "$folder"/*.log; fail "server $2, devices $3: ended with an error"; }
+    done
     port=$((port + 1))
+}
+
+federation() { # the models after each round, the devices' own and their payloads, against a run that is all x86
+    local place kinds compare=("$PYTHON" "$checkout/scripts/compare_runs.py")
+    place=$(mktemp -d)
+    port=${PORT:-17227}
+    EDGEFL_ISA=scalar served "$place/x86-x86" x86 x86
+    for kinds in "aarch64 x86" "x86 aarch64"; do
+        # shellcheck disable=SC2086  # two words
+        EDGEFL_ISA=scalar served "$place/${kinds/ /-}" $kinds
+        "${compare[@]}" exact "$place/x86-x86" "$place/${kinds/ /-}"
+    done
+    for kinds in "aarch64 x86" "x86 aarch64"; do
+        # shellcheck disable=SC2086
+        served "$place/best-${kinds/ /-}" $kinds
+        "${compare[@]}" bound "$place/x86-x86" "$place/best-${kinds/ /-}"
+    done
+    rm -rf "$place"
+}
+
+smoke() { # needs qemu and a cross compiler only
+    local program compiler=(aarch64-linux-gnu-g++)
+    [ -n "$qemu" ] || { echo "arm smoke skipped: no qemu-aarch64 (package qemu-user or qemu-user-static)"; return; }
+    if ! command -v "${compiler[0]}" > /dev/null; then
+        "$PYTHON" -c 'import ziglang' 2> /dev/null ||
+            { echo "arm smoke skipped: no aarch64-linux-gnu-g++, and $PYTHON has no ziglang"; return; }
+        compiler=("$PYTHON" -m ziglang c++ -target aarch64-linux-musl -mcpu=baseline)
+    fi
+    program=$(mktemp)
+    (cd "$checkout" && "${compiler[@]}" -std=c++2a -O1 -w -ffp-contract=off -fno-math-errno -static -pthread \
+        -o "$program" tests/kernels/linear_on_arm.cc csrc/isa/neon_linear.cc csrc/core/{threads,scratch}.cc)
+    for cpu in "${cpus[@]}"; do "$qemu" -cpu "$cpu" "$program" || fail "smoke failed on $cpu"; done
+    rm -f "$program"
 }
 
 main() {
@@ -98,7 +134,8 @@ main() {
         python) [ $# -ge 1 ] || fail "python without a CPU; expected one of ${cpus[*]}"; run "$@" ;;
         tests) prepare; [ $# -gt 0 ] || set -- "${cpus[@]}"; tests "$@" ;;
         federation) prepare; federation ;;
-        *) sed -n '2,11s/^# \{0,1\}//p' "$0"; [ "$what" = help ] ;;
+        smoke) smoke ;;
+        *) sed -n '2,14s/^# \{0,1\}//p' "$0"; [ "$what" = help ] ;;
     esac
 }
 

@@ -147,7 +147,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--models", type=_models, default=tuple(BATCHES), help=f"of {', '.join(BATCHES)}; default: all")
     parser.add_argument("--runs", type=_runs, default=counting.RUNS, help="of edgefl, torch, mnn; default: all")
     parser.add_argument("--batch", type=int, help=f"in place of the models' own, {BATCHES}")
-    parser.add_argument("--cpu", default="cortex-a72", help="qemu's processor; default: cortex-a72")
+    parser.add_argument(
+        "--cpu", default="cortex-a76", help="qemu's processor; default: cortex-a76; torch dies on a cortex-a72"
+    )
     parser.add_argument("--folder", type=Path, default=folder, help=f"of scripts/arm.sh prepare; default: {cache}")
     parser.add_argument("--json", action="store_true", help="a JSON line a run, and no table")
     return parser

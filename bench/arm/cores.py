@@ -1,4 +1,4 @@
-"""Cores of boards as data for an estimate: clocks as sold, and instructions per cycle that are assumed, not measured."""
+"""Cores of boards as data for an estimate: clocks as sold, and instructions a cycle that are assumed, not measured."""
 
 from __future__ import annotations
 

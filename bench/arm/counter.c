@@ -13,14 +13,14 @@ typedef uint64_t plugin_id;
 struct block;
 struct machine;
 enum inline_operation { ADD_U64 };
-typedef void (*on_block)(plugin_id, struct block *);
+typedef void (*on_block)(plugin_id, struct block*);
 typedef void (*on_call)(plugin_id, unsigned, int64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                         uint64_t, uint64_t);
 
 void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id, on_block);
 void qemu_plugin_register_vcpu_syscall_cb(plugin_id, on_call);
-void qemu_plugin_register_vcpu_tb_exec_inline(struct block *, enum inline_operation, void *, uint64_t);
-size_t qemu_plugin_tb_n_insns(const struct block *);
+void qemu_plugin_register_vcpu_tb_exec_inline(struct block*, enum inline_operation, void*, uint64_t);
+size_t qemu_plugin_tb_n_insns(const struct block*);
 
 #define VISIBLE __attribute__((visibility("default")))
 enum { MARK = 42424242, FIRST_CALL = 125, LAST_CALL = 126 };
@@ -28,9 +28,9 @@ enum { MARK = 42424242, FIRST_CALL = 125, LAST_CALL = 126 };
 VISIBLE int qemu_plugin_version = 1;
 
 static uint64_t executed;
-static FILE *counts;
+static FILE* counts;
 
-static void count_block(plugin_id id, struct block *block) {
+static void count_block(plugin_id id, struct block* block) {
     (void)id;
     qemu_plugin_register_vcpu_tb_exec_inline(block, ADD_U64, &executed, qemu_plugin_tb_n_insns(block));
 }
@@ -44,10 +44,10 @@ static void report(plugin_id id, unsigned cpu, int64_t number, uint64_t argument
 }
 
 /* The one argument is the file that the counts go to: out=FILE. */
-VISIBLE int qemu_plugin_install(plugin_id id, const struct machine *machine, int count, char **arguments) {
+VISIBLE int qemu_plugin_install(plugin_id id, const struct machine* machine, int count, char** arguments) {
     (void)machine;
     if (count != 1) return 1;
-    const char *path = arguments[0];
+    const char* path = arguments[0];
     while (*path && *path++ != '=') {}
     counts = fopen(path, "w");
     if (!counts) return 1;

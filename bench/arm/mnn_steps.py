@@ -78,7 +78,7 @@ def _layer(op: Operation) -> Any:
     if isinstance(op, Conv2d):
         depthwise = op.groups > 1
         settings = (list(op.kernel_size), list(op.stride), list(op.padding), list(op.dilation))
-        return nn.conv(op.in_channels, op.out_channels, *settings, depthwise, op.bias)
+        return nn.conv(op.in_channels, op.out_channels, *settings, depthwise, op.bias, expr.CAFFE)
     if isinstance(op, Linear):
         return nn.linear(op.in_features, op.out_features, op.bias)
     return nn.batch_norm(op.num_features) if isinstance(op, BatchNorm2d) else None

@@ -1,0 +1,59 @@
+"""Counting instructions on ARM: differences of marks, errors that name a peer, ratios and their bars. No qemu here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bench.arm import counting
+from bench.arm.command import judged
+from bench.arm.cores import Core
+from bench.arm.emulator import CannotCountError, emulator
+
+
+def test_what_is_done_once_falls_out_of_a_step() -> None:
+    start, step = 1000, 70
+    marks = [5, 5 + start + step * counting.FIRST]
+    marks += [marks[1] + 9, marks[1] + 9 + start + step * (counting.FIRST + counting.MORE)]
+    assert counting.a_step(marks) == step
+    assert counting.a_step([]) is None
+    with pytest.raises(CannotCountError, match="3 counts; expected 4"):
+        counting.a_step(marks[:3])
+
+
+def test_a_peer_that_does_not_run_is_named_and_the_others_go_on() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def execute(arguments: Sequence[str], environment: dict[str, str]) -> tuple[str, list[int]]:
+        asked.append((arguments[2], environment["EDGEFL_ISA"]))
+        if arguments[2] == "torch":
+            raise CannotCountError("exit code -4: illegal instruction")
+        return json.dumps({"version": "1", "step_s": 2.0}), [0, 10, 20, 50]
+
+    runs = (counting.SCALAR, counting.TORCH, counting.MNN)
+    scalar, torch, mnn = counting.count(execute, Path("vgg11.safetensors"), 2, runs)
+    assert asked == [("edgefl", "scalar"), ("torch", "neon"), ("mnn", "neon")]
+    assert (scalar.model, scalar.instructions, mnn.instructions, mnn.step_s) == ("vgg11", 10, 10, None)
+    assert (torch.instructions, torch.error) == (None, "exit code -4: illegal instruction")
+
+
+def test_ratios_are_judged_of_runs_that_are_there() -> None:
+    values = {counting.NEON.name: 50.0, counting.NEON_FROZEN.name: 30.0, counting.SCALAR.name: 100.0}
+    assert judged(values, bound=0.5) == {"NEON of scalar, p = 1": (0.5, 0.6), "p = .2 of p = 1": (0.6, 0.54)}
+    assert judged({}, bound=0.5) == {}
+
+
+def test_an_estimate_is_instructions_over_those_of_a_second() -> None:
+    assert Core("A72", "Pi 4", clock_hz=1e9, per_cycle=2.0).seconds(4e9) == 2.0
+
+
+def test_a_folder_that_was_not_prepared_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(CannotCountError, match="qemu-user"):
+        emulator(tmp_path, "max", tmp_path)
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    with pytest.raises(CannotCountError, match=r"arm\.sh prepare"):
+        emulator(tmp_path, "max", tmp_path)
