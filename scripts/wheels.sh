@@ -4,7 +4,7 @@
 #
 # One for the running python3 and one for each INCLUDE, a folder with the headers of another CPython for 64-bit Linux,
 # which serve every machine: what differs between machines in pyconfig.h no extension reads. Everything is made from an
-# sdist under build/wheels; a second run finds the objects in zig's cache. Needs PyPI. MACHINES are Linux's names.
+# sdist under build/wheels. Needs PyPI. MACHINES are Linux's names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
