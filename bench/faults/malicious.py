@@ -133,9 +133,14 @@ class _Trial:
             time.sleep(LOOK_EVERY_S)
 
     def _serve(self, listener: socket.socket) -> None:
-        """One connection, until the device closes it."""
+        """Two connections: the device asks for the run, then takes part in it."""
         listener.settimeout(LOST_S)
-        link, _ = listener.accept()
+        for _ in range(2):
+            link, _ = listener.accept()
+            self._talk(link)
+
+    def _talk(self, link: socket.socket) -> None:
+        """One connection, until the device closes it."""
         connection, out = Connection("server"), queue.SimpleQueue[bytes | None]()
         sender = threading.Thread(target=_send_all, args=(link, out))
         sender.start()
@@ -149,7 +154,8 @@ class _Trial:
             except (OSError, ProtocolError) as error:
                 self._refusal = self._refusal or f"{type(error).__name__}: {error}"
             finally:
-                self._answered_at = self._answered_at or time.monotonic()
+                if self._asked_at:
+                    self._answered_at = self._answered_at or time.monotonic()
                 out.put(None)
                 with suppress(OSError):
                     link.shutdown(socket.SHUT_RDWR)  # a sender that waits for room goes on
@@ -189,7 +195,7 @@ class _Trial:
             return "a traceback; expected a sentence"
         if bool(code) != bool(self._plan.refused) or self._plan.refused not in said:
             return f"exit code {code}, {said!r}; expected {self._plan.refused or 'exit code 0'!r}"
-        left = [name for name in ("local", "pending") if (self._state / f"{name}.safetensors").exists()]
+        left = [name for name in ("local", "pending") if any(self._state.glob(f"runs/*/{name}.safetensors"))]
         if self._plan.refused and left != ["local"] * self._plan.kept:
             return f"{', '.join(left)} on the disk after a refused round; expected what was there before"
         return None

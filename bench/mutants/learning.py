@@ -122,8 +122,8 @@ MUTANTS = (
     Mutant(
         "saved-inputs",
         "edgefl/learners/lowering/lower.py",
-        "min(copied, whole, key",
-        "max(copied, whole, key",
+        "return _smaller(copied, whole)",
+        "return max(copied, whole, key=lambda schedule: schedule.arena_bytes)",
         "a frozen step takes the larger of its two arenas",
         "tests/learners/test_saved_inputs.py",
     ),
