@@ -117,7 +117,8 @@ class Service:
         state = self._directory.open(run, post.profile.key)
         try:
             device = Device(state, post.profile, turn.samples.newest(), self._world)
-            reason = self._talk(post, self._attendance(turn, device))
+            attendance = self._attendance(turn, device)
+            reason = self._talk(post, attendance, attendance.look)
             self._over(turn, run, state.path, reason)
         finally:
             state.close()
@@ -137,12 +138,9 @@ class Service:
         other = next((each for each in self._turns if each is not turn and each.due <= now), None)
         return None if other is None else f"it asks for nothing, and it is the turn of {other.post.server}"
 
-    def _talk(self, post: Post, party: Party) -> str:
+    def _talk(self, post: Post, party: Party, look: Callable[[], None] | None = None) -> str:
         context = device_context(*post.tls_files) if post.uses_tls else None
-        look, every_s = (
-            party.look if isinstance(party, Attendance) else None,
-            min(LOOK_EVERY_S, self._settings.pace.check_s),
-        )
+        every_s = min(LOOK_EVERY_S, self._settings.pace.check_s)
         return DeviceSocket(post.server, party, context, secrets.token_bytes, self._world, 0, look, every_s).run()
 
     def _over(self, turn: Turn, run: str, folder: Path, reason: str) -> None:

@@ -1,4 +1,5 @@
-// Average pooling, forward and backward: global, by strips, and windows too large for these by the definition.
+// Average pooling, forward and backward: global, by strips, and windows too large or too far apart for these by the
+// definition.
 
 // One window, the whole plane.
 static bool is_global(const Pooling& pool) {

@@ -19,7 +19,7 @@ static void average_strip(const Pooling& pool, const Combs<STRIDE>& combs, const
     alignas(64) float lines[LINES][STRIDE * STRIP_LINE], sums[RING][STRIP];
     const auto take = [&](int64_t row, int64_t n) { combs.take_apart(x + row * p.width, 0, lines[n]); };
     int64_t oh = 0;
-    in_turns(p.height, LINES, take, [&](int64_t row, int64_t n) {
+    in_turns(p.height, take, [&](int64_t row, int64_t n) {
         const float* const line = lines[n];
         for (int64_t v = 0; v < strip.words; ++v) {
             vf total = zero();
@@ -45,8 +45,7 @@ static void average_strip_backward(const Pooling& pool, const Strip& strip, cons
     const efl_pool2d& p = *pool.p;
     const int64_t before = shift_of(p.kernel_w - 1, p.pad_w, STRIDE), after = -shift_of(0, p.pad_w, STRIDE);
     const int64_t begin = strip.at(-before, 0), end = strip.at(after, strip.words);
-    alignas(64) float shares[RING][STRIP_LINE],
-        lines[LINES][STRIP_LINE];  // what a cell receives from a window, and from all
+    alignas(64) float shares[RING][STRIP_LINE], lines[LINES][STRIP_LINE];  // of a window, and of all: what cells get
     Seeing rows(pool);
     int64_t known = 0;
     const auto share = [&](int64_t oh) {
@@ -65,7 +64,7 @@ static void average_strip_backward(const Pooling& pool, const Strip& strip, cons
             store(lines[n] + i, total);
         }
     };
-    in_turns(p.height, LINES, add_up, [&](int64_t h, int64_t n) {
+    in_turns(p.height, add_up, [&](int64_t h, int64_t n) {
         put_together<STRIDE>(p, strip, dx + h * p.width, [&](int64_t first, int64_t v) {
             vf total = zero();
             for (int64_t k = first; k < p.kernel_w; k += STRIDE)

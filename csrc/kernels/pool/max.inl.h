@@ -1,7 +1,7 @@
 // Max pooling, forward and backward. Forward leaves one byte per output: the cell of its window that won.
 //
 // Windows of 2 x 2 with stride 2, which is nearly every pool there is, and pairs of a row have words of their own; the
-// others go by strips, and those too large for these by the definition.
+// others go by strips, and those too large or too far apart for these by the definition.
 
 static void maxpool_plane(const Pooling& pool, const float* x, float* y, uint8_t* codes) {
     const efl_pool2d& p = *pool.p;

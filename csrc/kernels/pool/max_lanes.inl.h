@@ -10,20 +10,6 @@ static inline void each_word(int64_t lanes, const Body& body) {
 static inline vf load_some(const float* from, int n) { return n == W ? load(from) : load_n(from, n); }
 static inline void store_some(float* to, vf v, int n) { n == W ? store(to, v) : store_n(to, v, n); }
 
-static inline vf load_codes(const uint8_t* from, int n) {
-    if (n == W) return load_u8(from);
-    uint8_t bytes[W] = {0};
-    memcpy(bytes, from, size_t(n));
-    return load_u8(bytes);
-}
-
-static inline void store_codes(uint8_t* to, vf code, int n) {
-    if (n == W) return store_u8(to, code);
-    uint8_t bytes[W];
-    store_u8(bytes, code);
-    memcpy(to, bytes, size_t(n));
-}
-
 // The largest of a window's n lanes at `from`, whose first cell inside is met first.
 static inline vf largest(const efl_pool2d& p, const Window& in, const float* from, int64_t lanes, int n, vf* code) {
     vf best = set1(-INFINITY);
@@ -45,7 +31,7 @@ static void maxpool_words(const Pooling& pool, int64_t lanes, const float* x, fl
             each_word(lanes, [&](int64_t i, int n) {
                 vf code;
                 store_some(y + to + i, largest(*pool.p, in, x + i, lanes, n, &code), n);
-                if (codes) store_codes(codes + to + i, code, n);
+                if (codes) store_codes_of(codes + to + i, code, n);
             });
         }
 }
@@ -72,7 +58,7 @@ static void maxpool_words_backward(const Pooling& pool, int64_t lanes, const flo
             const Window in(p, oh, ow);
             const int64_t at = (oh * pool.out_w + ow) * lanes;
             each_word(lanes, [&](int64_t i, int n) {
-                send<ADDED>(p, in, load_some(dy + at + i, n), load_codes(codes + at + i, n), dx + i, lanes, n);
+                send<ADDED>(p, in, load_some(dy + at + i, n), load_codes_of(codes + at + i, n, n), dx + i, lanes, n);
             });
         }
 }

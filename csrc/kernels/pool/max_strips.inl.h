@@ -21,7 +21,7 @@ static void maxpool_strip(const Pooling& pool, const Combs<STRIDE>& combs, const
     alignas(64) float lines[LINES][STRIDE * STRIP_LINE], largest[RING][STRIP], cells[RING][STRIP];
     const auto take = [&](int64_t row, int64_t n) { combs.take_apart(x + row * p.width, -INFINITY, lines[n]); };
     int64_t oh = 0;
-    in_turns(p.height, LINES, take, [&](int64_t row, int64_t n) {
+    in_turns(p.height, take, [&](int64_t row, int64_t n) {
         const float* const line = lines[n];
         for (int64_t v = 0; v < strip.words; ++v) {
             vf best = set1(-INFINITY), cell = load(inside.column + v * W);

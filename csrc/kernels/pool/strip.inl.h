@@ -23,8 +23,7 @@ struct Strip {
     static int64_t at(int64_t shift, int64_t word) { return STRIP_KERNEL + shift + word * W; }
 
     // The places from `before` ahead of the strip up to `after` behind its words: those of [0, total) that
-    // copy(to, place, n) puts at `line`, and `fill` outside. Up to a word more may be overwritten at either end of what
-    // is copied before `fill` comes.
+    // copy(to, place, n) puts there, and `fill` outside. copy may write up to a word more than it is asked for.
     template <class Copy>
     void gather(int64_t before, int64_t after, int64_t total, float fill, float* line, const Copy& copy) const {
         float* const origin = line + STRIP_KERNEL;  // of place `first`
@@ -125,11 +124,11 @@ struct Seeing {
     }
 };
 
-// The rows of a plane in turns of at most `most`: begin(row, n) makes ready what each(row, n) needs, the nth of a turn.
+// The rows of a plane in turns of LINES: begin(row, n) makes ready what each(row, n) needs, the nth of a turn.
 template <class Begin, class Each>
-static inline void in_turns(int64_t rows, int64_t most, const Begin& begin, const Each& each) {
-    for (int64_t h = 0; h < rows; h += most) {
-        const int64_t count = least(most, rows - h);
+static inline void in_turns(int64_t rows, const Begin& begin, const Each& each) {
+    for (int64_t h = 0; h < rows; h += LINES) {
+        const int64_t count = least(LINES, rows - h);
         for (int64_t n = 0; n < count; ++n) begin(h + n, n);
         for (int64_t n = 0; n < count; ++n) each(h + n, n);
     }
