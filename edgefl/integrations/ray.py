@@ -211,10 +211,9 @@ class _Call:
         try:
             found = ray.get(answer)
         except RayTaskError as error:
-            raise (error.cause or error) from None
+            raise _told(worker, error.cause or error) from None
         except RaySystemError as error:
-            last = str(error).strip().splitlines()[-1]
-            raise RunError(f"worker {worker}: {last}; expected what the method is made of on every node") from None
+            raise _told(worker, error) from None
         except DIED as error:
             self._bury(worker, places, error)
             return
@@ -246,3 +245,11 @@ class _Call:
 
 def _size(kept: Kept) -> int:
     return sum(array.nbytes for array in kept.flat().values())
+
+
+def _told(worker: int, error: Exception) -> Exception:
+    """An error of a job as it is; one of Ray itself, which could not read what it was sent, in words."""
+    if not isinstance(error, RaySystemError):
+        return error
+    what = str(error).splitlines()[0].removeprefix("System error: ")
+    return RunError(f"worker {worker}: {what}; expected what the method is made of on every node")
