@@ -14,7 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import numpy as np
@@ -48,18 +48,23 @@ def main(arguments: list[str]) -> int:
     method = _method(options, epochs_of(options, clients))
     print(f"{machine.facts()}")
     print(f"{options.clients} clients, {options.workers} workers, {method.name}, {method.epochs} epochs of {TRAIN}")
-    rounds = 1 + options.turns
-    settings = Settings(rounds, rounds, rounds, workers=options.workers)
-    with cluster(options.ray_address, options.workers) as actors, tempfile.TemporaryDirectory() as folder:
+    rounds, workers = 1 + options.turns, options.workers
+    settings = Settings(rounds, rounds, rounds, workers=workers)
+    with cluster(options.ray_address, workers) as actors, tempfile.TemporaryDirectory() as folder:
         runs = timed(Path(folder), method, clients, {"threads": Threads, "ray": actors}, settings)
     seconds = {name: median(run.seconds[1:]) for name, run in runs.items()}
     for name, each in seconds.items():
-        print(f"{name:8} {each:9.2f} s a round, {1e3 * each * options.workers / options.clients:7.1f} ms a client")
+        of_it = f"of which {runs[name].training_ms:.1f} ms train"
+        print(f"{name:8} {each:9.2f} s a round, {1e3 * each * workers / options.clients:7.1f} ms a client, {of_it}")
     print(f"ray takes {seconds['ray'] / seconds['threads']:.3f} of the threads' time")
     same = _bits(runs["ray"].state) == _bits(runs["threads"].state)
     print("parameters bit for bit the same" if same else "OTHER PARAMETERS")
     if options.flower is not None:
-        command = [str(options.flower), str(APP), *map(str, (options.clients, options.workers, options.ms))]
+        command = [
+            str(options.flower),
+            str(APP),
+            *map(str, (options.clients, options.workers, options.ms, options.turns)),
+        ]
         subprocess.run(command, check=True)
     return int(not same)
 
@@ -134,6 +139,7 @@ class _Run(threading.Thread):
         self._folder, self._turns, self._method, self._clients = folder, turns, method, clients
         self._engine, self._settings = engine, settings
         self.seconds: list[float] = []
+        self.training_ms = 0.0  # of a client of the last round, in the mean
         self.state: State | None = None
 
     def run(self) -> None:
@@ -150,6 +156,7 @@ class _Run(threading.Thread):
     def _pass_on(self, line: dict[str, Any]) -> None:
         """A round's seconds are what its line says: no evaluation, no start of actors, no commit."""
         self.seconds.append(float(line["seconds"]))
+        self.training_ms = 1e3 * mean(each["seconds"] for each in line["clients"])
         self._turns.next(self.name)
         self._turns.wait(self.name)
 
