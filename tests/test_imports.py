@@ -35,6 +35,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it that
         "edgefl.durable",
         "edgefl.experiment",
         "edgefl.export",
+        "edgefl.flower",
         "edgefl.graph.files",
         "edgefl.memory.measure",
         "edgefl.predictor",
@@ -48,7 +49,7 @@ ORDER = list(LAYERS)
 
 ROOMS = (  # a package may import from those before it
     "edgefl", "errors", "rng", "durable", "kernels", "graph", "neurons", "codec", "wire", "learners", "nn", "memory",
-    "predictor", "algorithms", "data", "rounds", "experiment", "trust", "device", "agent", "server", "simulation",
+    "predictor", "algorithms", "data", "rounds", "experiment", "trust", "device", "flower", "agent", "server", "simulation",
     "export", "commands", "__main__",
 )  # fmt: skip
 
@@ -61,7 +62,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "numpy": ["edgefl"],
     "torch": ["edgefl.nn"],
     "numba": ["edgefl.kernels.numba.compiled"],
-    "cryptography": ["edgefl.trust.certificates"],
+    "cryptography": ["edgefl.flower.node_key", "edgefl.trust.certificates"],
     "safetensors": [
         "edgefl.device.state",
         "edgefl.durable",

@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 
 from edgefl.commands.sizes import size
+from edgefl.device.attempts import delay_s
 from edgefl.device.bounds import give_back
 from edgefl.device.model import Data
 from edgefl.device.protocol import Device, Profile, World
 from edgefl.device.runs import StateDirectory
-from edgefl.device.socket import DeviceSocket, Party, ServerAddress, delay_s
+from edgefl.device.socket import DeviceSocket, Party, ServerAddress
 from edgefl.device.state import DeviceState
 from edgefl.device.visit import Visit
 from edgefl.errors import DataError, EdgeflError, RequestError
