@@ -49,8 +49,8 @@ ORDER = list(LAYERS)
 
 ROOMS = (  # a package may import from those before it
     "edgefl", "errors", "rng", "durable", "kernels", "graph", "neurons", "codec", "wire", "learners", "nn", "memory",
-    "predictor", "algorithms", "data", "rounds", "experiment", "trust", "device", "flower", "agent", "server", "simulation",
-    "export", "commands", "__main__",
+    "predictor", "algorithms", "data", "rounds", "experiment", "trust", "device", "flower", "agent", "server",
+    "simulation", "export", "commands", "__main__",
 )  # fmt: skip
 
 APART = {  # not below each other in spirit, though the order alone would allow it

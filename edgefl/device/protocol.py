@@ -14,6 +14,7 @@ import errno
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from edgefl.device.bounds import Bounds
@@ -323,20 +324,28 @@ class Device:
         return self._model
 
     def _durably(self, write: Callable[[], Written]) -> Written:
-        """Writes, again and again while the disk is full. What is to be written stays in memory."""
-        attempt = 0
-        while True:
-            try:
-                return write()
-            except OSError as error:
-                if error.errno not in FULL:
-                    raise RunError(f"{self._state.path} cannot be written ({error})") from error
-                if not attempt:
-                    self._world.say(f"{self._state.path}: {error.strerror}; trying again until there is room")
-            self._world.pause(attempt)
-            attempt += 1
+        return durably(write, self._state.path, self._world)
 
 
 def _size(waiting: list[Train | Evaluate]) -> int:
     """Bytes of the payloads of messages."""
     return sum(payload_bytes(message) for message in waiting)
+
+
+def durably(write: Callable[[], Written], path: Path, world: World) -> Written:
+    """Writes, again and again while the disk is full. What is to be written stays in memory.
+
+    path    what is written to, for the user
+    Raises  RunError if it cannot be written for another reason.
+    """
+    attempt = 0
+    while True:
+        try:
+            return write()
+        except OSError as error:
+            if error.errno not in FULL:
+                raise RunError(f"{path} cannot be written ({error})") from error
+            if not attempt:
+                world.say(f"{path}: {error.strerror}; trying again until there is room")
+        world.pause(attempt)
+        attempt += 1

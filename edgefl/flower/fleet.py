@@ -29,7 +29,7 @@ KEPT_S = 4.0  # a connection that lay longer is made anew: uvicorn closes it aft
 LONGEST_ANSWER = 32 << 20  # bytes: an object is a chunk of 5 MB, or says what others are
 LONGEST_ERROR = 1 << 16
 VERSION_BYTES = 1 << 12  # of the server's description of itself
-RUN_OVER, KEY_TAKEN = 2007, 23  # codes of errors
+KEY_TAKEN, REGISTRATION_DISABLED, NODE_FAILED, RUN_OVER = 23, 2001, 2004, 2007  # codes of errors
 
 
 class RefusedError(RunError):
@@ -74,15 +74,20 @@ class Fleet:
 
     context  for https
     now      the time, with its time zone
-    Every call raises OSError or CodecError if it may be tried again, RefusedError if the SuperLink refuses it.
+    Every call raises OSError if it may be tried again, RefusedError if the SuperLink refuses it.
     """
 
     def __init__(
         self, url: Url, key: NodeKey, context: ssl.SSLContext | None = None, now: Callable[[], datetime] = utc
     ) -> None:
-        self._url, self._key, self._context, self._now = url, key, context, now
+        self.url, self._key, self._context, self._now = url, key, context, now
         self._link: http.client.HTTPConnection | None = None
         self._used = 0.0  # when, by the monotonic clock
+
+    @property
+    def public_key(self) -> bytes:
+        """Of the node, PEM."""
+        return self._key.public
 
     def close(self) -> None:
         """Ends the connection; the next call makes another one."""
@@ -96,10 +101,10 @@ class Fleet:
         self.close()  # the rest of it is not read
         found = re.search(rb'"info":\{"title":"([^"]{1,80})","version":"([^"]{1,40})"', data)
         if status != 200 or found is None:
-            raise RunError(f"{self._url}: no SuperLink answers there (HTTP {status}); expected one of flwr {VERSION}")
+            raise RunError(f"{self.url}: no SuperLink answers there (HTTP {status}); expected one of flwr {VERSION}")
         title, version = (printable(part.decode("utf-8", "replace")) for part in found.groups())
         if title != "SuperLink API" or not version.startswith(f"{VERSION}."):
-            raise RunError(f"{self._url}: {title} {version}; expected a SuperLink of flwr {VERSION}")
+            raise RunError(f"{self.url}: {title} {version}; expected a SuperLink of flwr {VERSION}")
 
     def register(self) -> None:
         """Makes the key known, where a SuperLink lets nodes do that themselves."""
@@ -124,7 +129,7 @@ class Fleet:
         found = self._call("pull-messages", "PullMessages", {"node": {"node_id": node}})
         messages, trees = found["messages_list"], found["message_object_trees"]
         if len(messages) != len(trees) or len(messages) > 1 or any(not one["metadata"] for one in messages):
-            raise CodecError(f"{len(messages)} messages with {len(trees)} trees; expected one each, or none")
+            raise ConnectionError(f"{len(messages)} messages with {len(trees)} trees; expected one each, or none")
         return (messages[0]["metadata"], trees[0]) if messages else None
 
     def get_object(self, node: int, run: int, name: str) -> bytes:
@@ -132,9 +137,9 @@ class Fleet:
         fields = {"node": {"node_id": node}, "run_id": run, "object_id": name}
         found = self._call("pull-object", "PullObject", fields)
         if not found["object_found"]:
-            raise RefusedError(f"{self._url}: object {name[:16]}... is gone; expected it until it is confirmed", 200, 0)
+            raise RefusedError(f"{self.url}: object {name[:16]}... is gone; expected it until it is confirmed", 200, 0)
         if not found["object_available"]:
-            raise CodecError(f"object {name[:16]}... has not arrived at the SuperLink; expected it soon")
+            raise ConnectionError(f"object {name[:16]}... has not arrived at the SuperLink; expected it soon")
         return bytes(found["object_content"])
 
     def confirm(self, node: int, run: int, name: str) -> None:
@@ -142,7 +147,9 @@ class Fleet:
         fields = {"node": {"node_id": node}, "run_id": run, "message_object_id": name}
         self._call("confirm-message-received", "ConfirmMessageReceived", fields)
 
-    def push(self, node: int, message: Mapping[str, Any], tree: Mapping[str, Any], seconds: float) -> tuple[set, str]:
+    def push(
+        self, node: int, message: Mapping[str, Any], tree: Mapping[str, Any], seconds: float
+    ) -> tuple[set[str], str]:
         """Announces a reply; which of its objects the SuperLink lacks, and the session to push them in."""
         fields = {
             "node": {"node_id": node},
@@ -154,7 +161,7 @@ class Fleet:
         return set(found["objects_to_push"]), found["session_id"]
 
     def put_object(self, node: int, run: int, session: str, name: str, data: bytes) -> None:
-        """An object of the reply. Raises CodecError if the session is over: announce it again."""
+        """An object of the reply. Raises ConnectionError if the session is over: announce it again."""
         fields = {
             "node": {"node_id": node},
             "run_id": run,
@@ -163,7 +170,7 @@ class Fleet:
             "session_id": session,
         }
         if not self._call("push-object", "PushObject", fields)["stored"]:
-            raise CodecError(f"object {name[:16]}... is not stored; expected an open session")
+            raise ConnectionError(f"object {name[:16]}... is not stored; expected an open session")
 
     def run(self, node: int, run: int) -> dict[str, Any]:
         """What the SuperLink tells of a run: fab_id, fab_version, federation."""
@@ -172,26 +179,26 @@ class Fleet:
 
     def _call(self, route: str, name: str, fields: dict[str, Any]) -> dict[str, Any]:
         path, body = f"/v1/fleet/{route}", shapes.write(f"{name}Request", fields)
-        headers = {"content-type": MEDIA, "accept": MEDIA, **VERSIONS, **self._key.headers(self._now())}
+        headers = {"content-type": MEDIA, "accept": MEDIA, **self._key.headers(self._now())}
         status, data = self._exchange("POST", path, body, headers, LONGEST_ANSWER)
         if status != 200:
-            self._refused(route, status, data)
+            raise self._refusal(route, status, data)
         try:
             return shapes.read(f"{name}Response", data)
         except CodecError as error:
             self.close()
-            raise CodecError(f"the answer to {route} is damaged ({error}); expected protocol buffers") from None
+            raise ConnectionError(f"the answer to {route} is damaged ({error}); expected protocol buffers") from None
 
-    def _refused(self, route: str, status: int, data: bytes) -> None:
+    def _refusal(self, route: str, status: int, data: bytes) -> Exception:
         code, said = _said(data)
         if status >= 500 or status in (408, 429):
-            raise OSError(f"the SuperLink answers {route} with HTTP {status}{said}")
+            return OSError(f"the SuperLink answers {route} with HTTP {status}{said}")
         meaning = {
             401: "it does not accept this node's key or signature; expected the key that it activated, and a clock "
             "that is right within 5 minutes",
             404: f"it has no route {route}; expected a SuperLink of flwr {VERSION}",
         }.get(status, f"HTTP {status}{said}")
-        raise RefusedError(f"{self._url} refuses {route}: {meaning}", status, code)
+        return RefusedError(f"{self.url} refuses {route}: {meaning}", status, code)
 
     def _exchange(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str], most: int, is_part: bool = False
@@ -206,28 +213,21 @@ class Fleet:
             most = most if answer.status == 200 else LONGEST_ERROR
             data = answer.read(most if is_part else most + 1)
             if len(data) > most:
-                raise CodecError(f"an answer of more than {most} bytes to {path}; expected fewer")
+                raise ConnectionError(f"an answer of more than {most} bytes to {path}; expected fewer")
         except http.client.HTTPException as error:
             self.close()
             raise ConnectionError(f"what answers is not HTTP, or broke off ({error or type(error).__name__})") from None
-        except (OSError, CodecError):
+        except OSError:
             self.close()
             raise
         self._used = time.monotonic()
         return answer.status, data
 
     def _connection(self) -> http.client.HTTPConnection:
-        host, port = self._url.address
-        if self._url.is_https:
+        host, port = self.url.address
+        if self.url.is_https:
             return http.client.HTTPSConnection(host, port, timeout=CALL_S, context=self._context)
         return http.client.HTTPConnection(host, port, timeout=CALL_S)
-
-
-VERSIONS = {  # what a SuperNode of flwr says of itself
-    "flwr-package-name": "flwr",
-    "flwr-package-version": f"{VERSION}.0",
-    "flwr-component-name": "edgefl",
-}
 
 
 def _said(data: bytes) -> tuple[int, str]:

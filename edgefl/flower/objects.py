@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from edgefl.errors import CodecError
+from edgefl.errors import CodecError, DamagedFrameError
 from edgefl.flower import shapes
 
 CHUNK_BYTES = 5 << 20  # of an array in one object
@@ -86,7 +86,8 @@ def array_of(tree: Tree, get: Callable[[str], bytes], record: str, name: str, li
 
     get     the object of an id
     limit   most bytes of its objects
-    Raises  CodecError if there is none, an object is not what its id says, or they are more than the limit.
+    Raises  CodecError if there is none, or they are more than the limit; DamagedFrameError if an object is not what its
+            id says.
     """
     objects = _Objects(get, limit)
     children, _ = objects.take(tree["object_id"], "Message")
@@ -113,7 +114,7 @@ class _Objects:
         data = self._get(name)
         self._spend(len(data))
         if object_id(data) != name:
-            raise CodecError(f"object {name[:16]}... has SHA-256 {object_id(data)[:16]}...; expected its id")
+            raise DamagedFrameError(f"object {name[:16]}... has SHA-256 {object_id(data)[:16]}...; expected its id")
         return _opened(data, kind)
 
     def _spend(self, size: int) -> None:
@@ -134,8 +135,9 @@ class _Objects:
     def array(self, name: str) -> Array:
         children, body = self.take(name, "Array")
         about = _json(body, "Array")
-        dtype, shape, stype, order = (about.get(key) for key in ("dtype", "shape", "stype", "arraychunk_ids"))
-        if not isinstance(dtype, str) or not isinstance(stype, str) or not _numbers(shape) or not _numbers(order):
+        dtype, stype = about.get("dtype"), about.get("stype")
+        shape, order = _numbers(about.get("shape")), _numbers(about.get("arraychunk_ids"))
+        if not isinstance(dtype, str) or not isinstance(stype, str) or shape is None or order is None:
             raise CodecError(f"Array with {sorted(about)}; expected dtype, shape, stype and arraychunk_ids")
         if set(order) != set(range(len(children))) or len(order) > MOST_CHUNKS:
             raise CodecError(f"Array of {len(children)} chunks in the order {order[:8]}; expected each of them")
@@ -167,9 +169,11 @@ def _json(body: bytes, kind: str) -> dict[str, Any]:
     return found
 
 
-def _numbers(value: Any) -> bool:
-    """A list of numbers from 0, none of which is a bool."""
-    return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
+def _numbers(value: object) -> list[int] | None:
+    """A list of numbers from 0, none of which is a bool; None if it is none."""
+    if not isinstance(value, list) or not all(type(item) is int and item >= 0 for item in value):
+        return None
+    return value
 
 
 def _check_id(name: str) -> None:

@@ -61,7 +61,7 @@ def write(shapes: Shapes, kind: str, values: Mapping[str, Any]) -> bytes:
     fields = sorted(shapes[kind])
     if unknown := set(values) - {field.name for field in fields}:
         raise CodecError(f"{kind} with a field {min(unknown)!r}; expected {', '.join(field.name for field in fields)}")
-    parts = []
+    parts: list[bytes] = []
     for field in fields:
         value = values.get(field.name, field.default)
         if value is None or (not field.present and value == field.default):
