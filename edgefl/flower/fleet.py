@@ -132,15 +132,13 @@ class Fleet:
             raise ConnectionError(f"{len(messages)} messages with {len(trees)} trees; expected one each, or none")
         return (messages[0]["metadata"], trees[0]) if messages else None
 
-    def get_object(self, node: int, run: int, name: str) -> bytes:
-        """An object's bytes."""
+    def get_object(self, node: int, run: int, name: str) -> bytes | None:
+        """An object's bytes; None while they have not arrived at the SuperLink, which tells of a message before."""
         fields = {"node": {"node_id": node}, "run_id": run, "object_id": name}
         found = self._call("pull-object", "PullObject", fields)
         if not found["object_found"]:
             raise RefusedError(f"{self.url}: object {name[:16]}... is gone; expected it until it is confirmed", 200, 0)
-        if not found["object_available"]:
-            raise ConnectionError(f"object {name[:16]}... has not arrived at the SuperLink; expected it soon")
-        return bytes(found["object_content"])
+        return bytes(found["object_content"]) if found["object_available"] else None
 
     def confirm(self, node: int, run: int, name: str) -> None:
         """The message's objects are no longer needed."""

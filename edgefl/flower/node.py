@@ -29,6 +29,7 @@ from edgefl.wire.text import printable
 HEARTBEAT_S = 30.0  # after two of them without one, a node counts as offline
 BEAT_AT = 0.8  # of that time, the next one goes
 FIRST_POLL_S, LONGEST_POLL_S = 0.1, 2.0  # between questions for a message, while there is none
+OBJECT_S = 60.0  # for an object to arrive at the SuperLink
 APP_FAILED = 2  # flwr's code: the client app raised an error
 LONGEST_REASON = 1000  # characters
 
@@ -42,6 +43,15 @@ class Letters(Protocol):
     def limit(self) -> int: ...
 
     def answer(self, data: bytes) -> bytes: ...
+
+
+def polls(for_s: float = math.inf) -> Iterator[float]:
+    """Seconds to wait after each question, until they add up to that: soon, then ever less often."""
+    wait_s, passed_s = FIRST_POLL_S, 0.0
+    while passed_s < for_s:
+        yield wait_s
+        passed_s += wait_s
+        wait_s = min(2 * wait_s, LONGEST_POLL_S)
 
 
 class Node:
@@ -157,15 +167,15 @@ class Node:
     # Turns.
 
     def _turns(self) -> str:
-        wait_s = FIRST_POLL_S
         while True:
-            finished, was_there = self._turn()
-            self._attempts.succeeded()
-            if finished is not None:
-                self._leave()
-                return finished
-            wait_s = FIRST_POLL_S if was_there else min(2 * wait_s, LONGEST_POLL_S)
-            if not was_there:
+            for wait_s in polls():
+                finished, was_there = self._turn()
+                self._attempts.succeeded()
+                if finished is not None:
+                    self._leave()
+                    return finished
+                if was_there:
+                    break
                 self._rest(wait_s)
 
     def _turn(self) -> tuple[str | None, bool]:
@@ -204,7 +214,7 @@ class Node:
         try:
             found = objects.array_of(
                 message.tree,
-                lambda name: self._fleet.get_object(self._node, run, name),
+                lambda name: self._object(run, name),
                 RECORD,
                 ARRAY,
                 self._letters.limit,
@@ -221,6 +231,15 @@ class Node:
         )  # fmt: skip
         durably(lambda: self._mailbox.keep_reply(reply), self._mailbox.path, self._world)
         return reply
+
+    def _object(self, run: int, name: str) -> bytes:
+        """An object of the message in hand, once it has arrived."""
+        for wait_s in polls(OBJECT_S):
+            found = self._fleet.get_object(self._node, run, name)
+            if found is not None:
+                return found
+            self._rest(wait_s)
+        raise ConnectionError(f"object {name[:16]}... has not come to the SuperLink; expected it in {OBJECT_S:g} s")
 
     def _metadata(self, message: Delivered) -> dict[str, object]:
         """Of the reply to a message, which is wanted no longer than that."""
