@@ -138,6 +138,8 @@ class _Reader:
         at = 0
         while at < len(data):
             key, at = _varint(data, at, kind)
+            if not key >> 3:
+                raise CodecError(f"{kind} with field 0; expected fields from 1")
             field = fields.get(key >> 3)
             value, at = _taken(data, at, key & 7, kind)
             self._count()

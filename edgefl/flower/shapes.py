@@ -1,6 +1,7 @@
 """The messages of the Fleet API, flwr 1.41, as tables of fields. Not how they are written: protobuf.py.
 
-What a device neither sends nor reads is left out: a reader skips it.
+What a device neither sends nor reads is left out: a reader skips it. So the content of a message is empty here, and
+travels as objects (objects.py).
 """
 
 from __future__ import annotations
@@ -10,37 +11,9 @@ from typing import Any
 from edgefl.flower import protobuf
 from edgefl.flower.protobuf import Field
 
-LISTS = {
-    "DoubleList": "double", "SintList": "sint64", "UintList": "uint64", "BoolList": "bool", "StringList": "string",
-    "BytesList": "bytes",
-}  # fmt: skip
-METRIC = (
-    Field(1, "double", "double", present=True),
-    Field(2, "sint64", "sint64", present=True),
-    Field(3, "uint64", "uint64", present=True),
-    Field(21, "double_list", "DoubleList"),
-    Field(22, "sint_list", "SintList"),
-    Field(23, "uint_list", "UintList"),
-)
-CONFIG = (
-    *METRIC,
-    Field(4, "bool", "bool", present=True),
-    Field(5, "string", "string", present=True),
-    Field(6, "bytes", "bytes", present=True),
-    Field(24, "bool_list", "BoolList"),
-    Field(25, "string_list", "StringList"),
-    Field(26, "bytes_list", "BytesList"),
-)
 NODE = Field(1, "node", "Node")
 
 SHAPES: dict[str, tuple[Field, ...]] = {
-    **{name: (Field(1, "vals", kind, repeated=True),) for name, kind in LISTS.items()},
-    "MetricRecordValue": METRIC,
-    "MetricRecordItem": (Field(1, "key", "string"), Field(2, "value", "MetricRecordValue")),
-    "MetricRecord": (Field(1, "items", "MetricRecordItem", repeated=True),),
-    "ConfigRecordValue": CONFIG,
-    "ConfigRecordItem": (Field(1, "key", "string"), Field(2, "value", "ConfigRecordValue")),
-    "ConfigRecord": (Field(1, "items", "ConfigRecordItem", repeated=True),),
     "RecordDict": (),
     "Node": (Field(1, "node_id", "uint64"),),
     "Error": (Field(1, "code", "sint64"), Field(2, "reason", "string")),
