@@ -37,6 +37,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it that
         "edgefl.export",
         "edgefl.flower",
         "edgefl.graph.files",
+        "edgefl.integrations",
         "edgefl.memory.measure",
         "edgefl.predictor",
         "edgefl.rounds",
@@ -50,7 +51,7 @@ ORDER = list(LAYERS)
 ROOMS = (  # a package may import from those before it
     "edgefl", "errors", "rng", "durable", "kernels", "graph", "neurons", "codec", "wire", "learners", "nn", "memory",
     "predictor", "algorithms", "data", "rounds", "experiment", "trust", "device", "flower", "agent", "server",
-    "simulation", "export", "commands", "__main__",
+    "simulation", "export", "integrations", "commands", "__main__",
 )  # fmt: skip
 
 APART = {  # not below each other in spirit, though the order alone would allow it
@@ -70,6 +71,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
         "edgefl.rounds.state_file",
         "edgefl.simulation.journal",
     ],
+    "flwr": ["edgefl.integrations.flower"],
     "msgspec": ["edgefl.wire"],
     "onnx": ["edgefl.export.onnx_file"],
     "rich": ["edgefl.commands", "edgefl.data.download"],

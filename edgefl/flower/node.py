@@ -5,8 +5,9 @@
     answer  its objects, the letter in them, what the device says to that (device/letters.py), on the disk
     push    the reply and its objects, again until they are there; then the message is no longer in hand
 
-Killed in any of them, the next process goes on there. A thread sends heartbeats meanwhile. What fails is tried again
-from `join` (device/attempts.py).
+Killed in any of them, the next process goes on there. A message that was given and not kept is lost, and nobody knows:
+so a node that cannot rule that out goes offline for AWAY_S, and its ServerApp writes again what was not answered. A
+thread sends heartbeats meanwhile. What fails is tried again from `join` (device/attempts.py).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from edgefl.wire.text import printable
 HEARTBEAT_S = 30.0  # after two of them without one, a node counts as offline
 BEAT_AT = 0.8  # of that time, the next one goes
 FIRST_POLL_S, LONGEST_POLL_S = 0.1, 2.0  # between questions for a message, while there is none
+AWAY_S = 5.0  # edgefl's server_app looks every 2 s who is there
 OBJECT_S = 60.0  # for an object to arrive at the SuperLink
 APP_FAILED = 2  # flwr's code: the client app raised an error
 LONGEST_REASON = 1000  # characters
@@ -83,6 +85,7 @@ class Node:
         self._attempts = Attempts(str(fleet.url), world, give_up_s)
         self._node = 0
         self._told: set[int] = set()  # of which runs
+        self._is_in_doubt = True  # whether a message was given to it that it does not have
 
     def run(self) -> str:
         """Takes part until the server of its run says that it is over, and why.
@@ -104,6 +107,8 @@ class Node:
         """Online, as the node that it was if the SuperLink still knows it."""
         self._fleet.check_version()
         known = self._mailbox.node(str(self._fleet.url), self._fleet.public_key)
+        if known is not None:
+            self._step_away(known)
         if known is not None and self._is_known(known):
             found = known
         else:
@@ -115,7 +120,18 @@ class Node:
             )
         if found != self._node:
             self._world.say(f"{self._fleet.url}: connected as node {found}")
-        self._node = found
+        self._node, self._is_in_doubt = found, False
+
+    def _step_away(self, node: int) -> None:
+        """Shows the ServerApp that what this node has not answered may be lost."""
+        is_in_hand = self._mailbox.reply() is not None or self._mailbox.message() is not None
+        if not self._is_in_doubt or is_in_hand:
+            return
+        try:
+            self._fleet.deactivate(node)
+        except RefusedError:
+            return  # it was offline, or is forgotten
+        self._rest(AWAY_S)
 
     def _is_known(self, node: int) -> bool:
         """By a heartbeat, which brings it online. Activation would have to wait until it counts as offline."""
@@ -199,11 +215,14 @@ class Node:
         return reply.finished, True
 
     def _pulled(self) -> Delivered | None:
+        self._is_in_doubt = True
         found = self._fleet.pull(self._node)
         if found is None:
+            self._is_in_doubt = False
             return None
         message = Delivered(*found)
         durably(lambda: self._mailbox.keep_message(message), self._mailbox.path, self._world)
+        self._is_in_doubt = False
         return message
 
     def _answer(self, message: Delivered) -> Reply:
@@ -219,6 +238,8 @@ class Node:
                 ARRAY,
                 self._letters.limit,
             )
+            if found.stype != STYPE:
+                raise CodecError(f"a letter of {found.stype!r:.80}; expected {STYPE}, of this version of edgefl")
             letter = durably(lambda: self._letters.answer(found.data), self._mailbox.path, self._world)
         except DamagedFrameError:
             raise

@@ -76,7 +76,9 @@ class SuperLink:
         self.online.add(self.nodes[key])
         return {"node_id": self.nodes[key]}
 
-    def deactivate_node(self, key: bytes, request: dict[str, Any]) -> dict[str, Any]:
+    def deactivate_node(self, key: bytes, request: dict[str, Any]) -> dict[str, Any] | Answer:
+        if request["node_id"] not in self.online:
+            return refusal(412, 2005, "Failed to deactivate SuperNode.")
         self.online.discard(request["node_id"])
         return {}
 

@@ -115,6 +115,43 @@ def test_killed_before_a_call_it_goes_on_there(bench, monkeypatch, step) -> None
     assert bench.echo.heard.count(b"one") == 1
 
 
+def test_killed_before_it_keeps_a_message_it_is_away_for_a_while(bench, monkeypatch) -> None:
+    """So that whoever wrote that message writes it again."""
+    bench.link.ask(b"lost")
+    kept = Mailbox.keep_message
+    monkeypatch.setattr(Mailbox, "keep_message", lambda *_: (_ for _ in ()).throw(Killed))
+    with pytest.raises(Killed):
+        bench.node().run()
+    monkeypatch.setattr(Mailbox, "keep_message", kept)
+    bench.rests.clear()
+    away = []
+    rest = bench.rest
+    bench.rest = lambda seconds: (rest(seconds), away.append((seconds, not bench.link.online)), bench.link.ask(b"end"))
+    assert bench.node().run() == "all rounds are done"
+    assert away == [(5.0, True)]
+    assert bench.echo.heard == [b"end"]
+
+
+def test_so_is_one_whose_question_got_no_answer(bench) -> None:
+    bench.link.faults["pull-messages"] = [(500, b"")]
+    bench.link.ask(b"end")
+    assert bench.node().run() == "all rounds are done"
+    assert bench.rests == [5.0]
+
+
+def test_one_that_was_offline_is_back_at_once(bench) -> None:
+    for _ in range(2):
+        bench.link.ask(b"end")
+        assert bench.node().run() == "all rounds are done"
+    assert bench.rests == []
+
+
+def test_letters_of_another_version_are_answered_with_an_error(bench) -> None:
+    other, _ = bench.link.ask(b"one", stype="edgefl.letter/9"), bench.link.ask(b"end")
+    assert bench.node().run() == "all rounds are done"
+    assert "'edgefl.letter/9'; expected edgefl.letter/1" in bench.link.replies[other]["error"]["reason"]
+
+
 def test_killed_while_it_answers_it_answers_once_more(bench) -> None:
     ids = [bench.link.ask(letter) for letter in (b"one", b"end")]
 
