@@ -59,6 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
     apart |= {"peers": trainers.main, "sparse": sparse.main, "builds": builds.main, "arm": arm.main}
     if arguments and arguments[0] == "int8":  # its packages are the tests', and no other bench needs them
         return importlib.import_module("bench.int8").main(arguments[1:])
+    if arguments and arguments[0] == "flower-devices":  # so are this one's
+        return importlib.import_module("bench.flower_devices").main(arguments[1:])
     if arguments and arguments[0] in apart:
         return apart[arguments[0]](arguments[1:])
     parser = _parser()
