@@ -12,166 +12,87 @@ import argparse
 import json
 import random
 import signal
-import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-
-from bench import figures, machine
-from bench.figures import Figure
-from bench.processes import ROOT, Process, Start, processes, python, wait_until
+from bench import deployment, machine
+from bench.figures import Figure, print_json, print_table
+from bench.processes import Process, Start, processes, python, wait_until
+from bench.superlink import SuperLink, version
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.settings import Experiment
 from edgefl.experiment.shares import share_file, write_share
 from edgefl.server import history
-from edgefl.simulation.journal import Journal
-from edgefl.simulation.loop import simulate
-from edgefl.trust.certificates import make_certificates, tls_key_file
-from edgefl.trust.keys import write_private
+from edgefl.trust.certificates import make_certificates
 
 MB = 1e6
 MOST_MB = 60
 START_S, ROUND_S = 60.0, 60.0
-ALONE = "import sys; sys.modules['torch'] = sys.modules['flwr'] = None; from edgefl.commands.cli import main; "
-ALONE += "code = main(sys.argv[1:]); print('imported:', *sorted({n.split('.')[0] for n in sys.modules} & set(%r))); "
-ALONE += "sys.exit(code)"
-HEAVY = ("google", "grpc", "httpx", "requests", "cryptography", "onnx", "rich", "scipy", "matplotlib")  # named if there
-PROJECT = """
-[project]
-name = "fleet"
-version = "1.0.0"
-license = "Apache-2.0"
-description = "edgefl's server"
-dependencies = ["flwr>=1.41"]
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-[tool.flwr.app]
-publisher = "edgefl"
-[tool.flwr.app.components]
-serverapp = "fleet.app:app"
-clientapp = "fleet.app:client"
-[tool.flwr.app.config]
-path = ""
-"""
-APP = """
-import json
-from pathlib import Path
-from flwr.clientapp import ClientApp
-from edgefl.experiment.settings import Experiment
-from edgefl.integrations.flower import server_app
-
-def path(context):
-    return Path(context.run_config["path"])
-
-client = ClientApp()
-app = server_app(
-    lambda context: Experiment.from_json(json.loads((path(context) / "experiment.json").read_text())),
-    lambda context: path(context) / "run",
-)
+HEAVY = ("google", "grpc", "httpx", "requests", "cryptography", "onnx", "scipy", "matplotlib")  # named if loaded
+ALONE = f"""
+import sys
+sys.modules["torch"] = sys.modules["flwr"] = None
+from edgefl.commands.cli import main
+code = main(sys.argv[1:])
+print("imported:", *sorted({{name.split(".")[0] for name in sys.modules}} & set({HEAVY})))
+sys.exit(code)
 """
 
 
 def experiment(devices: int, rounds: int, method: str) -> Experiment:
-    """The digits that come with the package."""
+    """The digits that come with the package, with the default model."""
     return Experiment(
         (method,), clients=devices, per_round=devices, rounds=rounds, eval_every=rounds, epochs=1, keep=(0.4, 1.0)
     )
 
 
+@dataclass
 class Federation:
-    """A SuperLink, what it knows, and devices."""
+    """A SuperLink with a registered key for each device of an experiment."""
 
-    def __init__(self, path: Path, flower: Path, start: Start, what: Experiment) -> None:
-        self.path, self._flower, self._start, self.what = path, flower.absolute(), start, what
-        self.port = _free_port()
-        self.run = path / "run"
-        self._environment = [
-            "env", f"PATH={self._flower.parent}:/usr/bin:/bin", f"FLWR_HOME={path / 'home'}", f"PYTHONPATH={ROOT}",
-            "FLWR_TELEMETRY_ENABLED=0",
-        ]  # fmt: skip
+    path: Path
+    what: Experiment
+    start: Start
+    link: SuperLink
+    keys: list[Path]
 
-    def begin(self) -> Process:
-        """Starts the SuperLink, and makes certificates, keys, shares and the app."""
-        make_certificates(self.path / "tls", ["127.0.0.1"], 0, datetime.now(timezone.utc), 1)
-        tls = self.path / "tls"
-        command = [self._tool("flower-superlink"), "--port", str(self.port), "--enable-supernode-auth"]
-        command += ["--disable-runtime-dependency-installation", "--ssl-ca-certfile", str(tls / "ca.pem")]
-        command += ["--ssl-certfile", str(tls / "server.pem"), "--ssl-keyfile", str(tls_key_file(tls / "server"))]
-        link = self._start("superlink", [*self._environment, *command])
-        self._write_app()
-        federation = assemble(self.what)
-        (self.path / "shares").mkdir()
-        for client in range(self.what.clients):
-            write_share(share_file(self.path / "shares", client), federation, client)
-        wait_until(lambda: "Uvicorn running" in link.words(), [link], START_S)
-        for client in range(self.what.clients):
-            self._register(client)
-        return link
+    @staticmethod
+    def begin(path: Path, flower: Path, start: Start, what: Experiment) -> Federation:
+        """Starts it, with certificates and everybody's samples in `path`."""
+        (path / "trust").mkdir()
+        make_certificates(path / "trust", ["127.0.0.1", "localhost"], 0, datetime.now(timezone.utc), 2)
+        federation = assemble(what)
+        for client in range(what.clients):
+            write_share(share_file(path, client), federation, client)
+        link = SuperLink(flower, start, path, path / "trust")
+        return Federation(path, what, start, link, [link.register(client) for client in range(what.clients)])
+
+    @property
+    def run(self) -> Path:
+        """The directory of the ServerApp."""
+        return self.path / "run"
 
     def submit(self) -> None:
         """Asks for the ServerApp's run."""
-        self._flwr("run", str(self.path / "app"), "bench", "--run-config", f'path="{self.path}"')
+        file = self.path / "experiment.json"
+        file.write_text(json.dumps(self.what.to_json()))
+        self.link.run(deployment.APP, "app", f'experiment="{file}" run-dir="{self.run}"')
 
     def device(self, client: int, life: int) -> Process:
         """Starts a device, again after it was killed."""
-        command = [
-            "client",
-            "--flower",
-            f"https://127.0.0.1:{self.port}",
-            "--tls-ca",
-            str(self.path / "tls" / "ca.pem"),
-        ]
-        command += ["--state", str(self.path / f"device-{client}"), "--node-key", str(self._key(client))]
-        command += ["--data", str(share_file(self.path / "shares", client)), "--id", str(client), "--give-up", "120"]
-        return self._start(f"device-{client}-{life}", python("-c", ALONE % (HEAVY,), *command))
+        command = ["client", "--flower", f"https://127.0.0.1:{self.link.port}", "--node-key", str(self.keys[client])]
+        command += ["--tls-ca", str(self.path / "trust" / "ca.pem"), "--state", str(self.path / f"device-{client}")]
+        command += ["--data", str(share_file(self.path, client)), "--id", str(client), "--give-up", "120"]
+        return self.start(f"device-{client}-{life}", python("-c", ALONE, *command))
 
     def closed(self) -> int:
         """Rounds that are closed."""
         return len(history.metrics(self.run)) if history.is_served(self.run) else 0
-
-    def _key(self, client: int) -> Path:
-        return self.path / "keys" / f"node-{client}"
-
-    def _register(self, client: int) -> None:
-        key = ec.generate_private_key(ec.SECP384R1())
-        self._key(client).parent.mkdir(exist_ok=True)
-        form = serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
-        write_private(self._key(client), key.private_bytes(serialization.Encoding.PEM, *form))
-        public = self._key(client).with_suffix(".pub")
-        openssh = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-        public.write_bytes(key.public_key().public_bytes(*openssh))
-        self._flwr("supernode", "register", str(public), "bench")
-
-    def _write_app(self) -> None:
-        for name, text in {
-            "app/pyproject.toml": PROJECT,
-            "app/fleet/__init__.py": "",
-            "app/fleet/app.py": APP,
-            "experiment.json": json.dumps(self.what.to_json()),
-            "home/config.toml": f'[superlink.bench]\naddress = "127.0.0.1:{self.port}"\n'
-            f'root-certificates = "{self.path / "tls" / "ca.pem"}"\n',
-        }.items():
-            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.path / name).write_text(text)
-
-    def _tool(self, name: str) -> str:
-        return str(self._flower.parent / name)
-
-    def _flwr(self, *arguments: str) -> None:
-        done = subprocess.run(
-            [*self._environment, self._tool("flwr"), *arguments], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise RuntimeError(f"flwr {arguments[0]}: {done.stdout[-500:]} {done.stderr[-500:]}")
 
 
 class Crowd:
@@ -217,14 +138,14 @@ def measure(flower: Path, what: Experiment, kills: int, seed: int, folder: Path 
         _wait(crowd, lambda: crowd.are_over, START_S)
         codes = [device.handle.returncode for device in crowd.running]
         imported = {line for each in crowd.running for line in each.words().splitlines() if "imported:" in line}
-        differ = _differences(federation.run, federation.path / "simulated", what)
+        same = deployment.is_simulated(federation.run, what, federation.path / "simulated")
     about = f"{devices} devices, {rounds} rounds of {what.methods[0]}, TLS and node keys"
     yield Figure("resident memory of a device, at most", max(crowd.peaks) / MB, "MB", MOST_MB, f"VmHWM; {about}")
     yield Figure("the same, of the smallest", min(crowd.peaks) / MB, "MB")
     yield Figure("a round", took, "s", None, "with the kills" if kills else "")
     yield Figure("kills by SIGKILL", float(killed), "", None, "each started again at once")
     yield Figure("devices that did not end with 0", float(sum(code != 0 for code in codes)), "", 0)
-    yield Figure("arrays that differ from the simulation", float(differ), "", 0, "; ".join(sorted(imported)))
+    yield Figure("runs that differ from the simulation", float(not same), "", 0, "; ".join(sorted(imported)))
 
 
 @contextmanager
@@ -233,9 +154,7 @@ def _served(flower: Path, what: Experiment, folder: Path | None) -> Iterator[Fed
         path = (folder or Path(temporary)).absolute()
         (path / "logs").mkdir(parents=True)
         with processes(path / "logs") as start:
-            federation = Federation(path, flower, start, what)
-            federation.begin()
-            yield federation
+            yield Federation.begin(path, flower, start, what)
 
 
 def _killed(federation: Federation, crowd: Crowd, kills: int, chance: random.Random) -> int:
@@ -259,26 +178,6 @@ def _wait(crowd: Crowd, happened: Callable[[], bool], within_s: float) -> None:
     wait_until(looked, crowd.running, within_s)
 
 
-def _differences(run: Path, path: Path, what: Experiment) -> int:
-    """How many arrays of the server's state are not the simulation's, bit for bit."""
-    ((_, method),) = what.algorithms().items()
-    journal = Journal(path)
-    state = simulate(method, assemble(what), what.settings(1), journal)
-    journal.close()
-    found = history.final_state(run)
-    assert found.arrays.keys() == state.arrays.keys()
-    pairs = [
-        (found.arrays[kind].get(name), value) for kind in state.arrays for name, value in state.arrays[kind].items()
-    ]
-    return sum(one is None or not np.array_equal(one, other) for one, other in pairs)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench flower-devices", description=__doc__)
     parser.add_argument("--flower", type=Path, required=True, metavar="PYTHON", help="an interpreter with flwr 1.41")
@@ -290,8 +189,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="a new directory, for everything and its logs")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    show = figures.print_json if options.json else figures.print_table
+    facts, show = machine.facts(), print_json if options.json else print_table
+    facts["flwr"] = version(options.flower)
     what = experiment(options.devices, options.rounds, options.method)
     found = measure(options.flower, what, options.kills, options.seed, options.keep)
-    show(machine.facts(), found)
+    show(facts, found)
     return 0

@@ -74,6 +74,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "flwr": ["edgefl.integrations.flower"],
     "msgspec": ["edgefl.wire"],
     "onnx": ["edgefl.export.onnx_file"],
+    "ray": ["edgefl.integrations.ray"],
     "rich": ["edgefl.commands", "edgefl.data.download"],
     "matplotlib": ["edgefl.commands.memory_picture", "edgefl.commands.report"],
 }

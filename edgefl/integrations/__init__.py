@@ -1,1 +1,1 @@
-"""edgefl inside other frameworks: an adapter a file, each with a page in docs/. Nothing else imports the frameworks."""
+"""edgefl inside other programs, a file each; each needs the extra of its name. Nothing else imports them."""

@@ -51,7 +51,8 @@ class InProcessGrid(Grid):
         raise NotImplementedError
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        raise NotImplementedError
+        names = list(self.push_messages(messages))
+        return self.pull_messages(names)
 
     def get_node_ids(self) -> Iterable[int]:
         return list(self.contexts)
@@ -64,7 +65,7 @@ class InProcessGrid(Grid):
 
     def _push(self, message: Message) -> str:
         number, name = len(self.asked), f"message {len(self.asked)}"
-        self.asked.append((message.metadata.message_type, len(message.content["edgefl"]["letter"].data)))
+        self.asked.append((message.metadata.message_type, message.content.object_id))
         message.metadata.__dict__["_message_id"] = name
         sent = Message(through_bytes(message.content), message.metadata.dst_node_id, message.metadata.message_type)
         sent.metadata.__dict__["_message_id"] = name
