@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import http.server
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ class SuperLink:
         self.calls: list[str] = []
         self.faults: dict[str, list[Answer]] = {}
         self.needs_keys = False
+        self.has_beaten = threading.Event()  # a heartbeat has come
         self.lock = threading.Lock()
 
     def ask(self, letter: bytes, stype: str = STYPE, record: str = RECORD) -> str:
@@ -48,6 +50,10 @@ class SuperLink:
             self.objects |= packed.objects
             self.asked.append(({**metadata, "message_id": packed.message_id}, packed.tree))
         return packed.message_id
+
+    def has_all(self, message: str) -> bool:
+        """Whether all of its answer has arrived."""
+        return all(self.objects.get(one) for one in objects.ids(self.replies[message]["tree"]))
 
     def answered(self, message: str) -> bytes:
         """The letter that answers it, from the objects that have arrived."""
@@ -84,6 +90,7 @@ class SuperLink:
 
     def send_node_heartbeat(self, key: bytes, request: dict[str, Any]) -> dict[str, Any]:
         self.online.add(request["node"]["node_id"])
+        self.has_beaten.set()
         return {"success": True}
 
     def pull_messages(self, key: bytes, request: dict[str, Any]) -> dict[str, Any]:
@@ -166,12 +173,14 @@ def _json(value: object) -> bytes:
 
 
 @contextmanager
-def superlink() -> Iterator[SuperLink]:
-    """One that listens on a free port of loopback until the block ends."""
+def superlink(context: ssl.SSLContext | None = None) -> Iterator[SuperLink]:
+    """One that listens on a free port of loopback until the block ends. `context`: for https."""
     link = SuperLink()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler(link))
     server.daemon_threads = True
-    link.url = f"http://127.0.0.1:{server.server_address[1]}"
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    link.url = f"{'http' if context is None else 'https'}://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:

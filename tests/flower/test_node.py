@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import ssl
 import time
+from collections import Counter
 from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 from superlink import RUN, SuperLink, refusal, superlink
 
+from edgefl.device.attempts import TLS_FAULTS
 from edgefl.device.protocol import World
 from edgefl.errors import RequestError, RunError
 from edgefl.flower import fleet as calls
+from edgefl.flower import mailbox as mailboxes
 from edgefl.flower import node_key, objects
 from edgefl.flower.fleet import Fleet, Url
 from edgefl.flower.mailbox import Mailbox
 from edgefl.flower.node import Node
+from edgefl.trust.certificates import make_certificates, tls_key_file
+from edgefl.trust.tls import device_context, server_context
 
 
 class Killed(BaseException):
@@ -47,6 +55,7 @@ class Bench:
         self.link, self.path, self.echo, self.said = link, path, Echo(), list[str]()
         self.rests, self.registers, self.give_up_s = list[float](), True, give_up_s
         self.clock_s = 0.0
+        self.context: ssl.SSLContext | None = None
 
     def node(self) -> Node:
         """A new process on the same directory."""
@@ -54,7 +63,7 @@ class Bench:
         key = node_key.NodeKey(mailbox.made_key(node_key.generate))
         url = Url.parse(self.link.url)
         world = World(self.said.append, self.pause, lambda: self.clock_s)
-        fleets = Fleet(url, key), Fleet(url, key)
+        fleets = Fleet(url, key, self.context), Fleet(url, key, self.context)
         return Node(*fleets, mailbox, self.echo, world, time.time, self.rest, self.registers, self.give_up_s)
 
     def rest(self, seconds: float) -> None:
@@ -306,6 +315,58 @@ def test_a_message_of_another_app_is_answered_with_an_error(bench) -> None:
     assert error["reason"].startswith("a message without the record 'edgefl'")
     assert objects.pack_error({}, 2, "").message_id != other
     assert bench.link.answered(end) == b"dne"
+
+
+def test_it_sends_heartbeats_while_it_answers(bench, monkeypatch) -> None:
+    monkeypatch.setattr("edgefl.flower.node.HEARTBEAT_S", 0.01)
+    bench.link.ask(b"end")
+    beaten = []
+    bench.echo.before = lambda: beaten.append(bench.link.has_beaten.wait(30))
+    assert bench.node().run() == "all rounds are done"
+    assert beaten == [True]
+
+
+def test_a_full_disk_is_waited_for(bench, monkeypatch) -> None:
+    """At every file that it writes."""
+    one, _ = bench.link.ask(b"one"), bench.link.ask(b"end")
+    write, full = mailboxes.write_atomically, Counter()
+
+    def write_or_not(path: Path, *rest: object) -> None:
+        full[path.name] += 1
+        if full[path.name] <= 2 and path.name != "node.key":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(mailboxes, "write_atomically", write_or_not)
+    assert bench.node().run() == "all rounds are done"
+    assert bench.link.answered(one) == b"eno"
+    assert bench.echo.heard == [b"one", b"end"]
+    assert {"node.json", "message.json", "reply.json", "reply.bytes"} < set(full)
+    assert f"{bench.path}: No space left on device; trying again until there is room" in bench.said
+
+
+def test_a_disk_that_cannot_be_written_ends_the_device(bench, monkeypatch) -> None:
+    bench.link.ask(b"one")
+    broken = OSError(errno.EROFS, "Read-only file system")
+    monkeypatch.setattr(Mailbox, "keep_message", lambda *_: (_ for _ in ()).throw(broken))
+    with pytest.raises(RunError, match=r"cannot be written .*Read-only file system"):
+        bench.node().run()
+
+
+def test_over_tls_the_servers_certificate_is_checked(tmp_path) -> None:
+    for name in ("own", "other"):
+        (tmp_path / name).mkdir()
+        make_certificates(tmp_path / name, ["127.0.0.1"], 0, datetime.now(timezone.utc), 1)
+    served = server_context(tmp_path / "own" / "server.pem", tls_key_file(tmp_path / "own" / "server"))
+    with superlink(served) as link:
+        bench = Bench(link, tmp_path / "box", give_up_s=100.0)
+        bench.context = device_context(tmp_path / "other" / "ca.pem")
+        with pytest.raises(RunError, match="the server's certificate is not accepted"):
+            bench.node().run()
+        assert bench.clock_s == TLS_FAULTS - 1
+        bench.context = device_context(tmp_path / "own" / "ca.pem")
+        link.ask(b"end")
+        assert bench.node().run() == "all rounds are done"
 
 
 @pytest.mark.parametrize("name", ["node.json", "message.json", "reply.json", "reply.bytes"])
