@@ -4,7 +4,8 @@
 mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, `python -m bench
 peers` times a step of other trainers, `python -m bench sparse` masked layers, `python -m bench builds` two builds of
 edgefl, `python -m bench int8` quantises models, `python -m bench arm` counts instructions on 64-bit ARM, and `python -m
-bench ray` times rounds on a Ray cluster. These ten have options of their own.
+bench ray` times rounds on a Ray cluster, `python -m bench flower` runs our methods in a deployment of Flower. These
+eleven have options of their own.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from bench import (
     caps,
     codec,
     codec_masks,
+    deployment,
     federation,
     figures,
     flower,
+    flower_devices,
     fuzz,
     heads,
     history,
@@ -58,9 +61,10 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     apart = {"papers": papers.main, "faults": faults.main, "mutants": mutants.main, "fuzz": fuzz.main}
     apart |= {"peers": trainers.main, "sparse": sparse.main, "builds": builds.main, "arm": arm.main}
+    apart |= {"flower": deployment.main}
     if arguments and arguments[0] == "int8":  # its packages are the tests', and no other bench needs them
         return importlib.import_module("bench.int8").main(arguments[1:])
-    apart |= {"ray": ray_rounds.main}
+    apart |= {"ray": ray_rounds.main, "flower-devices": flower_devices.main}
     if arguments and arguments[0] in apart:
         return apart[arguments[0]](arguments[1:])
     parser = _parser()

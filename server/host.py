@@ -20,6 +20,7 @@ from edgefl.learners.losses import Loss
 from edgefl.neurons.spec import ModelSpec
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import Record
+from edgefl.server.meeting import Offer
 from edgefl.server.peer import Patience, Service
 from edgefl.server.rules import Rules
 from edgefl.server.serve import Server
@@ -40,6 +41,20 @@ def host(
     accepting: Collection[int] = (),
 ) -> Server:
     """The server of an experiment with one method, as far as `store` says it has got. `accepting`: see Coordinator."""
+    coordinator, offer = staff(experiment, federation, store, rules, keys, accepting)
+    service = Service(**vars(offer), patience=patience or Patience())
+    return Server(coordinator, store, service, say, watch)
+
+
+def staff(
+    experiment: Experiment,
+    federation: Federation,
+    store: Store,
+    rules: Rules,
+    keys: Mapping[int, bytes] | None,
+    accepting: Collection[int] = (),
+) -> tuple[Coordinator, Offer]:
+    """Who decides in that run, and what its devices are offered, whatever carries the messages."""
     ((name, algorithm),) = experiment.algorithms().items()
     spec = ModelSpec.of(federation.graph)
     task = Task(
@@ -55,17 +70,16 @@ def host(
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
     coordinator = Coordinator(task, algorithm, rules, initial, store.load(RECENT), common, accepting)
     packed = pack(Model(federation.graph, initial))
-    service = Service(
+    offer = Offer(
         store.run_id,
         experiment.clients,
         keys,
         lambda client: welcome(client, experiment, name, algorithm, packed, task.loss),
         packed,
         lambda: secrets.token_bytes(32),
-        patience or Patience(),
         experiment.training_samples,
     )
-    return Server(coordinator, store, service, say, watch)
+    return coordinator, offer
 
 
 def welcome(client: int, experiment: Experiment, name: str, algorithm: Algorithm, packed: bytes, loss: Loss) -> Welcome:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, cast
 
 from edgefl.errors import AuthError, DamagedFrameError, ProtocolError
-from edgefl.wire import handshake
+from edgefl.server.events import Joined
+from edgefl.server.meeting import Meeting, Offer
 from edgefl.wire.connection import Connection
-from edgefl.wire.messages import PROTOCOL, Challenge, Enrol, Hello, Message, ModelChunk, ModelRequest, Refused, Welcome
+from edgefl.wire.messages import Enrol, Hello, Message, ModelChunk, ModelRequest, Refused
 from edgefl.wire.model import chunks
 
 LOADING = ("welcomed", "loading")  # states of a connection whose device lacks the model
@@ -34,30 +35,16 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Service:
-    """What every connection of a run is offered, and who may connect.
+class Service(Offer):
+    """What every connection of a run is offered, and how long it may take."""
 
-    keys     the key of every client, or None where none are asked for
-    welcome  what a client is told once it is enrolled
-    model    the packed initial model
-    training_samples
-             how many those are of the samples that a device declares (Enrol.examples)
-    """
-
-    run: str
-    clients: int
-    keys: Mapping[int, bytes] | None
-    welcome: Callable[[int], Welcome]
-    model: bytes
-    nonce: Callable[[], bytes]
     patience: Patience
-    training_samples: Callable[[Sequence[int]], int]
 
 
 class Hub(Protocol):
     """What a connection tells the server; server/serve.py."""
 
-    def enrol(self, peer: Peer, hello: Hello, request: Enrol) -> None: ...
+    def enrol(self, peer: Peer, joined: Joined) -> None: ...
 
     def secret_of(self, client: int) -> bytes | None: ...
 
@@ -81,8 +68,7 @@ class Peer(asyncio.Protocol):
         self.is_broken = False
         self.connection = Connection("server")
         self._service, self._hub = service, hub
-        self._hello: Hello | None = None
-        self._nonce = b""
+        self._meeting: Meeting | None = None
         self._chunks: Iterator[ModelChunk] = iter(())
         self._waiting: list[Message] = []
         self._paused = False
@@ -185,53 +171,15 @@ class Peer(asyncio.Protocol):
             self._hub.received(self, message)
 
     def _challenge(self, hello: Hello) -> None:
-        service = self._service
-        if hello.protocol != PROTOCOL:
-            raise AuthError(f"protocol version {hello.protocol}; expected {PROTOCOL}")
-        if hello.run not in ("", service.run):
-            raise AuthError(f"run {hello.run}; this server serves run {service.run}")
-        if hello.client is not None and hello.client >= service.clients:
-            raise AuthError(f"client {hello.client}; expected an id below {service.clients}")
-        self._hello, self._nonce = hello, service.nonce()
+        self._meeting = Meeting(self._service, self._hub.secret_of)
+        challenge = self._meeting.challenge(hello)
         if hello.client is not None:
             self.name += f" as client {hello.client}"
-        self._write(Challenge(service.run, self._nonce, self._proof("server")))
-
-    def _proof(self, role: handshake.Role) -> bytes:
-        """The proof that this side expects of `role`: with the device's key or secret; empty while it has neither."""
-        hello = self._hello
-        assert hello is not None
-        key = self._key(hello)
-        client = -1 if hello.client is None else hello.client
-        return handshake.proof(key, role, self._service.run, client, hello.nonce, self._nonce)
-
-    def _key(self, hello: Hello) -> bytes | None:
-        """What this device has to prove; None for one that enrols in a run without keys."""
-        keys = self._service.keys
-        if keys is not None:
-            if hello.client is None or hello.client not in keys:
-                raise AuthError(f"client {hello.client}; expected the id of a client that has a key")
-            return keys[hello.client]
-        if hello.client is None or not hello.run:
-            return None
-        secret = self._hub.secret_of(hello.client)
-        if secret is None:
-            raise AuthError(
-                f"client {hello.client} says that it has enrolled in this run, whose log does not know of it: the run's"
-                " directory is an older copy, or had keys before; restore the newer one, or the keys, or begin with"
-                " an empty directory of the device"
-            )
-        return secret
+        self._write(challenge)
 
     def _check(self, request: Enrol) -> None:
-        hello = self._hello
-        assert hello is not None  # the state table has Enrol after Hello only
-        handshake.check(self._proof("device"), request.proof, f"client {hello.client}")
-        if self._key(hello) is None and len(request.secret) != handshake.KEY_BYTES:
-            raise AuthError(
-                f"secret of {len(request.secret)} bytes; expected {handshake.KEY_BYTES} in a run without keys"
-            )
-        self._hub.enrol(self, hello, request)
+        assert self._meeting is not None  # the state table has Enrol after Hello only
+        self._hub.enrol(self, self._meeting.joined(request, self.link))
 
     # The model.
 

@@ -22,7 +22,6 @@ from edgefl.server.entrance import Entrance, ListenAddress
 from edgefl.server.events import (
     Action,
     Admit,
-    Claim,
     Close,
     Closed,
     Done,
@@ -44,7 +43,7 @@ from edgefl.server.log import Log
 from edgefl.server.peer import Peer, Service
 from edgefl.server.reminder import Reminder
 from edgefl.server.store import Store
-from edgefl.wire.messages import Enrol, Evaluated, Hello, Message, Trained
+from edgefl.wire.messages import Evaluated, Message, Trained
 
 RETRY_S = 1.0  # between attempts to save what the disk refused
 LINGER_S = 45.0  # at the end; a device that is away tries again after 30 s at most, and needs 10 to connect
@@ -158,17 +157,7 @@ class Server:
     def handshake_s(self) -> float:
         return self.service.patience.handshake_s
 
-    def enrol(self, peer: Peer, hello: Hello, request: Enrol) -> None:
-        joined = Joined(
-            peer.link,
-            hello.client,
-            request.capacity,
-            request.pending,
-            secret=request.secret,
-            maker=hello.software,
-            claim=Claim(request.round, request.pending, request.life, request.before, is_new=not hello.run),
-            examples=self.service.training_samples(request.examples),
-        )
+    def enrol(self, peer: Peer, joined: Joined) -> None:
         self._handle(joined)
 
     def secret_of(self, client: int) -> bytes | None:

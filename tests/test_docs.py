@@ -1,7 +1,7 @@
 """README and docs/ are true: every command block runs as printed, every link, file and cited section is there.
 
 A page's blocks run in the order of the page, in one directory of their own. The line before a block may be
-`<!-- not run: why -->`, `<!-- needs PACKAGE -->`, without which it is skipped, or before a text block
+`<!-- not run: why -->`, `<!-- needs PACKAGE, ... -->`, without which it is skipped, or before a text block
 `<!-- prints -->`: the block above printed just that.
 """
 
@@ -62,9 +62,9 @@ class Block:
 
     @property
     def lacks(self) -> str | None:
-        """The package that it needs and that is not here."""
-        package = self.note.removeprefix(NEEDS) if self.note.startswith(NEEDS) else None
-        return package if package is not None and find_spec(package) is None else None
+        """A package that it needs and that is not here."""
+        needed = self.note.removeprefix(NEEDS).split(", ") if self.note.startswith(NEEDS) else []
+        return next((package for package in needed if find_spec(package) is None), None)
 
 
 def blocks(page: Path) -> list[Block]:
@@ -145,7 +145,7 @@ def test_every_block_has_a_language_and_says_why_it_is_not_run(page: Path) -> No
     for block in blocks(page):
         where = f"{name(page)}, line {block.line}"
         assert block.kind in (*PROGRAMS, "text"), f"{where}: a block of {block.kind!r}; expected sh, python or text"
-        if block.kind in PROGRAMS and block.note and not re.fullmatch(f"{NEEDS}\\w+", block.note):
+        if block.kind in PROGRAMS and block.note and not re.fullmatch(f"{NEEDS}\\w+(, \\w+)*", block.note):
             assert len(block.note) > len(NOT_RUN) + 10, f"{where}: {block.note!r}; expected a reason"
             assert block.note.startswith(NOT_RUN), f"{where}: {block.note!r}; expected {NOT_RUN!r} and a reason"
     assert page.read_text().count("```") == 2 * len(blocks(page)), f"{name(page)} has a fence that is no block"

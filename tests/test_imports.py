@@ -35,6 +35,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it that
         "edgefl.durable",
         "edgefl.experiment",
         "edgefl.export",
+        "edgefl.flower",
         "edgefl.graph.files",
         "edgefl.integrations",
         "edgefl.memory.measure",
@@ -49,8 +50,8 @@ ORDER = list(LAYERS)
 
 ROOMS = (  # a package may import from those before it
     "edgefl", "errors", "rng", "durable", "kernels", "graph", "neurons", "codec", "wire", "learners", "nn", "memory",
-    "predictor", "algorithms", "data", "rounds", "experiment", "trust", "device", "agent", "server", "simulation",
-    "export", "integrations", "commands", "__main__",
+    "predictor", "algorithms", "data", "rounds", "experiment", "trust", "device", "flower", "agent", "server",
+    "simulation", "export", "integrations", "commands", "__main__",
 )  # fmt: skip
 
 APART = {  # not below each other in spirit, though the order alone would allow it
@@ -62,7 +63,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "numpy": ["edgefl"],
     "torch": ["edgefl.nn"],
     "numba": ["edgefl.kernels.numba.compiled"],
-    "cryptography": ["edgefl.trust.certificates"],
+    "cryptography": ["edgefl.flower.node_key", "edgefl.trust.certificates"],
     "safetensors": [
         "edgefl.device.state",
         "edgefl.durable",
@@ -70,6 +71,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
         "edgefl.rounds.state_file",
         "edgefl.simulation.journal",
     ],
+    "flwr": ["edgefl.integrations.flower"],
     "msgspec": ["edgefl.wire"],
     "onnx": ["edgefl.export.onnx_file"],
     "ray": ["edgefl.integrations.ray"],

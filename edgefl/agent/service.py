@@ -18,9 +18,10 @@ from edgefl.agent.attendance import Attendance
 from edgefl.agent.samples import SampleFile
 from edgefl.agent.settings import Post, Settings
 from edgefl.agent.watch import Watch
+from edgefl.device.attempts import FIRST_DELAY_S
 from edgefl.device.protocol import Device, World
 from edgefl.device.runs import StateDirectory, read_over
-from edgefl.device.socket import FIRST_DELAY_S, DeviceSocket, LeftError, Party
+from edgefl.device.socket import DeviceSocket, LeftError, Party
 from edgefl.device.visit import Visit
 from edgefl.errors import EdgeflError, RunError
 from edgefl.trust.tls import device_context

@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 
 from edgefl.commands.sizes import size
+from edgefl.device.attempts import delay_s
 from edgefl.device.bounds import give_back
 from edgefl.device.model import Data
 from edgefl.device.protocol import Device, Profile, World
 from edgefl.device.runs import StateDirectory
-from edgefl.device.socket import DeviceSocket, Party, ServerAddress, delay_s
+from edgefl.device.socket import DeviceSocket, Party, ServerAddress
 from edgefl.device.state import DeviceState
 from edgefl.device.visit import Visit
 from edgefl.errors import DataError, EdgeflError, RequestError
@@ -31,7 +32,9 @@ LONGEST_S = 1e8  # that a round may take; timers count no further
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the server is, what the device has, and how they trust each other."""
-    parser.add_argument("--server", required=True, metavar="HOST:PORT")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--server", metavar="HOST:PORT", help="an `edgefl serve`")
+    where.add_argument("--flower", metavar="URL", help="the SuperLink of a Flower federation: https://HOST:PORT")
     parser.add_argument(
         "--state", type=Path, required=True, metavar="DIR", help="directory for what the device keeps between rounds"
     )
@@ -80,12 +83,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="the device's own certificate")
     trust.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of --tls-cert")
+    trust.add_argument("--node-key", type=Path, metavar="FILE", help="private key of the node, with --flower")
     trust.add_argument("--insecure", action="store_true", help="talk to another machine without TLS or key")
 
 
 def run(options: argparse.Namespace) -> int:
     """Checks the request, then takes part until the run is over."""
-    server = _server(options)
+    server = None if options.flower is not None else _server(options)
     try:
         data = Data(*read_share(options.data))
     except (DataError, OSError) as error:
@@ -93,8 +97,13 @@ def run(options: argparse.Namespace) -> int:
     profile = _profile(options)
     if options.max_memory is not None:
         give_back()
+    world = _world(options.max_seconds)
+    if server is None:
+        from edgefl.commands.flower_device import take_part
+
+        return take_part(options, profile, data, world)
     context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
-    world, directory = _world(options.max_seconds), StateDirectory(options.state)
+    directory = StateDirectory(options.state)
     if options.insecure:
         _say(_warning(server, options.key is not None, context is not None))
 
@@ -130,6 +139,8 @@ def _world(max_seconds: float | None) -> World:
 
 
 def _server(options: argparse.Namespace) -> ServerAddress:
+    if options.node_key is not None:
+        raise RequestError("--node-key without --flower; expected --key, or the URL of a SuperLink")
     server = ServerAddress.parse(options.server)
     if not server.is_loopback and not options.insecure and (options.key is None or not _uses_tls(options)):
         raise RequestError(f"--server {server} is another machine; expected --tls and --key FILE, or --insecure")

@@ -8,4 +8,5 @@ state       its directory: what a crash may not lose
 identity    what its server knows that directory by
 sealed      records with their own digest
 socket      the connection, made again when it breaks
+attempts    when it is tried again, and when no longer
 """

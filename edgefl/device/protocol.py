@@ -14,6 +14,7 @@ import errno
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from edgefl.device.bounds import Bounds
@@ -102,10 +103,18 @@ class Device:
     """
 
     def __init__(
-        self, state: DeviceState, profile: Profile, data: Data, world: World, make: MakeLearner | None = None
+        self,
+        state: DeviceState,
+        profile: Profile,
+        data: Data,
+        world: World,
+        make: MakeLearner | None = None,
+        is_vouched: bool = False,
     ) -> None:
-        """`make` gives the learner that trains the run's model; None: one within the profile's bounds."""
-        self._make = make
+        """`make` gives the learner that trains the run's model; None: one within the profile's bounds. `is_vouched`:
+        whoever carries the messages says who the server is, which proves nothing itself.
+        """
+        self._make, self._is_vouched = make, is_vouched
         self._state, self._profile, self._data, self._world = state, profile, data, world
         self._model: DeviceModel | None = None
         self._deferred: list[Train | Evaluate] = []
@@ -113,7 +122,7 @@ class Device:
         self._nonce = b""
         self._has_begun = False  # to use the directory: its life there is new
         self._offset = 0  # in the model, where this connection's download began
-        self._run = ""
+        self._run = state.run
         self.finished: str | None = None
         if state.enrolment is not None:
             found = state.enrolment.welcome.client
@@ -195,7 +204,8 @@ class Device:
         if expected and challenge.run != expected:
             raise RunError(f"the server serves run {challenge.run} now; expected {expected}")
         meeting = challenge.run, client, self._nonce, challenge.nonce
-        handshake.check(handshake.proof(key, "server", *meeting), challenge.proof, "the server")
+        if not self._is_vouched:
+            handshake.check(handshake.proof(key, "server", *meeting), challenge.proof, "the server")
         self._run = challenge.run
         has_model = enrolment is not None and self._state.has_model()
         return Enrol(
@@ -314,20 +324,28 @@ class Device:
         return self._model
 
     def _durably(self, write: Callable[[], Written]) -> Written:
-        """Writes, again and again while the disk is full. What is to be written stays in memory."""
-        attempt = 0
-        while True:
-            try:
-                return write()
-            except OSError as error:
-                if error.errno not in FULL:
-                    raise RunError(f"{self._state.path} cannot be written ({error})") from error
-                if not attempt:
-                    self._world.say(f"{self._state.path}: {error.strerror}; trying again until there is room")
-            self._world.pause(attempt)
-            attempt += 1
+        return durably(write, self._state.path, self._world)
 
 
 def _size(waiting: list[Train | Evaluate]) -> int:
     """Bytes of the payloads of messages."""
     return sum(payload_bytes(message) for message in waiting)
+
+
+def durably(write: Callable[[], Written], path: Path, world: World) -> Written:
+    """Writes, again and again while the disk is full. What is to be written stays in memory.
+
+    path    what is written to, for the user
+    Raises  RunError if it cannot be written for another reason.
+    """
+    attempt = 0
+    while True:
+        try:
+            return write()
+        except OSError as error:
+            if error.errno not in FULL:
+                raise RunError(f"{path} cannot be written ({error})") from error
+            if not attempt:
+                world.say(f"{path}: {error.strerror}; trying again until there is room")
+        world.pause(attempt)
+        attempt += 1

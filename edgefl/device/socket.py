@@ -1,7 +1,7 @@
 """The socket of a device: connects, moves bytes between the server and protocol.py, and connects again when it breaks.
 
-Plain blocking sockets, with or without TLS; no threads. What the messages mean is protocol.py's business, and what may
-be said when is wire/connection.py's.
+Plain blocking sockets, with or without TLS; no threads. What the messages mean is protocol.py's business, what may
+be said when is wire/connection.py's, and when to try again is attempts.py's.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import ipaddress
 import math
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
+from edgefl.device.attempts import Attempts
 from edgefl.device.protocol import SpoiltError, World
 from edgefl.errors import DamagedFrameError, EdgeflError, RequestError, RunError
-from edgefl.trust.tls import fault
 from edgefl.wire.connection import Connection
 from edgefl.wire.handshake import NONCE_BYTES
 from edgefl.wire.messages import Hello, Message, Welcome
@@ -28,8 +27,6 @@ KEEPALIVE = {  # options of TCP: s of silence before the kernel asks whether the
     "TCP_KEEPINTVL": 10,
     "TCP_KEEPCNT": 3,  # and how many of them stay unanswered before the connection counts as broken
 }
-FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 30.0
-TLS_FAULTS = 3  # the same one as often without a Welcome is no accident of the way
 RECEIVED_BYTES = 1 << 16  # at once
 LOOK_EVERY_S = 1.0  # whether to leave, while the server asks for nothing
 
@@ -81,14 +78,6 @@ class LeftError(RunError):
     """The device leaves its server for a while: it says why. Raised by a Party, or by what looks while it waits."""
 
 
-def delay_s(failures: int, chance: float) -> float:
-    """Seconds before trying again after the n-th failure in a row, from 0: exponential, with full jitter.
-
-    chance  uniform in [0, 1): many devices that lost the same server do not come back all at once
-    """
-    return chance * min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** min(failures, 30))
-
-
 class DeviceSocket:
     """A device's connections to one server, one after the other.
 
@@ -112,12 +101,9 @@ class DeviceSocket:
         look_every_s: float = LOOK_EVERY_S,
     ) -> None:
         self._server, self._device, self._context = server, device, context
-        self._chance, self._world, self._give_up_s = chance, world, give_up_s
+        self._chance, self._world = chance, world
         self._look, self._look_every_s = look, look_every_s
-        self._failures = 0
-        self._last = ""  # why the connection broke
-        self._alone_since = 0.0  # by the clock
-        self._tls_faults: Counter[str] = Counter()  # since the last Welcome
+        self._attempts = Attempts(str(server), world, give_up_s)
 
     def run(self) -> str:
         """Takes part until the server says why the run is over.
@@ -130,36 +116,8 @@ class DeviceSocket:
         while True:
             try:
                 return self._connection()
-            except ssl.SSLError as error:
-                self._tls_broken(error)
             except (OSError, SpoiltError, DamagedFrameError) as error:
-                self._broken(str(error))
-
-    def _tls_broken(self, error: ssl.SSLError) -> None:
-        """As _broken. Raises RunError if it is a fault that has come time after time."""
-        wrong = fault(error)
-        if wrong is None:
-            self._broken(f"the TLS connection broke ({error.reason or error})")
-            return
-        self._tls_faults[wrong] += 1
-        if self._tls_faults[wrong] == TLS_FAULTS:
-            raise RunError(f"{self._server}: {wrong}") from error
-        self._broken(wrong)
-
-    def _broken(self, why: str) -> None:
-        """Waits before the next attempt. Raises RunError if there shall be none."""
-        now = self._world.clock()
-        if self._failures == 0:
-            self._alone_since = now
-        if not self._give_up_s:
-            raise RunError(f"{self._server}: {why}")
-        if now - self._alone_since >= self._give_up_s:
-            raise RunError(f"{self._server}: {why}; no connection in {self._give_up_s:g} s, expected one by then")
-        if self._failures == 0 or why != self._last:
-            self._world.say(f"{self._server}: {why}; trying again")
-        self._last = why
-        self._world.pause(self._failures)
-        self._failures += 1
+                self._attempts.failed(error)
 
     def _connection(self) -> str:
         """One connection, to the end of the run. Raises OSError if it breaks before."""
@@ -189,8 +147,7 @@ class DeviceSocket:
             if isinstance(message, Welcome):
                 link.settimeout(None)  # rounds take as long as they take; the kernel's questions find a dead server
                 self._is_welcome = True
-                self._failures = 0
-                self._tls_faults.clear()
+                self._attempts.succeeded()
                 self._world.say(f"{self._server}: connected as client {self._device.client}")
 
     def _received(self, link: socket.socket, connection: Connection) -> bytes:

@@ -20,8 +20,9 @@ from device_server import ScriptedServer, converse
 from bench.flips import bad_line
 from edgefl import algorithms
 from edgefl.commands.cli import main
+from edgefl.device.attempts import LONGEST_DELAY_S, TLS_FAULTS, delay_s
 from edgefl.device.protocol import Device, World
-from edgefl.device.socket import LONGEST_DELAY_S, TLS_FAULTS, DeviceSocket, ServerAddress, delay_s
+from edgefl.device.socket import DeviceSocket, ServerAddress
 from edgefl.errors import RequestError, RunError
 from edgefl.experiment.shares import share_file
 from edgefl.trust import tls

@@ -30,6 +30,7 @@ from edgefl.device.state import DeviceState
 from edgefl.errors import CodecError, DataError, GraphError, RemoteProtocolError, RunError
 from edgefl.experiment.run_file import read_experiment
 from edgefl.experiment.shares import read_share
+from edgefl.flower import shapes
 from edgefl.graph import Graph, files
 from edgefl.graph import json as graph_json
 from edgefl.graph.graph import INPUT, Node
@@ -228,9 +229,21 @@ def wav(data: bytes) -> None:
             continue
 
 
+def fleet(data: bytes) -> None:
+    """A message of Flower's Fleet API: its number, then its bytes. What was read is written and read again the same."""
+    kinds = sorted(shapes.SHAPES)
+    kind = kinds[data[0] % len(kinds)] if data else kinds[0]
+    try:
+        found = shapes.read(kind, data[1:])
+    except CodecError:
+        return
+    again = shapes.write(kind, found)
+    assert shapes.write(kind, shapes.read(kind, again)) == again, "a message that changes"
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     each.__name__: each
-    for each in (payload, neurons, code, frame, message, conversation, model, graph, state, npz, wav)
+    for each in (payload, neurons, code, frame, message, conversation, model, graph, state, npz, wav, fleet)
 }
 
 

@@ -14,7 +14,7 @@ from edgefl.server.admission import Caps
 from edgefl.server.entrance import Entrance, ListenAddress
 from edgefl.server.peer import Patience, Peer, Service
 
-SERVICE = Service("run", 8, None, lambda client: None, b"", lambda: bytes(32), Patience(), sum)  # type: ignore[arg-type, return-value]
+SERVICE = Service("run", 8, None, lambda client: None, b"", lambda: bytes(32), sum, Patience())  # type: ignore[arg-type, return-value]
 LOOKS = 20_000
 HERE = ListenAddress("127.0.0.1", 0)
 

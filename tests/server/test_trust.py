@@ -23,7 +23,7 @@ from bench.faults.cluster import Cluster, Process, await_, deal
 from bench.faults.outcome import Truth
 from edgefl.commands import processes as demo
 from edgefl.commands.cli import main
-from edgefl.device.socket import TLS_FAULTS
+from edgefl.device.attempts import TLS_FAULTS
 from edgefl.experiment.shares import share_file
 from edgefl.trust import tls
 from edgefl.trust.keys import key_file, make_keys, read_key

@@ -1,0 +1,255 @@
+"""Methods of edgefl in a real deployment of Flower: a SuperLink with TLS, four SuperNodes with keys, real processes.
+
+    python -m venv flower && flower/bin/pip install '.[flower,keys]'
+    python -m bench flower --flower flower/bin/python
+    python -m bench flower --flower flower/bin/python --kill node      # or app, or server, by SIGKILL in round 2
+
+Every run is compared with its simulation, bit for bit. What is resident is looked at twice a second, so that a process
+that lives for less may have had more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from bench import machine
+from bench.figures import Figure, print_json, print_table
+from bench.processes import Process, processes, wait_until
+from bench.superlink import SuperLink, end, version
+from edgefl.experiment.assemble import assemble
+from edgefl.experiment.settings import Experiment
+from edgefl.experiment.shares import share_file, write_share
+from edgefl.server import history
+from edgefl.server.history import is_served
+from edgefl.simulation.journal import Journal, read_metrics
+from edgefl.simulation.loop import simulate
+from edgefl.trust.certificates import make_certificates
+
+APP = Path(__file__).with_name("flower_edgefl")
+METHODS = ("fedspu", "pflego", "fedspa", "fedavg")
+CLIENTS, ROUNDS = 4, 6
+EXPERIMENT = Experiment(
+    METHODS[:1],
+    model="pflego_mlp",
+    clients=CLIENTS,
+    per_round=CLIENTS,
+    rounds=ROUNDS,
+    eval_every=ROUNDS,
+    epochs=1,
+    keep=(0.2, 0.4, 0.6, 0.8, 1.0),
+)
+ROUND_S = 120.0
+KB, MB = 1e3, 1e6
+LOOK_EVERY_S = 0.5
+KINDS = ("flower-superlink", "flower-supernode", "flwr-clientapp", "flwr-serverapp", "flower-superexec")
+
+
+def main(arguments: list[str]) -> int:
+    """Prints a table of figures."""
+    parser = argparse.ArgumentParser(prog="python -m bench flower", description=str(__doc__).splitlines()[0])
+    parser.add_argument("--flower", type=Path, required=True, metavar="PYTHON", help="of an environment with flwr")
+    parser.add_argument("--methods", default=",".join(METHODS), metavar="NAME,...")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--kill", choices=tuple(KILLS), help="what is killed in round 2")
+    parser.add_argument("--json", action="store_true", help="JSON lines: machine facts first, then one per figure")
+    options = parser.parse_args(arguments)
+    facts, methods = machine.facts(), options.methods.split(",")
+    facts["flwr"] = version(options.flower)
+    show = print_json if options.json else print_table
+    show(facts, measure(options.flower, methods, options.rounds, options.kill))
+    return 0
+
+
+def measure(python: Path, methods: Sequence[str], rounds: int, kill: str | None = None) -> Iterator[Figure]:
+    """Each method after the other on the same SuperLink and SuperNodes."""
+    with tempfile.TemporaryDirectory() as folder, processes(Path(folder)) as start:
+        path = Path(folder)
+        (path / "trust").mkdir()
+        make_certificates(path / "trust", ["127.0.0.1", "localhost"], 0, datetime.now(timezone.utc), 2)
+        federation = assemble(EXPERIMENT)
+        for client in range(CLIENTS):
+            write_share(share_file(path, client), federation, client)
+        link = SuperLink(python, start, path, path / "trust")
+        deployed = Deployed(link, path, Resident(path / "home"))
+        link.add_nodes([deployed.config(client) for client in range(CLIENTS)])
+        for name in methods:
+            yield from deployed.run(replace(EXPERIMENT, methods=(name,), rounds=rounds, eval_every=rounds), kill)
+        for kind, size in deployed.resident.most.items():
+            yield Figure(f"resident, {kind}", size / MB, "MB", note="the largest of its kind, VmHWM")
+
+
+@dataclass
+class Deployed:
+    """Methods that are run there."""
+
+    link: SuperLink
+    path: Path
+    resident: Resident
+
+    def config(self, client: int) -> str:
+        """Of the node that is this client."""
+        data, state = share_file(self.path, client), self.path / f"state-{client}"
+        return f'partition-id={client} data="{data}" state="{state}"'
+
+    def run(self, experiment: Experiment, kill: str | None) -> Iterator[Figure]:
+        """A run to its end, what it took, and whether it is that of a simulation."""
+        (name,) = experiment.methods
+        run, file = self.path / f"run-{name}", self.path / f"{name}.json"
+        file.write_text(json.dumps(experiment.to_json()))
+        config = f'experiment="{file}" run-dir="{run}"'
+        begun = time.monotonic()
+        submitted = [self.link.run(APP, f"submit-{name}", config)]
+        closed: dict[int, float] = {}
+        killing = Killing(self, kill, submitted, config)
+
+        def is_over() -> bool:
+            self.resident.look()
+            found = history.metrics(run) if is_served(run) else []
+            for line in found:
+                closed.setdefault(line["round"], time.monotonic())
+            if kill is not None and len(found) == 1 and not killing.is_done:
+                killing.strike()
+            return len(found) == experiment.rounds and "evaluation" in found[-1]
+
+        wait_until(is_over, self.link.alive, ROUND_S * (experiment.rounds + 4))
+        times = [closed[number] for number in sorted(closed)]
+        lengths = [after - before for before, after in pairwise(times)]
+        yield Figure(
+            f"{name}: to the end of round 1", times[0] - begun, "s", note="submitted, enrolled, model, trained"
+        )
+        note = f"median of {len(lengths)}, from {min(lengths):.1f} to {max(lengths):.1f}"
+        yield Figure(f"{name}: a round", median(lengths), "s", note=note)
+        if kill is not None:
+            yield Figure(f"{name}: the round in which {killing.what} was killed", lengths[0], "s", note=killing.note)
+        yield from _bytes(name, run)
+        same = is_simulated(run, experiment, self.path / f"simulated-{name}")
+        yield Figure(f"{name}: parameters that differ from the simulation's", 0 if same else math.nan, "", 0)
+        self.resident.wait_for_the_end()
+
+
+class Killing:
+    """SIGKILL in round 2, and what has to be done by hand after it."""
+
+    def __init__(self, deployed: Deployed, what: str | None, submitted: list[Process], config: str) -> None:
+        self._deployed, self.what, self._submitted, self._config = deployed, what, submitted, config
+        self.is_done, self.note = False, ""
+
+    def strike(self) -> None:
+        """As soon as there is one."""
+        KILLS[str(self.what)](self)
+
+    def node(self) -> None:
+        """The SuperNode of client 0; it is started again until it is let in."""
+        link = self._deployed.link
+        killed, self.is_done = time.monotonic(), True
+        end(link.nodes[0].handle.pid)
+        link.nodes[0].handle.wait()
+        link.let_in_again(0, self._deployed.config(0))
+        self.note = f"let in again after {time.monotonic() - killed:.0f} s"
+
+    def app(self) -> None:
+        """A ClientApp; nothing is done by hand."""
+        for pid in self._deployed.resident.of("flwr-clientapp")[:1]:
+            end(pid)
+            self.is_done, self.note = True, "the ClientApp's process"
+
+    def server(self) -> None:
+        """The ServerApp; the run is submitted again."""
+        for pid in self._deployed.resident.of("flwr-serverapp")[:1]:
+            end(pid)
+            link = self._deployed.link
+            link.alive = [each for each in link.alive if each not in self._submitted]
+            self.is_done, self.note = True, "`flwr run` again, with the same run directory"
+            self._submitted.append(link.run(APP, f"{self._submitted[0].name}-again", self._config))
+
+
+KILLS = {"node": Killing.node, "app": Killing.app, "server": Killing.server}
+
+
+class Resident:
+    """The processes of one FLWR_HOME by kind, and the most that one of a kind had resident, in bytes."""
+
+    def __init__(self, home: Path) -> None:
+        self._mark = f"FLWR_HOME={home}".encode()
+        self._looked_at = 0.0
+        self.most: dict[str, int] = {}
+
+    def look(self) -> None:
+        """Not more often than LOOK_EVERY_S."""
+        if time.monotonic() - self._looked_at < LOOK_EVERY_S:
+            return
+        self._looked_at = time.monotonic()
+        for kind in KINDS:
+            for pid in self.of(kind):
+                self.most[kind] = max(self.most.get(kind, 0), _peak(pid))
+
+    def of(self, kind: str) -> list[int]:
+        """Its processes."""
+        return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if self._is(pid, kind)]
+
+    def wait_for_the_end(self) -> None:
+        """Until no app of the run is left, so that the next one finds the nodes idle."""
+        until = time.monotonic() + ROUND_S
+        while self.of("flwr-serverapp") and time.monotonic() < until:
+            time.sleep(LOOK_EVERY_S)
+
+    def _is(self, pid: int, kind: str) -> bool:
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            return any(Path(word.decode()).name == kind for word in words[:2]) and self._mark in Path(
+                f"/proc/{pid}/environ"
+            ).read_bytes().split(b"\0")
+        except OSError:
+            return False
+
+
+def _peak(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def _bytes(name: str, run: Path) -> Iterator[Figure]:
+    """Payload of a round over all clients, and what letters add to it."""
+    lines = history.metrics(run)
+    for way in ("down", "up"):
+        payload = [sum(line[way].values()) for line in lines]
+        yield Figure(f"{name}: payload of a round, {way}", median(payload) / KB, "kB", note=f"{CLIENTS} clients")
+    total = history.traffic(run)[-1]
+    note = f"all letters of {len(lines)} rounds: enrolment, model, evaluation among them"
+    yield Figure(f"{name}: letters, down", total.sent / KB, "kB", note=note)
+    yield Figure(f"{name}: letters, up", total.received / KB, "kB", note=note)
+
+
+def is_simulated(run: Path, experiment: Experiment, path: Path) -> bool:
+    """Whether the run's parameters and scores are the simulation's, bit for bit."""
+    ((_, method),) = experiment.algorithms().items()
+    journal = Journal(path)
+    state = simulate(method, assemble(experiment), experiment.settings(1), journal)
+    journal.close()
+    found, scores = history.progress(run).state, [line.get("evaluation") for line in read_metrics(path)]
+    return (
+        found is not None
+        and found.arrays.keys() == state.arrays.keys()
+        and all(
+            found.arrays[kind].keys() == arrays.keys()
+            and all(np.array_equal(found.arrays[kind][name], value) for name, value in arrays.items())
+            for kind, arrays in state.arrays.items()
+        )
+        and [line.get("evaluation") for line in history.metrics(run)] == scores
+    )

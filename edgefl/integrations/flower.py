@@ -1,0 +1,288 @@
+"""Any method of edgefl as a Flower app: `client_app` on the SuperNodes, `server_app` beside the SuperLink.
+
+Flower carries letters (wire/letter.py), each one byte array in a record. What they say, and what is kept of it, is what
+`edgefl client` and `edgefl serve` have: device/letters.py and server/correspondence.py. Not a device without flwr.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
+from logging import INFO
+from pathlib import Path
+from typing import Any, TypeVar, Union
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.common.logger import log
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import Result
+
+from edgefl.algorithms.base import MODEL
+from edgefl.device.letters import Correspondent
+from edgefl.device.model import Data
+from edgefl.device.protocol import Profile, World
+from edgefl.experiment.assemble import assemble, check_begin
+from edgefl.experiment.run_file import open_run
+from edgefl.experiment.settings import Experiment
+from edgefl.server import history
+from edgefl.server.correspondence import Correspondence, Post
+from edgefl.server.events import Closed, Record, Scored
+from edgefl.server.host import staff
+from edgefl.server.pace import Auto, Deadline
+from edgefl.server.reminder import Reminder
+from edgefl.server.rules import Rules
+from edgefl.server.store import Store
+from edgefl.wire.letter import ARRAY, DTYPE, RECORD, STYPE
+
+MAX_MODEL_BYTES = 256 << 20
+NODES_EVERY_S = 2.0  # between looks at which nodes are there
+PULL_EVERY_S = 0.2
+FOLLOWING = Auto()  # the times that replies have taken
+LINGER_S = 45.0  # at the end, for nodes to hear of it
+PARTITION = "partition-id"  # of a node's config: the client that it is
+
+Value = TypeVar("Value")
+Of = Union[Value, Callable[[Context], Value]]  # noqa: UP007  # mypy takes no other alias of a type variable
+
+
+# A node.
+
+
+def client_app(
+    data: Callable[[Context], Data],
+    state: Of[Path] | None = None,
+    capacity: float = 1.0,
+    max_model: int = MAX_MODEL_BYTES,
+    max_memory: int | None = None,
+) -> ClientApp:
+    """A device of any method.
+
+    data      gives the samples of the node. Its client is the node config's "partition-id"; without one the server
+              chooses, and the run's replay does not know which data it has
+    state     the directory of what the device keeps between rounds, which survives the SuperNode; one for each node.
+              None: it is kept in the node's Context, which lives as long as the SuperNode and its run
+    capacity, max_model, max_memory  as options of `edgefl client`
+    """
+    app = ClientApp()
+
+    def answer(message: Message, context: Context) -> Message:
+        profile = Profile(_client(context), None, capacity, max_model, max_memory)
+        with _directory(context, state) as path:
+            device = Correspondent(path, profile, data(context), World(_say, time.sleep, time.perf_counter))
+            with closing(device):
+                reply = device.answer(_bytes_of(message))
+        return Message(_record(reply), reply_to=message)
+
+    for register in (app.query, app.train, app.evaluate):
+        register()(answer)
+    return app
+
+
+def _client(context: Context) -> int | None:
+    found = context.node_config.get(PARTITION)
+    return None if found is None else int(found)
+
+
+@contextmanager
+def _directory(context: Context, state: Of[Path] | None) -> Iterator[Path]:
+    """Where the device's state is while it answers; the Context keeps it, or says where it is."""
+    if state is not None:
+        path = Path(_of(state, context))
+        context.state[RECORD] = ConfigRecord({"directory": str(path)})
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        for name, content in context.state.config_records.get(RECORD, ConfigRecord()).items():
+            file = path / name
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file.write_bytes(content)
+        yield path
+        files = sorted(file for file in path.rglob("*") if file.is_file() and file.name != "lock")
+        kept = {str(file.relative_to(path)): file.read_bytes() for file in files}
+        context.state[RECORD] = ConfigRecord(kept)
+
+
+# The server.
+
+
+def server_app(experiment: Of[Experiment], run_dir: Of[Path], **options: Any) -> ServerApp:
+    """The server of an experiment with one method. `options`: those of `serve`."""
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        result = serve(grid, _of(experiment, context), Path(_of(run_dir, context)), **options)
+        log(INFO, "\n%s", result)
+
+    return app
+
+
+def serve(
+    grid: Grid,
+    experiment: Experiment,
+    run_dir: Path,
+    data_dir: Path | None = None,
+    deadline_s: Deadline = FOLLOWING,
+    wait_for: int | None = None,
+    linger_s: float = LINGER_S,
+    accept_loss: Collection[int] = (),
+) -> Result:
+    """Runs the experiment with the nodes of a grid, to its end; a directory that holds the run goes on from there.
+
+    deadline_s  after which a round is closed, as --deadline of `edgefl serve`
+    wait_for    enrolled clients before round 1; None: all
+    linger_s    at the end, for nodes to hear of it
+    accept_loss clients that may come back without what they kept, once, as --accept-loss of `edgefl serve`
+    Raises      RunError if the directory holds something else, ValueError for settings that do not go together.
+    """
+    if len(experiment.methods) != 1:
+        raise ValueError(f"methods {', '.join(experiment.methods)}; expected one, as a server runs one method")
+    federation = assemble(experiment, data_dir)
+    check_begin(experiment.algorithms(), federation, experiment.rounds)
+    rules = Rules(
+        experiment.rounds,
+        experiment.eval_every,
+        deadline_s=deadline_s,
+        evaluation_deadline_s=deadline_s,
+        wait_for=wait_for or experiment.clients,
+        values=experiment.values,
+        folding=experiment.folding(federation.largest),
+    )
+    open_run(run_dir, experiment.to_json())
+    with closing(Store(run_dir)) as store:
+        coordinator, offer = staff(experiment, federation, store, rules, None, accept_loss)
+        run = Correspondence(coordinator, store, offer, _say, _shown)
+        run.start()
+        _Postman(grid, run, linger_s).work()
+        run.end()
+    return _result(run_dir)
+
+
+class _Postman:
+    """Carries the letters of a run to the nodes of a grid, and their answers back."""
+
+    def __init__(self, grid: Grid, run: Correspondence, linger_s: float) -> None:
+        self._grid, self._run, self._linger_s = grid, run, linger_s
+        self._nodes: dict[str, int] = {}  # by message, of those that have not been answered
+        self._looked_at = -NODES_EVERY_S
+        self._reminder = Reminder()
+
+    def work(self) -> None:
+        """Until the run is over, and those that are there have heard of it or the time for that is up."""
+        done_at: float | None = None
+        while not self._run.is_over:
+            now = time.monotonic()
+            done_at = now if done_at is None and self._run.is_done else done_at
+            if done_at is not None and now - done_at > self._linger_s:
+                return
+            self._look(now)
+            self._push(self._run.due())
+            self._pull()
+            time.sleep(PULL_EVERY_S)
+
+    def _look(self, now: float) -> None:
+        if now - self._looked_at < NODES_EVERY_S:
+            return
+        nodes, self._looked_at = set(self._grid.get_node_ids()), now
+        self._run.present(nodes)
+        self._nodes = {message: node for message, node in self._nodes.items() if node in nodes}
+        if self._reminder.is_due(self._run.stage, now) and (line := self._run.waits_for()) is not None:
+            self._run.say(line, "waiting")
+
+    def _push(self, posts: list[Post]) -> None:
+        if not posts:
+            return
+        group = str(self._run.stage[1] + 1)  # the round, by which Flower shows them
+        messages = [Message(_record(post.data), post.node, post.purpose, group_id=group) for post in posts]
+        sent = list(self._grid.push_messages(messages))
+        sent += [""] * (len(posts) - len(sent))  # Flower leaves out what it does not take
+        for post, message in zip(posts, sent):
+            if message:
+                self._nodes[message] = post.node
+            else:
+                self._run.failed(post.node, "Flower does not take a letter for it")
+
+    def _pull(self) -> None:
+        for reply in self._grid.pull_messages(list(self._nodes)) if self._nodes else ():
+            node = self._nodes.pop(reply.metadata.reply_to_message_id, None)
+            if node is None:
+                continue
+            if reply.has_error():
+                self._run.failed(node, f"Flower says: {reply.error.reason}")
+                continue
+            try:
+                data = _bytes_of(reply)
+            except ValueError as error:
+                self._run.failed(node, str(error))
+            else:
+                self._run.answered(node, data)
+
+
+def _shown(record: Record) -> None:
+    """A line a round, in Flower's log."""
+    if isinstance(record, Closed):
+        clients = [each for each in record.line["clients"] if each["status"] != "absent"]
+        down, up = (sum(record.line[way].values()) for way in ("down", "up"))
+        log(INFO, "edgefl: round %d: %d replies, payload %d bytes down, %d up", record.round, len(clients), down, up)
+    elif isinstance(record, Scored):
+        log(INFO, "edgefl: evaluation after round %d: %s", record.round, dict(_numbers(record.bundle)))
+
+
+def _result(run_dir: Path) -> Result:
+    """What the run came to, as Flower's strategies give it. Metrics are those of `edgefl simulate`, by round."""
+    result = Result()
+    state = history.progress(run_dir).state
+    model = {} if state is None else state.arrays.get(MODEL, {})
+    result.arrays = ArrayRecord({name: Array(value) for name, value in model.items()})
+    for line in history.metrics(run_dir):
+        evaluation = line.pop("evaluation", None)
+        result.train_metrics_clientapp[line["round"]] = MetricRecord(dict(_numbers(line)))
+        if evaluation is not None:
+            result.evaluate_metrics_clientapp[line["round"]] = MetricRecord(dict(_numbers(evaluation)))
+    return result
+
+
+def _numbers(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every number by the way to it; of a list of clients, a list by what all of them have."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value, f"{prefix}{name}.")
+        elif isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
+            names = [key for key in value[0] if all(_is_number(each.get(key)) for each in value)]
+            yield from ((f"{prefix}{name}.{key}", [each[key] for each in value]) for key in names)
+        elif _is_number(value):
+            yield prefix + name, value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+# What Flower carries.
+
+
+def _record(data: bytes) -> RecordDict:
+    return RecordDict({RECORD: ArrayRecord({ARRAY: Array(DTYPE, (len(data),), STYPE, data)})})
+
+
+def _bytes_of(message: Message) -> bytes:
+    """The letter of a message. Raises ValueError if it has none."""
+    array = message.content.array_records.get(RECORD, {}).get(ARRAY)
+    if array is None or array.stype != STYPE:
+        found = sorted(message.content) if array is None else array.stype
+        raise ValueError(
+            f"message with {found}; expected a letter of edgefl ({STYPE}): other versions at the two ends?"
+        )
+    return bytes(array.data)
+
+
+def _of(value: Of[Value], context: Context) -> Value:
+    return value(context) if callable(value) else value
+
+
+def _say(line: str) -> None:
+    log(INFO, "edgefl: %s", line)
