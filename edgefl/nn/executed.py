@@ -49,6 +49,10 @@ class _Count(TorchDispatchMode):
         super().__init__()
         self.total = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:  # as torch says to: else the first call loads its compiler (4 s, 70 MB)
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         packet = func._overloadpacket
