@@ -3,8 +3,8 @@
 `python -m bench papers` runs the tables of papers again, `python -m bench faults` runs with faults. `python -m bench
 mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, `python -m bench
 peers` times a step of other trainers, `python -m bench sparse` masked layers, `python -m bench builds` two builds of
-edgefl, `python -m bench int8` quantises models, and `python -m bench arm` counts instructions on 64-bit ARM. These nine
-have options of their own.
+edgefl, `python -m bench int8` quantises models, `python -m bench arm` counts instructions on 64-bit ARM, and `python -m
+bench ray` times rounds on a Ray cluster. These ten have options of their own.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from bench import (
     memory,
     operations,
     peak,
+    ray_rounds,
     rounds,
     step,
     verdict,
@@ -59,6 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     apart |= {"peers": trainers.main, "sparse": sparse.main, "builds": builds.main, "arm": arm.main}
     if arguments and arguments[0] == "int8":  # its packages are the tests', and no other bench needs them
         return importlib.import_module("bench.int8").main(arguments[1:])
+    apart |= {"ray": ray_rounds.main}
     if arguments and arguments[0] in apart:
         return apart[arguments[0]](arguments[1:])
     parser = _parser()

@@ -1,7 +1,8 @@
 """README and docs/ are true: every command block runs as printed, every link, file and cited section is there.
 
 A page's blocks run in the order of the page, in one directory of their own. The line before a block may be
-`<!-- not run: why -->`, or before a text block `<!-- prints -->`: the block above printed just that.
+`<!-- not run: why -->`, `<!-- needs PACKAGE -->`, without which it is skipped, or before a text block
+`<!-- prints -->`: the block above printed just that.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
@@ -34,7 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = {"sh": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
 FENCE = re.compile(r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-NOT_RUN, PRINTS = "not run: ", "prints"
+NOT_RUN, NEEDS, PRINTS = "not run: ", "needs ", "prints"
 LIMIT_S = 240.0  # of one block on a busy machine
 COLUMNS = 120
 SOURCES = [
@@ -58,6 +60,12 @@ class Block:
     def runs(self) -> bool:
         return self.kind in PROGRAMS and not self.note.startswith(NOT_RUN)
 
+    @property
+    def lacks(self) -> str | None:
+        """The package that it needs and that is not here."""
+        package = self.note.removeprefix(NEEDS) if self.note.startswith(NEEDS) else None
+        return package if package is not None and find_spec(package) is None else None
+
 
 def blocks(page: Path) -> list[Block]:
     content = page.read_text()
@@ -79,8 +87,10 @@ def test_blocks_run_as_printed(page: Path, tmp_path: Path) -> None:
             where = f"{name(page)}, line {block.line}"
             if block.note == PRINTS:
                 assert block.text == printed, f"{where}: the block above printed\n{printed}"
-            elif block.runs:
+            elif block.runs and block.lacks is None:
                 printed = run(block, where, tmp_path)
+    if lacking := sorted({block.lacks for block in blocks(page) if block.lacks is not None}):
+        pytest.skip(f"{name(page)}: blocks that need {', '.join(lacking)}, which is not installed")
 
 
 def run(block: Block, where: str, folder: Path) -> str:
@@ -135,7 +145,7 @@ def test_every_block_has_a_language_and_says_why_it_is_not_run(page: Path) -> No
     for block in blocks(page):
         where = f"{name(page)}, line {block.line}"
         assert block.kind in (*PROGRAMS, "text"), f"{where}: a block of {block.kind!r}; expected sh, python or text"
-        if block.kind in PROGRAMS and block.note:
+        if block.kind in PROGRAMS and block.note and not re.fullmatch(f"{NEEDS}\\w+", block.note):
             assert len(block.note) > len(NOT_RUN) + 10, f"{where}: {block.note!r}; expected a reason"
             assert block.note.startswith(NOT_RUN), f"{where}: {block.note!r}; expected {NOT_RUN!r} and a reason"
     assert page.read_text().count("```") == 2 * len(blocks(page)), f"{name(page)} has a fence that is no block"

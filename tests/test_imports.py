@@ -36,6 +36,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it that
         "edgefl.experiment",
         "edgefl.export",
         "edgefl.graph.files",
+        "edgefl.integrations",
         "edgefl.memory.measure",
         "edgefl.predictor",
         "edgefl.rounds",
@@ -49,7 +50,7 @@ ORDER = list(LAYERS)
 ROOMS = (  # a package may import from those before it
     "edgefl", "errors", "rng", "durable", "kernels", "graph", "neurons", "codec", "wire", "learners", "nn", "memory",
     "predictor", "algorithms", "data", "rounds", "experiment", "trust", "device", "agent", "server", "simulation",
-    "export", "commands", "__main__",
+    "export", "integrations", "commands", "__main__",
 )  # fmt: skip
 
 APART = {  # not below each other in spirit, though the order alone would allow it
@@ -71,6 +72,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     ],
     "msgspec": ["edgefl.wire"],
     "onnx": ["edgefl.export.onnx_file"],
+    "ray": ["edgefl.integrations.ray"],
     "rich": ["edgefl.commands", "edgefl.data.download"],
     "matplotlib": ["edgefl.commands.memory_picture", "edgefl.commands.report"],
 }

@@ -230,7 +230,7 @@ MUTANTS = (
     Mutant(
         "adapted-once",
         "edgefl/simulation/evaluation.py",
-        "if shared is None and (untrained is self._initial or self._devices.has_trained(client)):",
+        "if shared is None and (untrained is initial or self._shelf.tag(job.client) is not None):",
         "if True:",
         "the accuracy of an adapted model is that of the first round for ever",
         f"{ADAPTED} tests/simulation/test_simulate.py tests/device/test_device_simulated.py",

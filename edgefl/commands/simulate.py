@@ -6,7 +6,11 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +26,14 @@ from edgefl.experiment.run_file import EXPERIMENT, open_run
 from edgefl.experiment.settings import Experiment, Settings
 from edgefl.rounds.closing import MAX_EMPTY_ROUNDS
 from edgefl.server import history
+from edgefl.simulation.engine import MakeEngine, Threads
 from edgefl.simulation.journal import Journal, read_metrics
 from edgefl.simulation.loop import simulate
 from edgefl.simulation.replay import replay
 
 EMPTY = "end with an error after so many rounds in a row that accept nobody"
+ENGINES = ("threads", "ray")
+RAY_ADDRESS = "with --engine ray: a cluster of `ray start`, as HOST:PORT or auto"
 INTERRUPTED = "interrupted; --resume continues from the last checkpoint"
 
 
@@ -43,6 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-empty-rounds", type=int, metavar="K", help=f"{EMPTY}; default: {MAX_EMPTY_ROUNDS}", default=None
     )
     how.add_argument("--workers", type=int, help="clients trained at the same time; default: the number of processors")
+    how.add_argument(
+        "--engine", choices=ENGINES, help="what trains: threads of this process (default), or actors of a Ray cluster"
+    )
+    how.add_argument("--ray-address", metavar="ADDRESS", help=f"{RAY_ADDRESS}; default: one of its own on this machine")
     how.add_argument("--plot", type=Path, metavar="FILE", help="draw accuracy over rounds and bytes (needs matplotlib)")
     how.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
@@ -95,6 +106,7 @@ class _Request:
     run: Path
     plot: Path | None
     as_json: bool
+    engines: Callable[[], AbstractContextManager[MakeEngine]]
 
 
 def _prepare(options: dict[str, Any]) -> _Request:
@@ -106,12 +118,27 @@ def _prepare(options: dict[str, Any]) -> _Request:
 
 
 def _request(options: dict[str, Any]) -> _Request:
-    names = ("run_dir", "resume", "replay", "workers", "plot", "data_dir", "json", "max_empty_rounds")
+    names = (
+        "run_dir",
+        "resume",
+        "replay",
+        "workers",
+        "plot",
+        "data_dir",
+        "json",
+        "max_empty_rounds",
+        "engine",
+        "ray_address",
+    )
     how = {name: options.pop(name, None) for name in names}
     if how["run_dir"] and how["resume"]:
         raise ValueError(f"--run-dir {how['run_dir']} with --resume {how['resume']}; expected one of them")
     if how["plot"] is not None:
         report.check_picture(how["plot"])
+    if how["ray_address"] is not None and how["engine"] != "ray":
+        raise ValueError(f"--ray-address {how['ray_address']} without --engine ray; expected both")
+    if how["engine"] == "ray" and find_spec("ray") is None:
+        raise ValueError("--engine ray without the package ray; expected it here and on every node: pip install ray")
     experiment, model = requested(options, how["resume"])
     algorithms = experiment.algorithms()
     settings = experiment.settings(doctor.processors() if how["workers"] is None else how["workers"])
@@ -124,14 +151,27 @@ def _request(options: dict[str, Any]) -> _Request:
     if how["resume"] is None and (run / EXPERIMENT).exists():
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
     open_run(run, experiment.to_json(), model)
-    return _Request(experiment, algorithms, settings, federation, run, how["plot"], bool(how["json"]))
+    engines = partial(_cluster, how["ray_address"], settings.workers) if how["engine"] == "ray" else _threads
+    return _Request(experiment, algorithms, settings, federation, run, how["plot"], bool(how["json"]), engines)
+
+
+def _threads() -> AbstractContextManager[MakeEngine]:
+    return nullcontext(Threads)
+
+
+def _cluster(address: str | None, workers: int) -> AbstractContextManager[MakeEngine]:
+    from edgefl.integrations.ray import cluster  # takes a second
+
+    return cluster(address, workers)
 
 
 def _run(request: _Request) -> list[report.Summary]:
     tiers = tiers_of(request.experiment, request.federation.graph, request.federation.data.loss)
     display = progress.watch()
     summaries = []
-    try:
+    with ExitStack() as until_end:
+        until_end.callback(display.end)
+        engine = until_end.enter_context(request.engines())
         for name, algorithm in request.algorithms.items():
             journal = Journal(request.run / name)
             display.begin(name, request.settings.rounds, max(journal.committed.round, 0))
@@ -141,9 +181,7 @@ def _run(request: _Request) -> list[report.Summary]:
                 refusals.closed(line)
                 display.line(line)
 
-            state = simulate(algorithm, request.federation, request.settings, journal, watch)
+            state = simulate(algorithm, request.federation, request.settings, journal, watch, engine=engine)
             journal.close()
             summaries.append(report.summarise(name, list(read_metrics(journal.path)), tiers, state.values))
-    finally:
-        display.end()
     return summaries

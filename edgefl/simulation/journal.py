@@ -85,9 +85,9 @@ class Journal:
         self._check_unread(file)
         return state_file.load(file, dict(self.committed.values))
 
-    def has_local(self, client: int) -> bool:
-        """True once the client has been saved."""
-        return client in self._tags
+    def tag(self, client: int) -> int | None:
+        """Of what a client keeps, the round under whose tag it was saved; None if it keeps nothing."""
+        return self._tags.get(client)
 
     def load_local(self, client: int) -> Kept | None:
         """What a client keeps after its last training; None if it has never trained. Raises RunError if its file is

@@ -2,20 +2,18 @@
 
 Every payload passes through the messages of the protocol in both directions; every client's model and private values
 live in files of the run directory. The result depends on the method, the federation and the seed alone: not on the
-number of workers, nor on being killed and resumed. Not the evaluation (evaluation.py).
+number of workers, nor on being killed and resumed. Not what a client does (player.py), nor where (engine.py), nor the
+evaluation (evaluation.py).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from edgefl import kernels
-from edgefl.algorithms.base import Algorithm, Plan, Reply, State, Task
+from edgefl.algorithms.base import Algorithm, Plan, State, Task
 from edgefl.errors import RunError
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
@@ -23,14 +21,13 @@ from edgefl.learners import GraphLearner
 from edgefl.learners.base import MakeLearner
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rounds.closing import close
-from edgefl.rounds.exchange import plan_of, read_answer, train_message, trained_message
 from edgefl.rounds.metrics import ClientRound, accepts_nobody, round_line, stuck
 from edgefl.rounds.participation import TRAINED, Participation
 from edgefl.rounds.state_file import Kept
-from edgefl.rounds.training import trained
+from edgefl.simulation.engine import Engine, MakeEngine, Threads
 from edgefl.simulation.evaluation import Evaluator
 from edgefl.simulation.journal import Journal
-from edgefl.simulation.learner_pool import LearnerPool
+from edgefl.simulation.player import Cast, Outcome, trainings
 
 
 def simulate(
@@ -41,69 +38,43 @@ def simulate(
     watch: Callable[[dict[str, Any]], None] = lambda line: None,
     participation: Participation | None = None,
     make: MakeLearner = GraphLearner,
+    engine: MakeEngine = Threads,
 ) -> State:
     """Runs the rounds that the journal has not committed yet; the server's final state.
 
     watch          called with every round's metrics line, in the order of rounds
     participation  who takes part in each round, as in a run that was served; None: everyone who is selected
     make           gives the learners that train
+    engine         gives what does the clients' part of the work
     Raises         RunError if other clients are selected than those that took part, or when too many rounds in a row
                    have accepted nobody
     """
-    simulation = _Simulation(algorithm, federation, settings, journal, participation, make)
+    initial = federation.initial()
+    cast = Cast(algorithm, federation, initial, settings, make)
+    work = engine(cast, journal, settings.workers)
     try:
-        with _kernel_threads(1 if settings.workers > 1 else None):
-            return simulation.run(watch)
+        return _Simulation(cast, journal, participation, work).run(watch)
     finally:
-        simulation.pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _kernel_threads(count: int | None) -> Iterator[None]:
-    """Limits the native kernels' own threads, where the backend has any; None leaves them as they are."""
-    ops = kernels.backend()
-    if count is None or not hasattr(ops, "set_threads"):
-        yield
-        return
-    before = ops.threads()
-    ops.set_threads(count)
-    try:
-        yield
-    finally:
-        ops.set_threads(before)
+        work.close()
 
 
 class _Simulation:
-    def __init__(
-        self,
-        algorithm: Algorithm,
-        federation: Federation,
-        settings: Settings,
-        journal: Journal,
-        participation: Participation | None,
-        make: MakeLearner,
-    ) -> None:
-        self.algorithm, self.settings, self.journal = algorithm, settings, journal
-        self.participation = participation
-        self.pool = ThreadPoolExecutor(settings.workers)
-        self.graph, self.spec = federation.graph, ModelSpec.of(federation.graph)
-        limits = {} if participation is None else participation.limits
-        clients, examples = len(federation.clients), federation.examples
-        outputs = federation.graph.output_shape[0]
+    def __init__(self, cast: Cast, journal: Journal, participation: Participation | None, engine: Engine) -> None:
+        self.algorithm, self.settings, self.initial = cast.algorithm, cast.settings, cast.initial
+        self.journal, self.participation, self.engine = journal, participation, engine
+        federation = cast.federation
         self.task = Task(
-            self.spec,
-            clients,
+            ModelSpec.of(federation.graph),
+            len(federation.clients),
             federation.seed,
-            limits,
-            examples,
-            settings.rounds,
+            {} if participation is None else participation.limits,
+            federation.examples,
+            cast.settings.rounds,
             loss=federation.data.loss,
-            outputs=outputs,
+            outputs=federation.graph.output_shape[0],
         )
-        self.initial = federation.initial()
         self._earlier: dict[tuple[int, int], Kept] = {}  # by (client, round), what a client goes back to after a loss
-        self.devices = LearnerPool(federation, self.initial, journal, settings.workers, make)
-        self.evaluator = Evaluator(algorithm, federation, self.devices, self.initial, self.pool)
+        self.evaluator = Evaluator(cast, engine, journal)
 
     def run(self, watch: Callable[[dict[str, Any]], None]) -> State:
         if self.journal.committed.round < 0:
@@ -117,7 +88,7 @@ class _Simulation:
             plans = self._plan(state, round + 1)
             done = round == (self.settings.stop_after or self.settings.rounds) or not plans
             if done or round % self.settings.eval_every == 0:
-                line["evaluation"] = self.evaluator.bundle(state)
+                line["evaluation"] = self.evaluator.bundle(state, round)
             self.journal.log(line)
             empty = empty + 1 if accepts_nobody(line) else 0
             is_stuck = not done and self.participation is None and empty >= self.settings.max_empty_rounds
@@ -139,35 +110,31 @@ class _Simulation:
         started = time.perf_counter()
         if self.participation is not None:
             self.participation.check(round, [plan.client for plan in plans])
-        outcomes = list(self.pool.map(self._client_round, plans))
+        outcomes = self._outcomes(round, plans)
         replies = [(plan, outcome.reply) for plan, outcome in zip(plans, outcomes, strict=True)]
         accepted = [(plan, reply) for plan, reply in replies if reply is not None]
         closing = close(self.task, self.algorithm, state, accepted, round, self.settings.folding)
         seconds = time.perf_counter() - started
         return closing.state, round_line(round, [outcome.record for outcome in outcomes], closing, seconds)
 
-    def _client_round(self, plan: Plan) -> _Outcome:
-        """One client's part of a round: the message down, training, the message up, and its private files."""
-        logged = "accepted" if self.participation is None else self.participation.outcomes[plan.round, plan.client]
-        if logged not in TRAINED:
-            return _Outcome(None, ClientRound(plan.client, plan.settings, "absent"))
-        self._lose(plan.client, plan.round)
-        down = train_message(plan, self.spec, self.settings.values)
-        with self.devices.local(plan.client, self.initial) as local:
-            received = plan_of(down, plan.client, self.spec, self.algorithm.held(local))
-            reply, seconds = trained(self.algorithm, self.graph, local, received, time.perf_counter)
-            up = trained_message(reply, received, self.spec, self.settings.values, seconds)
-            declared = self.settings.folding.declared(self.algorithm, len(local.train))
-            answer = read_answer(up, plan, self.spec, declared)
-            if (answer.reply is not None or logged == "late") and self.algorithm.keeps_state:
-                params = local.learner.read() if self.algorithm.keeps_model else {}
-                self.journal.save_local(plan.client, plan.round, Kept(params, local.private, local.arrays))
-                self.evaluator.forget(plan.client)
-                self._remember(plan.client, plan.round)
-        record = ClientRound.answered(plan, down, up, answer)
-        if logged == "late":
-            return _Outcome(None, replace(record, status="late"))
-        return _Outcome(answer.reply, record)
+    def _outcomes(self, round: int, plans: list[Plan]) -> list[Outcome]:
+        """What came of every plan; who did not take part has not trained."""
+        logged = [self._logged(plan) for plan in plans]
+        training = [plan for plan, outcome in zip(plans, logged, strict=True) if outcome in TRAINED]
+        for plan in training:
+            self._lose(plan.client, round)
+        jobs, common = trainings(training, lambda plan: self._logged(plan) == "late")
+        found = {job.client: outcome for job, outcome in zip(jobs, self.engine.do(jobs, round, common), strict=True)}
+        for client, outcome in found.items():
+            if outcome.has_kept:
+                self.evaluator.forget(client)
+                self._remember(client, round)
+        absent = [Outcome(None, ClientRound(plan.client, plan.settings, "absent")) for plan in plans]
+        return [found.get(plan.client, without) for plan, without in zip(plans, absent, strict=True)]
+
+    def _logged(self, plan: Plan) -> str | None:
+        """What the run that is repeated says of a plan; "accepted" where none is."""
+        return "accepted" if self.participation is None else self.participation.outcomes[plan.round, plan.client]
 
     def _lose(self, client: int, round: int) -> None:
         """If the client's device lost what it kept before it trained in this round, it goes on from what it had."""
@@ -184,10 +151,3 @@ class _Simulation:
             kept = self.journal.load_local(client)
             assert kept is not None  # it has just been saved
             self._earlier[client, round] = kept
-
-
-class _Outcome(NamedTuple):
-    """The reply to fold, if any, and what the metrics say of it."""
-
-    reply: Reply | None
-    record: ClientRound

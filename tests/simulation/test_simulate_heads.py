@@ -100,7 +100,7 @@ def test_value_bytes_are_those_of_the_body_each_way(
 def test_clients_keep_their_heads_and_label_maps_alone(federation: Federation, tmp_path: Path) -> None:
     run(tmp_path, METHODS["pflego"], federation, SETTINGS)
     journal = Journal(tmp_path)
-    for client in filter(journal.has_local, range(CLIENTS)):
+    for client in (each for each in range(CLIENTS) if journal.tag(each) is not None):
         kept = journal.load_local(client)
         assert kept is not None
         assert not kept.params

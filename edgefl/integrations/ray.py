@@ -1,0 +1,255 @@
+"""A simulation's jobs on a Ray cluster: actors play the clients, this process keeps the files and the server's part.
+
+An actor has one learner, the samples, and in its memory what clients kept after it played them. All of it travels
+through Ray: a node needs edgefl, and no file of this machine. An actor that dies is replaced, and what it had not
+answered is done again. Whatever the number of actors, the same bits come out as of threads.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import ray
+from ray.exceptions import (
+    GetTimeoutError,
+    NodeDiedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    RayActorError,
+    RaySystemError,
+    RayTaskError,
+    WorkerCrashedError,
+)
+
+from edgefl.errors import RunError
+from edgefl.rounds.maker import maker, other_makers
+from edgefl.rounds.state_file import Kept
+from edgefl.simulation.chunks import Holdings, Queue
+from edgefl.simulation.engine import MakeEngine, Shelf, kernel_threads
+from edgefl.simulation.player import Cast, Job, Player
+
+DIED = (RayActorError, ObjectLostError, WorkerCrashedError, NodeDiedError, OutOfMemoryError)
+MOST_DEATHS = 4  # of actors, one after another, between which none answered
+AHEAD = 2  # chunks that an actor has been given, so that it never waits for us
+START_S = 300.0
+HELD_BYTES = 1 << 30  # of what clients keep, in the memory of one actor
+
+
+@contextmanager
+def cluster(address: str | None, workers: int) -> Iterator[MakeEngine]:
+    """Makes engines on the cluster of `ray start` at that address ("auto": the one of this machine), or on one of this
+    process alone with so many processors, which ends with the block. One that was connected to before stays.
+
+    Raises  RunError if there is no such cluster.
+    """
+    connected = ray.is_initialized()
+    if not connected:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+        alone = {"num_cpus": workers, "include_dashboard": False} if address is None else {}
+        try:
+            ray.init(address=address or "local", logging_level="warning", **alone)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise RunError(
+                f"--ray-address {address}: {error}; expected the address of a cluster of ray start"
+            ) from None
+    try:
+        yield RayEngine
+    finally:
+        if not connected:
+            ray.shutdown()
+
+
+class Item(NamedTuple):
+    """A job for an actor, and what its client keeps, as of which round; None with a round: the actor has it."""
+
+    job: Job
+    tag: int | None = None
+    kept: Kept | None = None
+
+
+class Playing:
+    """What an actor is: one learner, and what clients keep."""
+
+    def __init__(self, cast: Cast) -> None:
+        self._threads = kernel_threads(1)
+        self._threads.__enter__()  # for as long as the process lives
+        self._player = Player(cast, 1)
+        self._held: dict[int, tuple[int, Kept]] = {}
+
+    def maker(self) -> tuple[str, int]:
+        """What computes here, and the process."""
+        return maker(), os.getpid()
+
+    def do(
+        self, items: Sequence[Item], round: int, dropped: Sequence[tuple[int, int]], *common: Any
+    ) -> list[tuple[Any, Kept | None]]:
+        """Of every item the result, and what its client keeps from now on, if that changed."""
+        found = [self._one(item, round, common) for item in items]
+        for client, tag in dropped:
+            if client in self._held and self._held[client][0] == tag:
+                del self._held[client]
+        return found
+
+    def _one(self, item: Item, round: int, common: Sequence[Any]) -> tuple[Any, Kept | None]:
+        client, new = item.job.client, list[Kept]()
+        if item.tag is not None and item.kept is not None:
+            self._held[client] = item.tag, item.kept
+        kept = None if item.tag is None else self._held[client][1]
+        given = None if kept is None else Kept(kept.params, *copy.deepcopy((kept.private, kept.arrays)))
+        result = item.job.play(self._player, given, common, lambda each: new.append(copy.deepcopy(each)))
+        if new:
+            self._held[client] = round, new[0]
+        return result, new[0] if new else None
+
+
+class RayEngine:
+    """Jobs by so many actors of the cluster that this process is connected to, a processor each."""
+
+    def __init__(self, cast: Cast, shelf: Shelf, workers: int) -> None:
+        """Raises RunError if the cluster has fewer processors, or computes in another way than this process."""
+        processors = int(ray.cluster_resources().get("CPU", 0))
+        if processors < workers:
+            raise RunError(f"{workers} workers on a Ray cluster of {processors} processors; expected one for each")
+        self._cast, self._shelf, self._workers = ray.put(cast), shelf, workers
+        self._holdings = Holdings(HELD_BYTES)
+        self._actors: list[Any] = []
+        self._pids = [0] * workers
+        try:
+            self._actors = [self._actor() for _ in range(workers)]
+            for worker in range(workers):
+                self._await(worker)
+        except BaseException:
+            self.close()
+            raise
+
+    def pids(self) -> list[int]:
+        """The actors' processes, each on its own machine."""
+        return list(self._pids)
+
+    def do(self, jobs: Sequence[Job], round: int, common: Sequence[Any] = ()) -> list[Any]:
+        return _Call(self, jobs, round, common).results()
+
+    def close(self) -> None:
+        for actor in self._actors:
+            ray.kill(actor)
+
+    def _actor(self) -> Any:
+        return ray.remote(num_cpus=1, max_restarts=0)(Playing).remote(self._cast)
+
+    def _await(self, worker: int) -> None:
+        """Raises RunError unless the actor starts and computes as this process does."""
+        try:
+            made, self._pids[worker] = ray.get(self._actors[worker].maker.remote(), timeout=START_S)
+        except GetTimeoutError:
+            raise RunError(f"worker {worker} did not start in {START_S:g} s; expected a free processor") from None
+        except DIED as error:
+            raise RunError(f"worker {worker} died at its start: {error}; expected edgefl on every node") from None
+        if (differs := other_makers([made])) is not None:
+            raise RunError(f"worker {worker}: {differs}; expected it on every node of the cluster")
+
+    def _replace(self, worker: int) -> None:
+        """The actor has died."""
+        self._holdings.lose(worker)
+        ray.kill(self._actors[worker])
+        self._actors[worker] = self._actor()
+        self._await(worker)
+
+
+class _Call:
+    """One `do`: chunks out, answers in, as long as places are left."""
+
+    def __init__(self, engine: RayEngine, jobs: Sequence[Job], round: int, common: Sequence[Any]) -> None:
+        self._engine, self._jobs, self._round = engine, jobs, round
+        self._common = [ray.put(each) for each in common]
+        self._queue = Queue(len(jobs), engine._workers)
+        self._open: dict[Any, tuple[int, list[int]]] = {}  # by reference of the answer: worker and places
+        self._results: dict[int, Any] = {}
+        self._deaths = 0
+
+    def results(self) -> list[Any]:
+        for worker in list(range(self._engine._workers)) * AHEAD:
+            self._give(worker)
+        while self._open:
+            (ready, *_), _ = ray.wait(list(self._open))
+            self._take(ready)
+        return [self._results[place] for place in range(len(self._jobs))]
+
+    def _give(self, worker: int) -> None:
+        """The next chunk, if there is one."""
+        places = self._queue.take(worker, self._holder)
+        if places:
+            items = [self._item(worker, self._jobs[place]) for place in places]
+            dropped = self._engine._holdings.dropped(worker)
+            answer = self._engine._actors[worker].do.remote(items, self._round, dropped, *self._common)
+            self._open[answer] = worker, places
+
+    def _holder(self, place: int) -> int | None:
+        job = self._jobs[place]
+        return (
+            self._engine._holdings.holder(job.client, self._engine._shelf.tag(job.client)) if job.needs_kept else None
+        )
+
+    def _item(self, worker: int, job: Job) -> Item:
+        tag, holdings = self._engine._shelf.tag(job.client), self._engine._holdings
+        if not job.needs_kept or tag is None:
+            return Item(job)
+        if holdings.holder(job.client, tag) == worker:
+            holdings.use(job.client)
+            return Item(job, tag)
+        kept = self._engine._shelf.load_local(job.client)
+        assert kept is not None  # it has a tag
+        holdings.hold(worker, job.client, tag, _size(kept))
+        return Item(job, tag, kept)
+
+    def _take(self, answer: Any) -> None:
+        """Reads an answer and gives its worker more; does again what a dead one has not answered."""
+        worker, places = self._open.pop(answer)
+        try:
+            found = ray.get(answer)
+        except RayTaskError as error:
+            raise _told(worker, error.cause or error) from None
+        except RaySystemError as error:
+            raise _told(worker, error) from None
+        except DIED as error:
+            self._bury(worker, places, error)
+            return
+        self._deaths = 0
+        for place, (result, kept) in zip(places, found, strict=True):
+            self._results[place] = result
+            if kept is not None:
+                client = self._jobs[place].client
+                self._engine._shelf.save_local(client, self._round, kept)
+                self._engine._holdings.hold(worker, client, self._round, _size(kept))
+        self._give(worker)
+
+    def _bury(self, worker: int, places: list[int], error: Exception) -> None:
+        """Raises RunError if no actor lives long enough to answer."""
+        self._deaths += 1
+        if self._deaths >= MOST_DEATHS:
+            clients = [self._jobs[place].client for place in places]
+            raise RunError(f"{self._deaths} workers died in a row, the last at clients {clients}: {error}")
+        for answer, (whose, others) in list(self._open.items()):
+            if whose == worker:
+                del self._open[answer]
+                places = [*places, *others]
+        self._queue.put_back(places)
+        self._engine._replace(worker)
+        busy = {whose for whose, _ in self._open.values()}
+        for idle in [each for each in range(self._engine._workers) if each not in busy] * AHEAD:
+            self._give(idle)
+
+
+def _size(kept: Kept) -> int:
+    return sum(array.nbytes for array in kept.flat().values())
+
+
+def _told(worker: int, error: Exception) -> Exception:
+    """An error of a job as it is; one of Ray itself, which could not read what it was sent, in words."""
+    if not isinstance(error, RaySystemError):
+        return error
+    what = str(error).splitlines()[0].removeprefix("System error: ")
+    return RunError(f"worker {worker}: {what}; expected what the method is made of on every node")

@@ -1,0 +1,81 @@
+"""Which worker of several does which jobs next, and whose states are in its memory. No process is here.
+
+A worker takes chunks of what is left: first those clients whose state it has, then those whose state nobody has. Chunks
+become smaller as less is left, so all workers end at about the same time, whoever was selected, and few states travel.
+No result depends on it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+
+LARGEST = 16  # jobs of a chunk: little is lost with a worker
+SHARE = 4  # a chunk is at most this part of what is left for one worker
+
+
+class Holdings:
+    """Which worker has what a client keeps, as of which round. A worker has at most `limit_bytes` of it; what was used
+    longest ago goes first.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._of: dict[int, OrderedDict[int, tuple[int, int]]] = {}  # by worker and client: tag and bytes
+        self._holder: dict[int, int] = {}
+        self._dropped: dict[int, list[tuple[int, int]]] = {}
+
+    def holder(self, client: int, tag: int | None) -> int | None:
+        """Who has what the client keeps as of that round; None if nobody has."""
+        worker = self._holder.get(client)
+        return None if worker is None or self._of[worker][client][0] != tag else worker
+
+    def hold(self, worker: int, client: int, tag: int, size_bytes: int) -> None:
+        """The worker has it, and no worker has anything else of this client."""
+        former = self._holder.get(client)
+        if former is not None:
+            self._drop(former, client, self._of[former].pop(client)[0])
+        held = self._of.setdefault(worker, OrderedDict())
+        held[client], self._holder[client] = (tag, size_bytes), worker
+        while sum(size for _, size in held.values()) > self._limit:
+            oldest, (its, _) = held.popitem(last=False)
+            del self._holder[oldest]
+            self._drop(worker, oldest, its)
+
+    def use(self, client: int) -> None:
+        """Its holder needs it now."""
+        self._of[self._holder[client]].move_to_end(client)
+
+    def lose(self, worker: int) -> None:
+        """The worker has nothing any more."""
+        for client in self._of.pop(worker, {}):
+            del self._holder[client]
+        self._dropped.pop(worker, None)
+
+    def dropped(self, worker: int) -> list[tuple[int, int]]:
+        """The clients, and as of which rounds, whose states the worker may forget; told once."""
+        told = self._dropped.pop(worker, [])
+        return [(client, tag) for client, tag in told if self.holder(client, tag) != worker]
+
+    def _drop(self, worker: int, client: int, tag: int) -> None:
+        self._dropped.setdefault(worker, []).append((client, tag))
+
+
+class Queue:
+    """The jobs of one call that nobody has taken, by their place."""
+
+    def __init__(self, jobs: int, workers: int) -> None:
+        self._left, self._workers = dict.fromkeys(range(jobs)), workers
+
+    def put_back(self, places: Iterable[int]) -> None:
+        """They were taken and not done."""
+        self._left.update(dict.fromkeys(places))
+
+    def take(self, worker: int, holder: Callable[[int], int | None]) -> list[int]:
+        """The next places for a worker, none if none are left; `holder`: who has what the client of a place keeps."""
+        rank = {worker: 0, None: 1}
+        size = min(LARGEST, -(-len(self._left) // (self._workers * SHARE)))
+        taken = sorted(self._left, key=lambda place: (rank.get(holder(place), 2), place))[:size]
+        for place in taken:
+            del self._left[place]
+        return taken
