@@ -15,7 +15,7 @@ from typing import Any
 from bench import crowd, flower, overhead, resident, scale, traffic
 from bench.figures import Figure
 
-PARTS = ("overhead", "bytes", "memory", "crowd", "scale", "flower")
+PARTS = ("overhead", "bytes", "memory", "crowd", "scale", "idle", "flower")
 CLIENTS = 8
 PARAMETERS = 985  # of work.SMALL
 FLOWER_S = 5.1  # a round of Flower 1.42 at 1,000 parameters, as the project found it before
@@ -50,6 +50,7 @@ def measure(parts: Sequence[str], effort: Effort, folder: Path | None, peer: Pat
         "memory": lambda path: resident.measure(path, effort.starts, effort.counted),
         "crowd": lambda path: crowd.measure(path, effort.crowd, effort.crowd_rounds),
         "scale": lambda path: scale.measure(path, effort.scale),
+        "idle": lambda path: scale.idle(path, effort.scale),
         "flower": lambda path: _flower(peer, effort),
     }
     for part in parts:

@@ -23,17 +23,20 @@ SETTLED = 3  # rounds before this are not counted
 
 @dataclass(frozen=True)
 class Effort:
-    """many: registered devices, of which `stay` are connected and `chosen` a round. long: rounds of eight devices."""
+    """many: registered devices, of which `stay` are connected and `chosen` a round. long: rounds of eight devices.
+    idle: devices that are all connected, of which `chosen` are a round.
+    """
 
     many: int
     stay: int
     chosen: int
     rounds: int
     long: int
+    idle: int
 
 
-FULL = Effort(10_000, 1_000, 200, 30, 20_000)
-QUICK = Effort(60, 20, 5, 6, 50)
+FULL = Effort(10_000, 1_000, 200, 30, 20_000, 5_000)
+QUICK = Effort(60, 20, 5, 6, 50, 30)
 EIGHT, FOUR = 8, 4
 
 
@@ -42,6 +45,14 @@ def measure(path: Path, effort: Effort) -> Iterator[Figure]:
     for tls in (False, True):
         yield from _many(path / ("tls" if tls else "plain"), effort, tls)
     yield from _long(path / "long", effort)
+
+
+def idle(path: Path, effort: Effort) -> Iterator[Figure]:
+    """Devices that are connected and wait, beside those of a round; and a round of as many without them."""
+    for tls in (False, True):
+        for count in (effort.chosen, effort.idle):
+            kind = f"{count}-{'tls' if tls else 'plain'}"
+            yield from _many(path / kind, replace(effort, many=count, stay=count), tls)
 
 
 def _many(path: Path, effort: Effort, tls: bool) -> Iterator[Figure]:

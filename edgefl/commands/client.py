@@ -20,6 +20,7 @@ from edgefl.device.state import DeviceState
 from edgefl.device.visit import Visit
 from edgefl.errors import DataError, EdgeflError, RequestError
 from edgefl.experiment.shares import read_share
+from edgefl.learners.base import MakeLearner
 from edgefl.trust.keys import read_key
 from edgefl.trust.tls import device_context
 from edgefl.wire.text import printable
@@ -27,6 +28,7 @@ from edgefl.wire.text import printable
 INTERRUPTED = "interrupted; run it again with the same --state to continue"
 MAX_MODEL_BYTES = 256 << 20
 GIVE_UP_S = 3600.0
+LEARNERS = ("native", "torch")
 LONGEST_S = 1e8  # that a round may take; timers count no further
 
 
@@ -72,6 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of runs that are over, keep what the last N left in --state; default: all",
     )
+    parser.add_argument(
+        "--learner",
+        choices=LEARNERS,
+        default=LEARNERS[0],
+        help="what trains: edgefl's kernels, or torch (extra 'torch'); default: %(default)s",
+    )
     trust = parser.add_argument_group("trust", "on another machine than the server's: TLS and a key, or --insecure")
     trust.add_argument("--key", type=Path, metavar="FILE", help="the device's key (see `edgefl keys`)")
     trust.add_argument("--tls", action="store_true", help="expect a server with a certificate")
@@ -94,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
         data = Data(*read_share(options.data))
     except (DataError, OSError) as error:
         raise RequestError(str(error)) from error
-    profile = _profile(options)
+    profile, make = _profile(options), _learner(options)
     if options.max_memory is not None:
         give_back()
     world = _world(options.max_seconds)
@@ -113,12 +121,25 @@ def run(options: argparse.Namespace) -> int:
     try:
         run = talk(Visit(profile.client, profile.key))
         state = directory.open(run, profile.key)
-        reason = talk(Device(state, profile, data, world))
+        reason = talk(Device(state, profile, data, world, make))
     except EdgeflError as error:
         error.args = (printable(str(error)),)  # the server's words may be in it
         raise
     _over(directory, state, run, reason, options.keep_runs)
     return 0
+
+
+def _learner(options: argparse.Namespace) -> MakeLearner | None:
+    """What makes the learner; None: one that keeps within the bounds."""
+    if options.learner == "native":
+        return None
+    if options.max_memory is not None:
+        raise RequestError("--learner torch with --max-memory; expected one of them: torch does not say what it takes")
+    try:
+        from edgefl.nn import TorchLearner
+    except ModuleNotFoundError as error:
+        raise RequestError(str(error)) from error
+    return TorchLearner
 
 
 def _over(directory: StateDirectory, state: DeviceState, run: str, reason: str, keep: int | None) -> None:

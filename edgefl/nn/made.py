@@ -25,10 +25,10 @@ def made_by(factory: object, name: str, input_shape: Shape) -> Model:
     made = factory if isinstance(factory, nn.Module) or not callable(factory) else factory()
     if not isinstance(made, nn.Module):
         raise GraphError(f"{name} gives {type(made).__name__}; expected a torch.nn.Module")
-    return from_torch(made, _example(made, input_shape))
+    return from_torch(made, example_for(made, input_shape))
 
 
-def _example(module: nn.Module, input_shape: Shape) -> torch.Tensor:
+def example_for(module: nn.Module, input_shape: Shape) -> torch.Tensor:
     """Random numbers, or ids where the module looks up rows of a table."""
     generator = torch.Generator().manual_seed(1)
     rows = [part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding)]

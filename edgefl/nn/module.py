@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
 
 from edgefl.errors import GraphError
 from edgefl.graph import INPUT, Graph, Model
@@ -62,6 +61,7 @@ from edgefl.graph.operations import (
     WithParameter,
     ZeroPad2d,
 )
+from edgefl.nn.lines import Heads, LineGRU, LineLSTM
 from edgefl.nn.places import (
     EmbeddingOfIds,
     FlatPlaces,
@@ -116,36 +116,6 @@ class MeanOfPlanes(nn.Module):
         return x.mean(tuple(range(2, x.dim())), keepdim=True)
 
 
-class LineGRU(nn.GRU):
-    """States after each step of a line [features, steps], as one."""
-
-    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
-        return super().forward(x.transpose(1, 2))[0].transpose(1, 2)
-
-
-class LineLSTM(nn.LSTM):
-    """The same of an LSTM."""
-
-    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
-        return super().forward(x.transpose(1, 2))[0].transpose(1, 2)
-
-
-class Heads(nn.Module):
-    """nn.MultiheadAttention of a line to itself, up to its out_proj, with its names."""
-
-    def __init__(self, op: SelfAttention) -> None:
-        super().__init__()
-        self.op = op
-        for name, info in op.parameters().items():
-            self.register_parameter(name, nn.Parameter(torch.zeros(info.shape)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        qkv = F.linear(x.transpose(1, 2), self.get_parameter("in_proj_weight"), self._parameters.get("in_proj_bias"))
-        q, k, v = (part.unflatten(2, (self.op.num_heads, -1)).transpose(1, 2) for part in qkv.chunk(3, 2))
-        found = F.scaled_dot_product_attention(q, k, v, is_causal=self.op.causal)
-        return found.transpose(2, 3).flatten(1, 2)
-
-
 class GraphModule(nn.Module):
     """Runs a Graph with torch's modules; each node is the submodule of the same dotted name."""
 
@@ -155,9 +125,9 @@ class GraphModule(nn.Module):
         for node in graph.nodes:
             if isinstance(node.op, WithParameter):
                 start = torch.full((*(1,) * node.op.ones, *node.op.shape), float(isinstance(node.op, MulParameter)))
-                _attach(self, node.name, nn.Parameter(start))
+                attach(self, node.name, nn.Parameter(start))
             else:
-                _attach(self, node.name, _layer(node.op, graph.shapes[node.inputs[0]]))
+                attach(self, node.name, _layer(node.op, graph.shapes[node.inputs[0]]))
 
     def forward(self, x: Tensor) -> Tensor:
         """x [batch, *input_shape] -> [batch, *output_shape]"""
@@ -244,7 +214,7 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
 }
 
 
-def _attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
+def attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
     """Make a module or parameter reachable from `root` under the dotted `name`, keeping what is already there."""
     *path, last = name.split(".")
     parent = root

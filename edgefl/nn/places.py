@@ -33,6 +33,8 @@ class Permuted(nn.Module):
         self.axes = axes
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.requires_grad:  # torch's batch norm has wrong gradients of its bias for signals that are permuted views
+            x.register_hook(Tensor.contiguous)
         return x.permute(0, *(axis + 1 for axis in self.axes)).contiguous()
 
 

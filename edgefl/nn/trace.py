@@ -50,7 +50,7 @@ def from_torch(module: nn.Module, example_input: Tensor) -> Model:
             delattr(module, constant)
     model = Model(graph, _parameters(graph, module))
     _check_ids(graph, example_input)
-    _check_output(model, module, example_input, left_out)
+    check_output(model, module, example_input, left_out)
     return model
 
 
@@ -118,7 +118,7 @@ def _check_ids(graph: Graph, example_input: Tensor) -> None:
         raise GraphError(f"example_input {found}; expected ids, whole numbers from 0 to {graph.vocabulary - 1}")
 
 
-def _check_output(model: Model, module: nn.Module, example_input: Tensor, left_out: nn.Module) -> None:
+def check_output(model: Model, module: nn.Module, example_input: Tensor, left_out: nn.Module) -> None:
     """Raise GraphError unless graph, and what was left out after it, agree with the module on the example."""
     twin = to_torch(model).eval()
     with torch.no_grad(), _in_mode(module, False):

@@ -19,7 +19,7 @@ import torch
 
 from edgefl import kernels
 from edgefl.graph import Model, Params
-from edgefl.learners import GraphLearner, Samples
+from edgefl.learners import GraphLearner, Learner, Samples
 from edgefl.learners.batches import Keyed, Listed
 from edgefl.learners.lowering.active import trained_blocks
 from edgefl.neurons.spec import ModelSpec
@@ -153,22 +153,33 @@ class Problem:
 
     def difference(self, way: Way, expected: Mapping[str, np.ndarray], rounding: Mapping[str, float]) -> str:
         """Where a backend ends elsewhere, in words; empty if nowhere."""
-        chosen, start = self.trial, self.model.params
         with using(way), np.errstate(invalid="ignore"):  # of signals that nobody reads
-            learner = GraphLearner(self.model, way.backend)
-            linear = self.linear if chosen.is_linear else None
-            batches = Listed(self.batches, self.dropout)
-            given = (self.data, batches, chosen.optimizer, chosen.trainable, self.pull, linear)
-            learner.fit(*given, delta=chosen.delta, bn_frozen=chosen.bn_frozen)
+            found = self.fitted(GraphLearner(self.model, way.backend))
+        return self.judged(found, expected, rounding)
+
+    def fitted(self, learner: Learner) -> Mapping[str, np.ndarray]:
+        """What a learner of the model ends with."""
+        chosen = self.trial
+        linear = self.linear if chosen.is_linear else None
+        batches = Listed(self.batches, self.dropout)
+        given = (self.data, batches, chosen.optimizer, chosen.trainable, self.pull, linear)
+        learner.fit(*given, delta=chosen.delta, bn_frozen=chosen.bn_frozen)
+        return learner.read()
+
+    def judged(
+        self, found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rounding: Mapping[str, float]
+    ) -> str:
+        """Where that is elsewhere, in words; empty if nowhere."""
+        start = self.model.params
         moves = {name: float(np.abs(value - start[name]).max()) for name, value in expected.items()}
         most = max(moves.values())
         for name, value in expected.items():
             allowed = OF_MOVE * moves[name] + OF_ALL * most + OF_VALUE * float(np.abs(value).max())
             allowed += OF_ROUNDING * rounding.get(name, 0.0)
-            error = np.abs(learner.read()[name] - value)
+            error = np.abs(found[name] - value)
             if not error.max() <= allowed:
                 at = tuple(map(int, np.unravel_index(int(np.argmax(error)), error.shape)))
-                ends = f"{learner.read()[name][at]:.7g}, torch at {value[at]:.7g}"
+                ends = f"{found[name][at]:.7g}, torch at {value[at]:.7g}"
                 return f"{name}{list(at)} ends at {ends}, from {start[name][at]:.7g}; allowed {allowed:.1g}"
         return ""
 

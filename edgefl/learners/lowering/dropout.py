@@ -19,6 +19,11 @@ from edgefl.learners.lowering.signals import Gradients, Signals
 WORD = 1 << 32  # what a word of the stream is below
 
 
+def threshold(p: float) -> int:
+    """Values whose word is below it are dropped."""
+    return min(round(p * WORD), WORD - 1)
+
+
 def count_step(recorder: Recorder) -> None:
     """Record that a step is over, where any values were dropped in it."""
     if any(call.op == "dropout" for call in recorder.calls):
@@ -46,8 +51,7 @@ def _backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> G
 def _drop(recorder: Recorder, node: Node, x: Tensor, y: Tensor, channels: Index) -> None:
     assert isinstance(node.op, AnyDropout)
     names = [each.name for each in recorder.scope.graph.nodes]
-    threshold = min(round(node.op.p * WORD), WORD - 1)
-    settings = (names.index(node.name), threshold, 1 / (1 - node.op.p), isinstance(node.op, Dropout2d))
+    settings = (names.index(node.name), threshold(node.op.p), 1 / (1 - node.op.p), isinstance(node.op, Dropout2d))
     recorder.call("dropout", x, Slot("dropout"), *settings, y, channels)
 
 

@@ -21,7 +21,12 @@ def begin(graph: Graph, state: Array, place: Keyed | None) -> None:
     if place is None:
         names = ", ".join(dropping)
         raise TrainingError(f"training with dropout ({names}) and no key; expected batches.Listed, or key=")
-    state[:] = _signed(place.key), place.step, 0
+    state[:] = as_state(place)
+
+
+def as_state(place: Keyed) -> tuple[int, int, int]:
+    """key, step, first example: those of `place`, and 0."""
+    return _signed(place.key), place.step, 0
 
 
 def _signed(key: int) -> int:

@@ -45,7 +45,7 @@ class Relatives(Generic[Made]):
             shapes = {name: graph.parameters()[name].shape for name in self._spec.head}
             own = {name: np.zeros(shape, self._params[name].dtype) for name, shape in shapes.items()}
             learner = make(graph, {**self._params, **own})
-        return _kept(self._heads, classes, learner, HEADS_KEPT)
+        return kept(self._heads, classes, learner, HEADS_KEPT)
 
     def head(self, make: Make[Made]) -> Made:
         """The head alone, on the same parameters."""
@@ -64,10 +64,10 @@ class Relatives(Generic[Made]):
             learner = make(graph, dict(active))
         else:
             learner.write(active)
-        return _kept(self._subs, graph, learner, SUBS_KEPT)
+        return kept(self._subs, graph, learner, SUBS_KEPT)
 
 
-def _kept(learners: OrderedDict[Key, Made], key: Key, learner: Made, most: int) -> Made:
+def kept(learners: OrderedDict[Key, Made], key: Key, learner: Made, most: int) -> Made:
     """The learner, which is now the latest of at most so many."""
     learners[key] = learner
     if len(learners) > most:

@@ -1,0 +1,75 @@
+"""One device of a served run trains with torch, the others with kernels: a real server, real sockets."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+from processes import lines, start, until
+from smooth import CLIENTS, assert_close, federation, one_torch_thread  # noqa: F401
+
+from edgefl.device.model import Data
+from edgefl.device.protocol import Device, Profile, World
+from edgefl.device.runs import StateDirectory
+from edgefl.device.socket import DeviceSocket, ServerAddress
+from edgefl.device.visit import Visit
+from edgefl.experiment.run_file import open_run
+from edgefl.experiment.shares import read_share, share_file, write_share
+from edgefl.learners.base import MakeLearner
+from edgefl.nn import TorchLearner
+from edgefl.server import history
+from edgefl.simulation.journal import Journal
+from edgefl.simulation.loop import simulate
+
+TORCH = 1  # the client whose learner is torch's
+
+
+def talk(address: str, path: Path, client: int, make: MakeLearner | None) -> None:
+    """A device, until the run is over."""
+    server = ServerAddress.parse(address)
+    world = World(lambda line: None, lambda failures: time.sleep(0.1), time.perf_counter)
+    said = (None, secrets.token_bytes, world, 60.0)
+    profile = Profile(client, None, 1.0, 1 << 20)
+    run = DeviceSocket(server, Visit(client, None), *said).run()
+    state = StateDirectory(path / "devices" / str(client)).open(run, None)
+    device = Device(state, profile, Data(*read_share(share_file(path / "shares", client))), world, make)
+    DeviceSocket(server, device, *said).run()
+
+
+@pytest.mark.parametrize("method", ["fedspu", "fedspa"])
+def test_torch_and_kernels_train_together(method: str, tmp_path: Path) -> None:
+    options = (("density", 0.4),) if method == "fedspa" else ()
+    experiment, model, clients = federation(tmp_path, (method,), options=options, per_round=CLIENTS)
+    served = tmp_path / "served"
+    open_run(served, experiment.to_json(), model)
+    (tmp_path / "shares").mkdir()
+    for client in range(CLIENTS):
+        write_share(share_file(tmp_path / "shares", client), clients, client)
+    with ExitStack() as stack:
+        server = start(stack, "serve", "--resume", str(served), "--port", "0")
+        address = until(lines(server), "listening on").split()[-1]
+        pool = stack.enter_context(ThreadPoolExecutor(CLIENTS))
+        makes = [TorchLearner if client == TORCH else None for client in range(CLIENTS)]
+        for over in [pool.submit(talk, address, tmp_path, client, make) for client, make in enumerate(makes)]:
+            over.result(timeout=120)
+        assert server.wait(timeout=60) == 0
+    journal = Journal(tmp_path / "simulated")
+    state = simulate(experiment.algorithms()[method], clients, experiment.settings(1), journal)
+    expected = list(journal.metrics())
+    journal.close()
+    found = history.final_state(served)
+    assert found.values == state.values
+    for group, arrays in state.arrays.items():
+        assert_close(found.arrays[group], arrays)
+    assert not all(np.array_equal(found.arrays["model"][name], value) for name, value in state.arrays["model"].items())
+    names = ("client", "status", "down", "up")
+    payloads = [
+        [[[c.get(name) for name in names] for c in line["clients"]] for line in each]
+        for each in (history.metrics(served), expected)
+    ]
+    assert payloads[0] == payloads[1]
