@@ -7,8 +7,9 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("edgefl.nn needs torch, which is not installed; pip install 'edgefl[torch]'") from error
 
+from edgefl.nn.conversion import convert, plain
 from edgefl.nn.module import GraphModule, to_torch
 from edgefl.nn.sparse import SparseConv2d, SparseLinear, sparsify
 from edgefl.nn.trace import from_torch
 
-__all__ = ["GraphModule", "SparseConv2d", "SparseLinear", "from_torch", "sparsify", "to_torch"]
+__all__ = ["GraphModule", "SparseConv2d", "SparseLinear", "convert", "from_torch", "plain", "sparsify", "to_torch"]
