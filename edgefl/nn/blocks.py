@@ -6,30 +6,37 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import fx, nn
 
 from edgefl.nn.native_block import is_halving, window_of
 
-Chain = tuple[str, ...]
+
+class Chain(NamedTuple):
+    """names      of modules of which each reads the result of the one before, and nobody else does
+    is_shared  whether the last one, a ReLU, is called elsewhere, too
+    """
+
+    names: tuple[str, ...]
+    is_shared: bool = False
 
 
 def chains(model: nn.Module) -> list[Chain]:
-    """Names of modules of which each reads the result of the one before, and nobody else does."""
+    """The blocks of a model."""
     modules = dict(model.named_modules())
     found = _traced(model)
     candidates = _in_order(model) if found is None else found
-    return [chain for names in candidates for chain in _cut(names, modules)]
+    return [chain for run in candidates for chain in _cut(run, modules)]
 
 
-def _cut(names: Sequence[str], modules: Mapping[str, nn.Module]) -> Iterator[Chain]:
+def _cut(run: Chain, modules: Mapping[str, nn.Module]) -> Iterator[Chain]:
     """The blocks in a run of modules that call each other."""
-    at = 0
+    at, names = 0, run.names
     while at < len(names):
         length = _length([modules[name] for name in names[at : at + 3]])
         if length > 1:
-            yield tuple(names[at : at + length])
+            yield Chain(names[at : at + length], run.is_shared and at + length == len(names))
         at += length
 
 
@@ -58,42 +65,56 @@ def has_parameters(norm: Any) -> bool:
     return norm.weight is not None and norm.bias is not None and getattr(norm, "running_mean", norm) is not None
 
 
-def _traced(model: nn.Module) -> list[list[str]] | None:
+def _traced(model: nn.Module) -> list[Chain] | None:
     """Runs of modules by the calls of a trace; None if torch.fx cannot trace the model."""
     try:
-        graph = fx.Tracer().trace(model)
+        graph = _Tracer().trace(model)
     except Exception:  # forward is foreign code: whatever it raises on symbols, it cannot be traced
         return None
-    calls = Counter(str(node.target) for node in graph.nodes if node.op == "call_module")
     modules = dict(model.named_modules(remove_duplicate=False))
-    uses = Counter(id(modules[name]) for name in calls for _ in range(calls[name]))
-    runs: list[list[str]] = []
-    ends: dict[fx.Node, list[str]] = {}
-    for node in graph.nodes:
-        if node.op != "call_module" or uses[id(modules[str(node.target)])] > 1:
-            continue
-        source = node.args[0] if len(node.args) == 1 and not node.kwargs else None
-        run = ends.get(source) if isinstance(source, fx.Node) and len(source.users) == 1 else None
-        if run is None:
-            run = []
-            runs.append(run)
-        run.append(str(node.target))
-        ends[node] = run
-    return runs
+    names = {id(module): name for name, module in model.named_modules()}
+    calls = [node for node in graph.nodes if node.op == "call_module"]
+    uses = Counter(id(modules[str(node.target)]) for node in calls)
+    runs: dict[fx.Node, Chain] = {}  # by their last call
+    ended = []
+    for node in calls:
+        module = modules[str(node.target)]
+        source = _source(node)
+        before = runs.pop(source, Chain(())) if source is not None else Chain(())
+        run = Chain((*before.names, names[id(module)]))
+        if uses[id(module)] == 1:
+            runs[node] = run
+        elif before.names and type(module) in (nn.ReLU, nn.ReLU6):
+            ended.append(run._replace(is_shared=True))
+        else:
+            ended.append(before)
+    return [*ended, *runs.values()]
 
 
-def _in_order(model: nn.Module) -> list[list[str]]:
+class _Tracer(fx.Tracer):
+    """Stops at torch's own modules, and at those that are not made of others, whatever they compute."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return super().is_leaf_module(m, module_qualified_name) or not any(True for _ in m.children())
+
+
+def _source(call: fx.Node) -> fx.Node | None:
+    """The call whose result this one reads, if nobody else does."""
+    source = call.args[0] if len(call.args) == 1 and not call.kwargs else None
+    return source if isinstance(source, fx.Node) and len(source.users) == 1 else None
+
+
+def _in_order(model: nn.Module) -> list[Chain]:
     """Runs of modules by their places in an nn.Sequential; a module with two places is in none."""
     places = Counter(id(module) for _, module in model.named_modules(remove_duplicate=False))
     runs = []
     for prefix, module in model.named_modules():
-        if type(module) is nn.Sequential:
-            run: list[str] = []
-            for name, child in module.named_children():
-                if places[id(child)] > 1:
-                    runs.append(run)
-                    run = []
-                else:
-                    run.append(f"{prefix}.{name}" if prefix else name)
-            runs.append(run)
+        run: list[str] = []
+        for name, child in module.named_children() if type(module) is nn.Sequential else ():
+            if places[id(child)] > 1:
+                runs.append(Chain(tuple(run)))
+                run = []
+            else:
+                run.append(f"{prefix}.{name}" if prefix else name)
+        runs.append(Chain(tuple(run)))
     return runs

@@ -46,7 +46,7 @@ PLAIN: dict[type[nn.Module], type[nn.Module]] = {
     **{native: plain for plain, native in (*ALONE.items(), *FOLLOWING.items())},
     LeadingReLU: nn.ReLU,
 }
-OURS = ("edgefl_link", "edgefl_place", "edgefl_active")
+OURS = ("edgefl_link", "edgefl_links", "edgefl_place", "edgefl_active")
 
 
 def convert(module: nn.Module, *, density: float | None = None, inplace: bool = False) -> nn.Module:
@@ -87,13 +87,13 @@ def converted(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def _join(model: nn.Module, chain: Chain) -> None:
-    first, *followers = (model.get_submodule(name) for name in chain)
-    link = Link(followers)
+    first, *followers = (model.get_submodule(name) for name in chain.names)
+    link = Link(followers, chain.is_shared)
     first.__class__ = LeadingReLU if type(first) is nn.ReLU else ALONE[type(first)]
     first.edgefl_link = link  # type: ignore[assignment]
     for place, follower in enumerate(followers):
-        follower.__class__ = FOLLOWING[type(follower)]
-        follower.edgefl_link = link  # type: ignore[assignment]
+        follower.__class__ = FOLLOWING.get(type(follower), type(follower))
+        follower.edgefl_links = (*follower.__dict__.get("edgefl_links", ()), link)  # type: ignore[assignment]
         follower.edgefl_place = place  # type: ignore[assignment]
 
 

@@ -5,7 +5,9 @@ Not which modules form a block (blocks.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,18 +18,40 @@ from edgefl.nn.active import WHOLE, Active, held, held_or_none
 from edgefl.nn.block_functions import MaxPool, NormReLU
 from edgefl.nn.native_tensors import serves
 from edgefl.nn.norming import Norm
-from edgefl.nn.pooling import Window
+from edgefl.nn.pooling import Window, extents
+
+
+def _nothing() -> Tensor | None:
+    """What a reference to no result gives."""
+    return None
 
 
 class Link:
     """What the modules of a block share.
 
     followers  the modules after the first one, in order
+    is_shared  whether the follower is called elsewhere, too; then there is one
     joined     how many of them the first one's last result holds already
+    last       that result, for a shared follower to know it by
     """
 
-    def __init__(self, followers: Sequence[nn.Module]) -> None:
-        self.followers, self.joined = tuple(followers), 0
+    def __init__(self, followers: Sequence[nn.Module], is_shared: bool) -> None:
+        self.followers, self.is_shared = tuple(followers), is_shared
+        self.joined = 0
+        self.last: Callable[[], Tensor | None] = _nothing
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "last": _nothing}
+
+    def can_join(self) -> bool:
+        """Whether the first module may compute the block now."""
+        self.joined = 0
+        return not self.is_watched and not (self.is_shared and torch.compiler.is_compiling())
+
+    def note(self, y: Tensor) -> None:
+        """The block's result."""
+        if self.is_shared:
+            self.last = weakref.ref(y)
 
     @property
     def is_watched(self) -> bool:
@@ -39,39 +63,45 @@ class Link:
 
 
 class _Follower:
-    """edgefl_place: which of the link's followers it is."""
+    """edgefl_links  of the blocks it is in: one, unless it is shared
+    edgefl_place  which of their followers it is
+    """
 
-    edgefl_link: Link | None = None
+    edgefl_links: tuple[Link, ...] = ()
     edgefl_place: int = 0
 
-    def _is_done(self) -> bool:
-        return self.edgefl_link is not None and self.edgefl_link.joined > self.edgefl_place
+    def _is_done(self, x: Tensor) -> bool:
+        """Whether x is what this module would make of it already."""
+        if any(link.is_shared for link in self.edgefl_links):
+            return not torch.compiler.is_compiling() and any(link.last() is x for link in self.edgefl_links)
+        return bool(self.edgefl_links) and self.edgefl_links[0].joined > self.edgefl_place
 
 
 class FollowingReLU(_Follower, nn.ReLU):
-    """The ReLU of a block."""
+    """The ReLU of a block, or of several."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x if self._is_done() else super().forward(x)
+        return x if self._is_done(x) else super().forward(x)
 
 
 class FollowingReLU6(_Follower, nn.ReLU6):
-    """The ReLU6 of a block."""
+    """The ReLU6 of a block, or of several."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x if self._is_done() else super().forward(x)
+        return x if self._is_done(x) else super().forward(x)
 
 
 class NativeMaxPool2d(_Follower, nn.MaxPool2d):
     """A max pool alone, or at the end of a block."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if self._is_done():
+        if self._is_done(x):
             return x
-        if x.dim() != 4 or not serves(x):
+        window = window_of(self)
+        if not _has_window(x, window) or not serves(x):
             found: Tensor = super().forward(x)
             return found
-        return pooled(x, window_of(self))
+        return pooled(x, window)
 
 
 class LeadingReLU(nn.ReLU):
@@ -81,11 +111,9 @@ class LeadingReLU(nn.ReLU):
 
     def forward(self, x: Tensor) -> Tensor:
         link = self.edgefl_link
-        link.joined = int(not link.is_watched and x.dim() == 4 and serves(x))
-        if not link.joined:
-            return super().forward(x)
-        (pool,) = link.followers
-        return pooled(x, window_of(pool)._replace(is_rectified=True))
+        window = window_of(link.followers[0])._replace(is_rectified=True)
+        link.joined = int(link.can_join() and _has_window(x, window) and serves(x))
+        return pooled(x, window) if link.joined else super().forward(x)
 
 
 class NativeBatchNorm2d(nn.BatchNorm2d):
@@ -96,10 +124,8 @@ class NativeBatchNorm2d(nn.BatchNorm2d):
 
     def forward(self, x: Tensor) -> Tensor:
         link = self.edgefl_link
-        if link is not None:
-            link.joined = 0
-            if self._can_join(x) and not link.is_watched:
-                return self._joined(x, link)
+        if link is not None and link.can_join() and self._can_join(x):
+            return self._joined(x, link)
         return self._plain(x) if self.edgefl_active is not WHOLE else super().forward(x)
 
     def _can_join(self, x: Tensor) -> bool:
@@ -129,6 +155,7 @@ class NativeBatchNorm2d(nn.BatchNorm2d):
         y: Tensor = NormReLU.apply(x, self.weight, self.bias, running, norm, active)
         if before is not None:
             keep_frozen(running, before, active)
+        link.note(y)
         return y
 
     def _plain(self, x: Tensor) -> Tensor:
@@ -154,15 +181,14 @@ class NativeGroupNorm(nn.GroupNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         link, active = self.edgefl_link, self.edgefl_active
-        if link is not None:
-            link.joined = 0
-            if x.dim() == 4 and serves(x, self.weight, self.bias) and not link.is_watched:
-                norm, link.joined = _with_pool(Norm(self.num_groups, self.eps), link, x)
-                if torch.compiler.is_compiling():
-                    weight, bias = held(self.weight, active), held(self.bias, active)
-                    return registered.group_norm_relu(x, weight, bias, norm.groups, norm.eps, norm.halved)
-                y: Tensor = NormReLU.apply(x, self.weight, self.bias, None, norm, active)
-                return y
+        if link is not None and link.can_join() and x.dim() == 4 and serves(x, self.weight, self.bias):
+            norm, link.joined = _with_pool(Norm(self.num_groups, self.eps), link, x)
+            if torch.compiler.is_compiling():
+                weight, bias = held(self.weight, active), held(self.bias, active)
+                return registered.group_norm_relu(x, weight, bias, norm.groups, norm.eps, norm.halved)
+            y: Tensor = NormReLU.apply(x, self.weight, self.bias, None, norm, active)
+            link.note(y)
+            return y
         parameters = held_or_none(self.weight, active), held_or_none(self.bias, active)
         return F.group_norm(x, self.num_groups, *parameters, self.eps)
 
@@ -185,6 +211,11 @@ def pooled(x: Tensor, window: Window) -> Tensor:
         return registered.max_pool(x, *sizes, window.ceil_mode, window.is_rectified)
     y: Tensor = MaxPool.apply(x, window)
     return y
+
+
+def _has_window(x: Tensor, window: Window) -> bool:
+    """Whether torch would pool it; else it has the words for it."""
+    return x.dim() == 4 and min(extents(x.shape, window)[2:]) > 0
 
 
 def keep_frozen(running: Sequence[Tensor], before: Sequence[Tensor], active: Active) -> None:

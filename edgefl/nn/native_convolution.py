@@ -22,14 +22,14 @@ class NativeConv2d(nn.Conv2d):
     edgefl_active: Active = WHOLE
 
     def forward(self, x: Tensor) -> Tensor:
-        active = self.edgefl_active
-        if x.dim() != 4 or not serves(x, self.weight, self.bias):
-            return self._conv_forward(x, held(self.weight, active), held_or_none(self.bias, active))
+        active, weight, bias = self.edgefl_active, self.weight, self.bias
+        if x.dim() != 4 or not serves(x, weight, bias):
+            return self._conv_forward(x, held(weight, active), held_or_none(bias, active))
         geometry = Geometry(self.stride, self.padding, self.dilation, self.groups)  # type: ignore[arg-type]
         if torch.compiler.is_compiling():
-            weight, bias = held(self.weight, active), held_or_none(self.bias, active)
+            weight, bias = held(weight, active), held_or_none(bias, active)
             return registered.convolution(x, weight, bias, *map(list, geometry[:3]), self.groups)
-        y: Tensor = Convolution.apply(x, self.weight, self.bias, geometry, active)
+        y: Tensor = Convolution.apply(x, weight, bias, geometry, active)
         return y
 
 

@@ -1,5 +1,5 @@
-"""nn.Linear of which neurons can be frozen, over the native kernels. Whole, it is torch's own: its libraries are as
-fast (worth.py). Not which layers become one (conversion.py).
+"""nn.Linear over the native kernels, whole or with frozen neurons, where they are faster than torch's own libraries
+(worth.py). Not which layers become one (conversion.py).
 """
 
 from __future__ import annotations
@@ -22,22 +22,19 @@ class NativeLinear(nn.Linear):
     edgefl_active: Active = WHOLE
 
     def forward(self, x: Tensor) -> Tensor:
-        active = self.edgefl_active
-        if active is WHOLE:
-            return super().forward(x)
-        rows = x.numel() // max(1, self.in_features)
-        if (
-            torch.is_grad_enabled()
-            and not torch.compiler.is_compiling()
-            and worth.linear(rows, self.in_features, self.out_features)
-            and serves(x, self.weight, self.bias)
-        ):
-            y: Tensor = FrozenLinear.apply(x.reshape(rows, -1), self.weight, self.bias, active)
-            return y.view(*x.shape[:-1], self.out_features)
-        return F.linear(x, held(self.weight, active), held_or_none(self.bias, active))
+        active, rows = self.edgefl_active, x.numel() // max(1, self.in_features)
+        if not worth.linear(rows, self.in_features, self.out_features, active is not WHOLE) or not self._serves(x):
+            return F.linear(x, held(self.weight, active), held_or_none(self.bias, active))
+        y: Tensor = LinearProduct.apply(x.reshape(rows, -1), self.weight, self.bias, active)
+        return y if x.dim() == 2 else y.view(*x.shape[:-1], self.out_features)
+
+    def _serves(self, x: Tensor) -> bool:
+        return (
+            not torch.compiler.is_compiling() and x.shape[-1] == self.in_features and serves(x, self.weight, self.bias)
+        )
 
 
-class FrozenLinear(torch.autograd.Function):
+class LinearProduct(torch.autograd.Function):
     """x [rows, inputs], weight [outputs, inputs], bias or None -> [rows, outputs]."""
 
     @staticmethod

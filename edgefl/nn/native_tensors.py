@@ -33,18 +33,14 @@ def ops() -> Any:
 
 def serves(x: Tensor, *others: Tensor | None) -> bool:
     """Whether the kernels can take these: plain float32 on the CPU. Says once for each other kind what torch takes."""
-    if torch.compiler.is_compiling():
-        return all(_is_plain(each) for each in (x, *others) if each is not None)
     for each in (x, *others):
-        if each is not None and not (type(each) in _PLAIN and _is_plain(each)):
-            _say(f"{each.dtype} on {each.device.type}")
-            return False
+        if each is not None and not (each.dtype is torch.float32 and each.is_cpu and type(each) in _PLAIN):
+            return not torch.compiler.is_compiling() and _say(f"{each.dtype} on {each.device.type}")
+    if torch.compiler.is_compiling():
+        return True
     if torch.is_autocast_enabled("cpu") or torch._C._are_functorch_transforms_active():
-        _say("autocast or a functorch transform")
-        return False
-    if not x.numel() or torch.jit.is_tracing():
-        return False
-    return _is_ready()
+        return _say("autocast and functorch's transforms")
+    return x.layout is torch.strided and x.numel() > 0 and not torch.jit.is_tracing() and _is_ready()
 
 
 def array(tensor: Tensor) -> Array:
@@ -73,22 +69,18 @@ def again(plain: Callable[..., Tensor], inputs: Sequence[Tensor | None], dy: Ten
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
-def _is_plain(tensor: Tensor) -> bool:
-    return tensor.dtype is torch.float32 and tensor.device.type == "cpu" and tensor.layout is torch.strided
-
-
 def _is_ready() -> bool:
     """Lets the kernels have as many threads as torch has, so that neither pool has more than its share."""
     found = ops()
     if found is None:
-        _say("float32 without native kernels")
-        return False
+        return _say("all types without native kernels")
     if found.threads() != torch.get_num_threads():
         found.set_threads(torch.get_num_threads())
     return True
 
 
 @functools.cache
-def _say(kind: str) -> None:
-    """Once for each kind."""
+def _say(kind: str) -> bool:
+    """False; and a warning, once for each kind."""
     warnings.warn(f"converted layers leave {kind} to torch; native kernels take float32 on the CPU", stacklevel=4)
+    return False
