@@ -113,8 +113,8 @@ def batch_norm_relu(
 ) -> Tensor:  # fmt: skip
     """The block's result; the running statistics move."""
     y, _, _, mean, var = _batch_norm_relu(x, weight, bias, running_mean, running_var, eps, momentum, relu6, halved)
-    running_mean.copy_(mean)
-    running_var.copy_(var)
+    running_mean.copy_(mean.detach())
+    running_var.copy_(var.detach())
     return y
 
 
