@@ -9,7 +9,20 @@ except ModuleNotFoundError as error:
 
 from edgefl.nn.conversion import convert, plain
 from edgefl.nn.module import GraphModule, to_torch
+from edgefl.nn.selecting import compact_gradients, keep_frozen, select
 from edgefl.nn.sparse import SparseConv2d, SparseLinear, sparsify
 from edgefl.nn.trace import from_torch
 
-__all__ = ["GraphModule", "SparseConv2d", "SparseLinear", "convert", "from_torch", "plain", "sparsify", "to_torch"]
+__all__ = [
+    "GraphModule",
+    "SparseConv2d",
+    "SparseLinear",
+    "compact_gradients",
+    "convert",
+    "from_torch",
+    "keep_frozen",
+    "plain",
+    "select",
+    "sparsify",
+    "to_torch",
+]

@@ -51,24 +51,28 @@ def spread(compact: Array, shape: tuple[int, ...], outs: Ids, ins: Ids = None) -
     return whole
 
 
-def held(parameter: Tensor, active: Active, has_inputs: bool = True) -> Tensor:
+def mask_of(parameter: Tensor, active: Active) -> Tensor:
+    """Which coordinates of a parameter are active, in its shape or one that is spread to it."""
+    ins = active.ins if parameter.dim() > 1 else None
+    found = torch.ones(1, dtype=torch.bool, device=parameter.device)
+    for axis, ids in enumerate((active.outs, ins)):
+        if ids is not None:
+            along = torch.zeros(parameter.shape[axis], dtype=torch.bool, device=parameter.device)
+            along[torch.from_numpy(ids).long().to(parameter.device)] = True
+            found = found & along.view(-1, *(1,) * (parameter.dim() - axis - 1))
+    return found
+
+
+def held(parameter: Tensor, active: Active) -> Tensor:
     """The parameter, of which torch trains the active block alone: for layers that torch computes."""
-    ins = active.ins if has_inputs else None
-    if active.outs is None and ins is None:
+    if active is WHOLE:
         return parameter
-    is_active = torch.zeros(parameter.shape, dtype=torch.bool, device=parameter.device)
-    rows = slice(None) if active.outs is None else torch.from_numpy(active.outs).long().to(parameter.device)
-    if ins is None:
-        is_active[rows] = True
-    else:
-        cols = torch.from_numpy(ins).long().to(parameter.device)
-        is_active[rows if isinstance(rows, slice) else rows[:, None], cols] = True
-    return torch.where(is_active, parameter, parameter.detach())
+    return torch.where(mask_of(parameter, active), parameter, parameter.detach())
 
 
 def held_or_none(parameter: Tensor | None, active: Active) -> Tensor | None:
     """A bias or None."""
-    return None if parameter is None else held(parameter, active, has_inputs=False)
+    return None if parameter is None else held(parameter, active)
 
 
 def _planes(values: Array, shape: tuple[int, ...]) -> Array:

@@ -224,9 +224,10 @@ def keep_frozen(running: Sequence[Tensor], before: Sequence[Tensor], active: Act
         return
     ids = torch.from_numpy(active.outs).long()
     for statistic, old in zip(running, before, strict=True):
-        moved = statistic[ids.to(statistic.device)]
-        statistic.copy_(old)
-        statistic[ids.to(statistic.device)] = moved
+        values, here = statistic.data, ids.to(statistic.device)  # autograd has seen these, and reads them no more
+        moved = values[here]
+        values.copy_(old)
+        values[here] = moved
 
 
 def _with_pool(norm: Norm, link: Link, x: Tensor) -> tuple[Norm, int]:
