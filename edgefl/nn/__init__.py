@@ -7,9 +7,24 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("edgefl.nn needs torch, which is not installed; pip install 'edgefl[torch]'") from error
 
+from edgefl.nn.conversion import convert, plain
 from edgefl.nn.learner import TorchLearner
 from edgefl.nn.module import GraphModule, to_torch
+from edgefl.nn.selecting import compact_gradients, keep_frozen, select
 from edgefl.nn.sparse import SparseConv2d, SparseLinear, sparsify
 from edgefl.nn.trace import from_torch
 
-__all__ = ["GraphModule", "SparseConv2d", "SparseLinear", "TorchLearner", "from_torch", "sparsify", "to_torch"]
+__all__ = [
+    "GraphModule",
+    "SparseConv2d",
+    "SparseLinear",
+    "TorchLearner",
+    "compact_gradients",
+    "convert",
+    "from_torch",
+    "keep_frozen",
+    "plain",
+    "select",
+    "sparsify",
+    "to_torch",
+]
