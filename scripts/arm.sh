@@ -60,12 +60,13 @@ copy() { # the checkout with the libraries of aarch64 in place of this machine's
 }
 
 run() { # CPU ARGUMENT... A file in the root starts this Python as this CPU: what Python starts as itself is it again
-    local python="$work/root/usr/bin/python-$1"
-    cat > "$python.$BASHPID" <<-END
+    local python="$work/root/usr/bin/python-$1" made
+    made=$(mktemp "$python.XXXX")
+    cat > "$made" <<-END
 	#!/bin/sh
 	exec "$qemu" -0 "$python" -cpu "$1" -L "$work/root" "$work/root/usr/bin/python3.11" "\$@"
 	END
-    chmod +x "$python.$BASHPID" && mv "$python.$BASHPID" "$python"
+    chmod +x "$made" && mv "$made" "$python"
     env PYTHONSAFEPATH=1 PYTHONPATH="$work/tree:$work/site${MORE:+:$MORE}" "$python" "${@:2}"
 }
 
