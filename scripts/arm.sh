@@ -6,7 +6,8 @@
 # python      an aarch64 Python under qemu as that CPU, with edgefl and this checkout's tests and benches
 # tests       the suites of kernels, learners, codec and wire on each CPU, EDGEFL_ISA scalar and neon: hours. EVERY=8: of
 #             each suite another eighth for each CPU and instruction set; FILTER: pytest's -k; SUITES: which of the four
-# federation  a server of one kind with devices of the other: the same model and payloads as all x86 at EDGEFL_ISA=scalar
+# federation  a server of one kind with devices of the other: the same model and payloads as all x86 at EDGEFL_ISA=scalar,
+#             within a bound with the best tier of each
 # smoke       the NEON tier's dense products alone, in a minute; says why it is skipped where a tool is missing
 #
 # Needs apt-get, the network, qemu-aarch64 or qemu-aarch64-static, and Python 3.11 with ziglang and pybind11 (PYTHON names
@@ -122,10 +123,11 @@ federation() { # the models after each round, the devices' own and their payload
         EDGEFL_ISA=scalar served "$place/${kinds/ /-}" $kinds
         "${compare[@]}" exact "$place/x86-x86" "$place/${kinds/ /-}"
     done
+    served "$place/best-x86-x86" x86 x86
     for kinds in "aarch64 x86" "x86 aarch64"; do
         # shellcheck disable=SC2086
         served "$place/best-${kinds/ /-}" $kinds
-        "${compare[@]}" bound "$place/x86-x86" "$place/best-${kinds/ /-}"
+        "${compare[@]}" bound "$place/best-x86-x86" "$place/best-${kinds/ /-}"
     done
     rm -rf "$place"
 }
@@ -155,7 +157,7 @@ main() {
         tests) prepare; [ -d "$work/oracle" ] || oracle; [ $# -gt 0 ] || set -- "${cpus[@]}"; tests "$@" ;;
         federation) prepare; federation ;;
         smoke) smoke ;;
-        *) sed -n '2,15s/^# \{0,1\}//p' "$0"; [ "$what" = help ] ;;
+        *) sed -n '2,16s/^# \{0,1\}//p' "$0"; [ "$what" = help ] ;;
     esac
 }
 
