@@ -1,11 +1,14 @@
 """What holds for every test. The kernels' threads and instruction set are left as they were found: others depend on
-them. An example of a property may take as long as it takes: a loaded machine is no mistake.
+them. An example of a property may take as long as it takes: a loaded machine is no mistake. `--share I/N` runs the
+tests of one of N shares, where all take too long.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -14,6 +17,28 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 NATIVE = "edgefl.kernels.native"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds --share."""
+    parser.addoption("--share", type=_share, default=(0, 1), metavar="I/N", help="run share I of N, from 0")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the tests of the share: which those are depends on their names alone."""
+    share, shares = config.getoption("--share")
+    out = [item for item in items if crc32(item.nodeid.encode()) % shares != share]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        left = set(out)
+        items[:] = [item for item in items if item not in left]
+
+
+def _share(text: str) -> tuple[int, int]:
+    share, _, shares = text.partition("/")
+    if not (share.isdecimal() and shares.isdecimal() and int(share) < int(shares)):
+        raise argparse.ArgumentTypeError(f"share {text!r}; expected I/N, I from 0 to N - 1")
+    return int(share), int(shares)
 
 
 @pytest.fixture(autouse=True)

@@ -35,7 +35,14 @@ from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import INIT, NEURONS, stream
 
-BATCHES = {"fedspu_cifar": 16, "fedspu_emnist": 16, "fedspu_speech": 16, "vgg11": 2, "mobilenet_v2": 2}
+BATCHES = {
+    "fedspu_cifar": 16,
+    "fedspu_emnist": 16,
+    "fedspu_speech": 16,
+    "pflego_mlp": 16,
+    "vgg11": 2,
+    "mobilenet_v2": 2,
+}
 SHAPES = {
     "fedspu_cifar": ((3, 32, 32), 10),
     "fedspu_emnist": ((1, 28, 28), 62),

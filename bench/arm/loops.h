@@ -23,6 +23,7 @@ LOOP(sparse_linear_8, (const SparseLinear& s, const float* x, const float* w, fl
 LOOP(sparse_convolution_3x7, (const SparseLists& p), (add_lists<3, 7>(p)))
 LOOP(sparse_map_4x4, (const SparseLists& p), (add_maps<4>(p)))
 LOOP(convolution_8x3_in_order, (const Product& p, int64_t n), (outer<8, 3, true>(p, n)))
-LOOP(linear_8x3_in_order, (const Tiles& p, int64_t n), (multiply_tiles<8, 3, false, false, true>(p, n, W)))
+LOOP(linear_8x3_in_order, (const Tiles& p, int64_t n), (multiply_tiles<8, 3, false, false, Order::GROUPED>(p, n, W)))
+LOOP(linear_8x2_in_order, (const Tiles& p, int64_t n), (multiply_tiles<8, 2, false, false, Order::IN_PAIRS>(p, n, W)))
 
 #undef LOOP

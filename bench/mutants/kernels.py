@@ -445,8 +445,8 @@ MUTANTS = (
     Mutant(
         "linear-update-gaps",
         f"{K}linear/step.inl.h",
-        "if_above(load(chosen + i), zero(), tile.moved(p, i), p)",
-        "tile.moved(p, i)",
+        "if_above(load(chosen + i), zero(), tile.moved<PLAIN>(p, i), p)",
+        "tile.moved<PLAIN>(p, i)",
         "frozen columns between active ones decay",
         cases("linear_update"),
     ),
@@ -595,6 +595,14 @@ MUTANTS = (
         "mul(set1(decay), p)",
         "zero()",
         "whole words do not decay",
+        cases("sgd"),
+    ),
+    Mutant(
+        "sgd-plain-linear",
+        f"{K}update.inl.h",
+        "return !centre && !linear && !velocity;",
+        "return !centre && !velocity;",
+        "whole words move without the linear term where no other term takes part",
         cases("sgd"),
     ),
     Mutant(

@@ -17,6 +17,7 @@
 #include "../micro/copy.inl.h"
 #include "../micro/interleave.inl.h"
 #include "../micro/in_order.inl.h"
+#include "../micro/term_pairs.inl.h"
 #include "../micro/product.inl.h"
 #include "../micro/tile.inl.h"
 #include "../micro/dot.inl.h"

@@ -20,12 +20,16 @@ struct SgdStep {
         w[at] -= lr * g;
     }
 
+    // Whether no term but the gradient and the decay takes part: compilers do not take the questions out of a loop.
+    inline bool plain() const { return !centre && !linear && !velocity; }
+
     // What the word p of w becomes; k in the compact arrays.
+    template <bool PLAIN>
     inline vf moved(vf p, int64_t k) const {
         vf g = add(mul(set1(scale), load(grad + k)), mul(set1(decay), p));
-        if (centre) g = add(g, mul(set1(pull), sub(p, load(centre + k))));
-        if (linear) g = add(g, load(linear + k));
-        if (velocity) {
+        if (!PLAIN && centre) g = add(g, mul(set1(pull), sub(p, load(centre + k))));
+        if (!PLAIN && linear) g = add(g, load(linear + k));
+        if (!PLAIN && velocity) {
             const vf v = add(mul(set1(momentum), load(velocity + k)), g);
             store(velocity + k, v);
             g = nesterov ? add(g, mul(set1(momentum), v)) : v;
@@ -33,13 +37,17 @@ struct SgdStep {
         return sub(p, mul(set1(lr), g));
     }
 
-    inline void word(int64_t at, int64_t k) const { store(w + at, moved(load(w + at), k)); }
+    // The words of a segment of n; how many scalars they are.
+    template <bool PLAIN>
+    __attribute__((always_inline)) inline int64_t words(int64_t at, int64_t k, int64_t n) const {
+        int64_t i = 0;
+        for (; i + W <= n; i += W) store(w + at + i, moved<PLAIN>(load(w + at + i), k + i));
+        return i;
+    }
 
     // In its callers' loops, whatever else the compiler inlines: a call from each costs linear_update a fifth more.
     __attribute__((always_inline)) inline void segment(int64_t at, int64_t k, int64_t n) const {
-        int64_t i = 0;
-        for (; i + W <= n; i += W) word(at + i, k + i);
-        for (; i < n; ++i) element(at + i, k + i);
+        for (int64_t i = plain() ? words<true>(at, k, n) : words<false>(at, k, n); i < n; ++i) element(at + i, k + i);
     }
 };
 

@@ -173,7 +173,21 @@ __attribute__((always_inline)) static inline void add_grouped(const Tiles& p, co
     add_terms_in_order(from, p.terms, acc);
 }
 
-template <int ROWS, int WORDS, bool BY_ROWS, bool FAR = false, bool GROUPED = false>
+// Terms side by side, by pairs.
+template <int ROWS, int WORDS>
+__attribute__((always_inline)) static inline void add_in_pairs(const Tiles& p, const float* tile,
+                                                              vf (&acc)[ROWS][WORDS]) {
+    if (add_pairs(p.a, tile, p.terms, acc) == 0) return;
+    const int64_t last = p.terms - 1;
+    const Factors<ROWS, false> a(p.a + last * ROWS, ROWS);
+    FarRows<WORDS> rows(p, tile, nullptr);
+    add_term<ROWS, WORDS, false, false>(a, 0, tile + last * WORDS * W, rows, acc);
+}
+
+// How a tile's terms are added: as they come, or as cores want it that execute in order.
+enum class Order { FREE, GROUPED, IN_PAIRS };
+
+template <int ROWS, int WORDS, bool BY_ROWS, bool FAR = false, Order ORDER = Order::FREE>
 static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
     const float *tile = p.b, *start = p.start;
     float *c = p.c, *keep = p.keep;
@@ -185,7 +199,9 @@ static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
         if (p.terms >= LONG_SUM) fetch_tile<ROWS, WORDS>(c, p.c_pitch);
         Factors<ROWS, BY_ROWS> a(p.a, p.a_pitch);
         FarRows<WORDS> rows(p, tile, keep);
-        if constexpr (GROUPED) {
+        if constexpr (ORDER == Order::IN_PAIRS) {
+            add_in_pairs<ROWS, WORDS>(p, tile, acc);
+        } else if constexpr (ORDER == Order::GROUPED) {
             add_grouped<ROWS, WORDS>(p, tile, acc);
         } else if constexpr (!READS_IN_FMA) {
             add_single_terms<ROWS, WORDS, BY_ROWS, FAR>(p, tile, rows, acc);
@@ -207,8 +223,12 @@ static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
 template <int ROWS, int WORDS>
 static void multiply_words(const Tiles& p, int64_t words, int64_t count, int64_t lanes) {
     if (words == WORDS) {
+        if constexpr (IN_PAIRS<ROWS, WORDS>)
+            if (!p.by_rows && p.a_pitch == ROWS && p.b_pitch == WORDS * W && in_order())
+                return multiply_tiles<ROWS, WORDS, false, false, Order::IN_PAIRS>(p, count, lanes);
         if constexpr (IN_ORDER<ROWS, WORDS>)
-            if (!p.by_rows && in_order()) return multiply_tiles<ROWS, WORDS, false, false, true>(p, count, lanes);
+            if (!p.by_rows && in_order())
+                return multiply_tiles<ROWS, WORDS, false, false, Order::GROUPED>(p, count, lanes);
         return p.by_rows ? multiply_tiles<ROWS, WORDS, true>(p, count, lanes)
                          : multiply_tiles<ROWS, WORDS, false>(p, count, lanes);
     }

@@ -258,5 +258,25 @@ __attribute__((always_inline)) static inline vf fma_here(vf a, vf b, int i, vf c
     return c;
 }
 #define EFL_WORDS_IN_PLACE
+#if defined(__clang__) || __GNUC__ >= 10  // before it g++ has no such loads
+// N words side by side by one instruction, two to four; it too stays where it is written.
+template <int N>
+__attribute__((always_inline)) static inline void load_together(const float* p, vf* v) {
+    __asm__ volatile("" : : : "memory");
+    if constexpr (N == 2) {
+        const float32x4x2_t all = vld1q_f32_x2(p);
+        for (int i = 0; i < N; ++i) v[i] = all.val[i];
+    } else if constexpr (N == 3) {
+        const float32x4x3_t all = vld1q_f32_x3(p);
+        for (int i = 0; i < N; ++i) v[i] = all.val[i];
+    } else {
+        static_assert(N == 4);
+        const float32x4x4_t all = vld1q_f32_x4(p);
+        for (int i = 0; i < N; ++i) v[i] = all.val[i];
+    }
+    __asm__ volatile("" : : : "memory");
+}
+#define EFL_LOADS_TOGETHER
+#endif
 static inline void store_halves(uint8_t* p, vf v) { vst1_u8(p, vreinterpret_u8_f16(vcvt_f16_f32(v))); }
 static inline vf load_halves(const uint8_t* p) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }

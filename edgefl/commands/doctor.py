@@ -59,6 +59,7 @@ def describe(found: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version or 'absent'}" for name, version in found["versions"].items())
     lines = [
         f"kernels       {found['backend'] or 'none'}",
+        *([f"compiler      {found['compiler']}"] if found.get("compiler") else []),
         *([f"reason        {found['reason']}"] if found["reason"] else []),
         *([f"instructions  {found['isa']} (available: {', '.join(found['isas'])})"] if found["isa"] else []),
         *([f"threads       {found['threads']}"] if found["threads"] else []),
@@ -87,6 +88,7 @@ def _kernels() -> dict[str, Any]:
         return {**nothing, "backend": name, "reason": reason or f"EDGEFL_KERNELS={os.environ.get('EDGEFL_KERNELS')}"}
     isas = [isa for isa in kernels.ISAS if ops.has_isa(isa)]
     found = {"backend": name, "reason": None, "isa": ops.isa(), "isas": isas, "threads": ops.threads()}
+    found["compiler"] = ops.compiler()
     return {**found, "cores": cores(ops)}
 
 

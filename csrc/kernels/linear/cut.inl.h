@@ -31,9 +31,11 @@ struct ColumnProduct {
 
 // How a product is cut up.
 struct Cut {
+    Parts panels;         // of rows
+    bool in_pairs;        // for cores in order: all operands are packed, term by term, and tiles are narrower
     bool picked, masked;  // all columns are computed, then the chosen ones picked, or they alone written
     int64_t columns, words, width, tiles;  // that are computed; words and floats of a tile
-    Parts panels, passes;                  // of rows; of terms
+    Parts passes;                          // of terms
     bool by_rows, a_in_place, b_in_place;  // in place: read where it lies; b by the first panel, which keeps a copy
     bool few;                              // rows; then each run of `turn` tiles meets all panels
     int64_t a_pitch;                       // of factors by rows
@@ -42,11 +44,13 @@ struct Cut {
     Parts blocks;  // of tiles that are packed together, where rows are not few
 
     explicit Cut(const ColumnProduct& p)
-        : picked(picks(p)), masked(masks(p)), columns(whole() ? p.b_columns : count_of(p.columns, p.b_columns)),
-          words(words_of_tile(int(Parts(p.count, TILE_ROWS).size(0)))), width(words * W),
-          tiles((columns + width - 1) / width), panels(p.count, TILE_ROWS),
-          passes(p.terms > 0 ? p.terms : 1, PASS_TERMS), by_rows(p.t_step == 1), a_in_place(is_near(p)),
-          b_in_place(!p.b_transposed && (whole() || !p.columns.ids) && !(p.b_rows_selected && p.t_ids.ids)),
+        : panels(p.count, TILE_ROWS), in_pairs(WORDS_IN_PAIRS && panels.size(0) > W && in_order()), picked(picks(p)),
+          masked(masks(p)), columns(whole() ? p.b_columns : count_of(p.columns, p.b_columns)),
+          words(in_pairs ? WORDS_IN_PAIRS : words_of_tile(int(panels.size(0)))), width(words * W),
+          tiles((columns + width - 1) / width), passes(p.terms > 0 ? p.terms : 1, PASS_TERMS),
+          by_rows(p.t_step == 1 && !in_pairs), a_in_place(!in_pairs && is_near(p)),
+          b_in_place(!in_pairs && !p.b_transposed && (whole() || !p.columns.ids) &&
+                     !(p.b_rows_selected && p.t_ids.ids)),
           few(p.count <= FEW_ROWS), a_pitch(a_in_place ? p.m_step : (passes.size(0) + 31) / 32 * 32 + 16),
           apart(p.step || picked || (p.columns.ids && !p.compact && !masked)),
           turn(panels.count > 1 ? fitting(SWEEP, passes.size(0)) : fitting(INT64_MAX, 1)),

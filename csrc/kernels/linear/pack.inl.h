@@ -97,9 +97,28 @@ static void pack_factor_columns(const Job& job, int64_t panel, int64_t t0, int64
             store(packed + m, load_n(p.a + t * p.t_step + first + m, int(least(W, rows - m))));
 }
 
+// The same of factors that lie by rows. The last rows come first: their lanes to spare are the next term's first rows.
+static void turn_factor_rows(const Job& job, int64_t panel, int64_t t0, int64_t t1, float* packed) {
+    const ColumnProduct& p = job.p;
+    const int64_t rows = job.cut.panels.size(panel);
+    const float* from = p.a + job.cut.panels.first(panel) * p.m_step;
+    if (p.t_ids.ids) {
+        for (int64_t t = t0; t < t1; ++t)
+            for (int64_t m = 0; m < rows; ++m) *packed++ = from[m * p.m_step + p.t_ids.ids[t]];
+        return;
+    }
+    for (int64_t m = (rows - 1) / W * W; m >= 0; m -= W) {
+        const int64_t lanes = least(W, rows - m);
+        const float* row[W];
+        for (int64_t l = 0; l < lanes; ++l) row[l] = from + (m + l) * p.m_step + t0;
+        interleave(row, lanes, t1 - t0, packed + m, rows);
+    }
+}
+
 static void pack_factors(const Job& job, int64_t panel, int64_t pass, float* packed) {
     const int64_t t0 = job.cut.passes.first(pass), t1 = least(job.p.terms, t0 + job.cut.passes.size(pass));
     if (job.cut.by_rows) pack_factor_rows(job, panel, t0, t1, packed);
+    else if (job.p.t_step == 1) turn_factor_rows(job, panel, t0, t1, packed);
     else pack_factor_columns(job, panel, t0, t1, packed);
 }
 

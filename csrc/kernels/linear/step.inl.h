@@ -27,7 +27,8 @@ struct Step {
     // Neighbours in w move together.
     void apply_run(const Part& part) const {
         const int64_t span = id_of(cols, part.column + part.width - 1) + 1 - id_of(cols, part.column);
-        if (span > part.width && span <= MAX_SPAN) return apply_spread(part, span);
+        if (span > part.width && span <= MAX_SPAN)
+            return sgd.plain() ? apply_spread<true>(part, span) : apply_spread<false>(part, span);
         SgdStep tile = sgd;
         tile.grad = part.grads;
         for (int64_t n = 0, end; n < part.width; n = end) {
@@ -40,6 +41,7 @@ struct Step {
     }
 
     // Columns with few gaps: a row's gradients are spread, and every word of the span moves where `chosen` has a one.
+    template <bool PLAIN>
     void apply_spread(const Part& part, int64_t span) const {
         float chosen[MAX_SPAN + W] = {}, spread[MAX_SPAN + W] = {};
         const int32_t* ids = cols.ids + part.column;
@@ -52,7 +54,7 @@ struct Step {
             for (int64_t i = 0; i < span; i += W) {
                 const int lanes = int(least(W, span - i));
                 const vf p = load_n(row + i, lanes);
-                store_n(row + i, if_above(load(chosen + i), zero(), tile.moved(p, i), p), lanes);
+                store_n(row + i, if_above(load(chosen + i), zero(), tile.moved<PLAIN>(p, i), p), lanes);
             }
         }
     }
