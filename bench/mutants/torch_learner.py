@@ -1,11 +1,10 @@
-"""Mutants of the learner that torch computes, and of who may have which id among very many devices."""
+"""Mutants of the learner that torch computes."""
 
 from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
 LEARNER = "tests/nn/test_torch_learner.py"
-CLIENTS = "tests/server/test_clients.py"
 N = "edgefl/nn/"
 
 MUTANTS = (
@@ -136,13 +135,5 @@ MUTANTS = (
         "outputs.argmin(1) == targets",
         "the smallest logit decides",
         LEARNER,
-    ),
-    Mutant(
-        "clients-lowest-enrolling",
-        "server/clients.py",
-        "self._lowest in self.capacities or self._lowest in self._enrolling",
-        "self._lowest in self.capacities",
-        "two devices get one id while one of them enrols",
-        CLIENTS,
     ),
 )
