@@ -43,8 +43,11 @@ class Clients:
         self.declared = dict(declared or {})
         self.secrets = dict(secrets or {})
         self._owners = {secret: client for client, secret in self.secrets.items()}
-        self._makers = set(makers)
+        self._makers: dict[int, set[str]] = {}
+        for client, maker in makers:
+            self._makers.setdefault(client, set()).add(maker)
         self.count = count
+        self._lowest = 0  # that may be free
         self._enrolling: set[int] = set()
         self._by_number: dict[int, Link] = {}
         self._by_client: dict[int, Link] = {}
@@ -55,8 +58,9 @@ class Clients:
             return wanted if 0 <= wanted < self.count else None
         if secret in self._owners:
             return self._owners[secret]
-        taken = self.capacities.keys() | self._enrolling
-        return next((client for client in range(self.count) if client not in taken), None)
+        while self._lowest in self.capacities or self._lowest in self._enrolling:  # who has enrolled stays
+            self._lowest += 1
+        return self._lowest if self._lowest < self.count else None
 
     def begin_enrolment(self, client: int, secret: bytes = b"") -> bool:
         """True if the client must enrol: it has not, and is not doing so. From now on it is, and has this secret."""
@@ -81,9 +85,10 @@ class Clients:
 
     def add_maker(self, client: int, maker: str) -> bool:
         """True the first time that the client's device is of this maker. It may be changed, but not without end."""
-        if (client, maker) in self._makers or sum(made == client for made, _ in self._makers) >= MOST_MAKERS:
+        known = self._makers.setdefault(client, set())
+        if maker in known or len(known) >= MOST_MAKERS:
             return False
-        self._makers.add((client, maker))
+        known.add(maker)
         return True
 
     def connect(self, link: Link) -> Link | None:

@@ -31,6 +31,7 @@ from bench.mutants import (
     sequences,
     service,
     sparse,
+    torch_learner,
     tree,
     trial,
 )
@@ -44,6 +45,7 @@ ALL: tuple[Mutant, ...] = (
     *operations.MUTANTS,
     *dropout.MUTANTS,
     *places.MUTANTS,
+    *torch_learner.MUTANTS,
     *sequences.MUTANTS,
     *payloads.MUTANTS,
     *methods.MUTANTS,

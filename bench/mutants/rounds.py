@@ -96,8 +96,8 @@ MUTANTS = (
     Mutant(
         "id-being-enrolled",
         "server/clients.py",
-        "self.capacities.keys() | self._enrolling",
-        "self.capacities.keys()",
+        "self._lowest in self.capacities or self._lowest in self._enrolling",
+        "self._lowest in self.capacities",
         "an id that is being enrolled is given to a second device",
         COORDINATOR,
     ),

@@ -306,3 +306,16 @@ def test_makers_give_learners_of_the_model_they_are_asked_for() -> None:
     other = Model(model.graph, {name: value + 1 for name, value in model.params.items()})
     made = partial(TorchLearner, module=module)(other)
     np.testing.assert_array_equal(made.read()["out.weight"], other.params["out.weight"])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_parameters_may_lie_on_a_gpu() -> None:
+    native, found = GraphLearner(MODEL), TorchLearner(MODEL, device="cuda")
+    for learner in (native, found):
+        learner.fit(samples(), BATCHES, SGD(0.1, 0.9, clip=1.0), NEURONS, pull=(0.1, MODEL.params), bn_frozen="freeze")
+        learner.write(GraphLearner(MODEL).take(NEURONS, names=("fc2.weight",)))
+        learner.restrict(mask())
+        learner.head().fit(replace(samples(), x=learner.features(samples())), BATCHES, Adam(0.01, eps=0.03))
+    for name, value in native.read().items():
+        np.testing.assert_allclose(found.read()[name], value, rtol=0, atol=1e-3, err_msg=name)
+    assert found.evaluate(samples()).examples == native.evaluate(samples()).examples
