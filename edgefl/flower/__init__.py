@@ -2,8 +2,7 @@
 
 protobuf    bytes of protocol buffers and back, by tables of fields
 shapes      those tables for the messages of the Fleet API
-records     what a Flower message carries: arrays and values by name
-objects     the same as objects with an id and children, which is how they travel
+objects     what a message carries, as objects with an id and children, which is how it travels
 libcrypto   signatures by the system's libcrypto
 node_key    a node's key: read, made, and what it signs of a call
 fleet       the calls: one method each, and the server's version

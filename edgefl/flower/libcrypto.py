@@ -7,7 +7,7 @@ Python's ssl has loaded that library already, so a key costs nothing more, where
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
+import sys
 from functools import cache
 
 from edgefl.errors import RequestError
@@ -129,7 +129,9 @@ def _loaded() -> ctypes.CDLL:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    found = ctypes.util.find_library("crypto")
+    from ctypes.util import find_library  # not before: it loads what runs programs
+
+    found = None if sys.platform == "darwin" else find_library("crypto")  # Apple's ends who loads it
     if found is None:
         raise OSError("no libcrypto")
     return ctypes.CDLL(found)

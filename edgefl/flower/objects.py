@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from edgefl.errors import CodecError, DamagedFrameError
@@ -72,13 +72,6 @@ def pack(metadata: Mapping[str, Any], record: str, name: str, array: Array) -> P
 def pack_error(metadata: Mapping[str, Any], code: int, reason: str) -> Packed:
     """A message that says what went wrong."""
     return _message({}, [], {"metadata": dict(metadata), "error": {"code": code, "reason": reason}})
-
-
-def ids(tree: Tree) -> Iterator[str]:
-    """Of all objects of a tree, children first."""
-    for child in tree["children"]:
-        yield from ids(child)
-    yield tree["object_id"]
 
 
 def array_of(tree: Tree, get: Callable[[str], bytes], record: str, name: str, limit: int) -> Array:

@@ -12,7 +12,7 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -53,7 +53,7 @@ class SuperLink:
 
     def has_all(self, message: str) -> bool:
         """Whether all of its answer has arrived."""
-        return all(self.objects.get(one) for one in objects.ids(self.replies[message]["tree"]))
+        return all(self.objects.get(one) for one in ids(self.replies[message]["tree"]))
 
     def answered(self, message: str) -> bytes:
         """The letter that answers it, from the objects that have arrived."""
@@ -109,7 +109,7 @@ class SuperLink:
     def push_messages(self, key: bytes, request: dict[str, Any]) -> dict[str, Any]:
         message, tree = request["messages_list"][0], request["message_object_trees"][0]
         self.replies[message["metadata"]["reply_to_message_id"]] = {**message, "tree": tree}
-        return {"objects_to_push": [one for one in objects.ids(tree) if one not in self.objects], "session_id": "s"}
+        return {"objects_to_push": [one for one in ids(tree) if one not in self.objects], "session_id": "s"}
 
     def push_object(self, key: bytes, request: dict[str, Any]) -> dict[str, Any]:
         self.objects[request["object_id"]] = request["object_content"]
@@ -117,6 +117,13 @@ class SuperLink:
 
     def get_run(self, key: bytes, request: dict[str, Any]) -> dict[str, Any]:
         return {"run": {"run_id": request["run_id"], "fab_id": "edgefl/app", "fab_version": "1.0"}}
+
+
+def ids(tree: Mapping[str, Any]) -> Iterator[str]:
+    """Of all objects of a tree, children first."""
+    for child in tree["children"]:
+        yield from ids(child)
+    yield tree["object_id"]
 
 
 def refusal(status: int, code: int, detail: str) -> Answer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import time
@@ -124,9 +125,13 @@ def test_it_is_refused_by_name(share, tmp_path, capsys) -> None:
         assert capsys.readouterr().err.endswith("expected --node-key FILE of a key that is registered there\n")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("flwr") is None, reason="flwr is not installed (extra `flower`)")
+FLOWER = os.environ.get("EDGEFL_FLOWER") or (sys.executable if importlib.util.find_spec("flwr") else None)
+
+
+@pytest.mark.skipif(FLOWER is None, reason="no flwr here, nor an interpreter with it in EDGEFL_FLOWER")
 def test_at_flowers_own_superlink_a_killed_device_costs_no_bit() -> None:
-    found = {each.what: each for each in measure(Path(sys.executable), experiment(2, 3, "fedspu"), kills=1, seed=1)}
+    assert FLOWER is not None
+    found = {each.what: each for each in measure(Path(FLOWER), experiment(2, 3, "fedspu"), kills=1, seed=1)}
     assert found["kills by SIGKILL"].value == 1
     for each in found.values():
         assert each.bar is None or each.value <= each.bar, json.dumps(asdict(each))

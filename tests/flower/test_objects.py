@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from superlink import ids
 from test_protobuf import METADATA
 
 from edgefl.errors import CodecError, DamagedFrameError
@@ -31,7 +32,7 @@ def test_the_objects_of_a_message_have_the_ids_that_flwr_gives() -> None:
     made = packed()
     assert list(made.objects) == IDS_OF_FLWR
     assert made.message_id == IDS_OF_FLWR[-1]
-    assert list(objects.ids(made.tree)) == IDS_OF_FLWR
+    assert list(ids(made.tree)) == IDS_OF_FLWR
 
 
 def test_so_has_an_error() -> None:

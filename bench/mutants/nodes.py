@@ -1,0 +1,120 @@
+"""Mutants of a Flower node: what it believes of a SuperLink, what it signs, and what a crash may not lose."""
+
+from __future__ import annotations
+
+from bench.mutants.mutant import Mutant
+
+NODE, OBJECTS, KEYS, PROTOBUF = (
+    "tests/flower/test_node.py",
+    "tests/flower/test_objects.py",
+    "tests/flower/test_node_key.py",
+    "tests/flower/test_protobuf.py",
+)
+
+MUTANTS = (
+    Mutant(
+        "node-version-prefix",
+        "edgefl/flower/fleet.py",
+        'version.startswith(f"{VERSION}.")',
+        "version.startswith(VERSION)",
+        "a SuperLink of flwr 1.410 passes as 1.41",
+        NODE,
+    ),
+    Mutant(
+        "node-unchecked-object",
+        "edgefl/flower/objects.py",
+        "if object_id(data) != name:",
+        "if not data:",
+        "an object that was changed on its way is read",
+        f"{OBJECTS} {NODE}",
+    ),
+    Mutant(
+        "node-repeated-chunks",
+        "edgefl/flower/objects.py",
+        "        self._spend(repeated)\n",
+        "",
+        "a small message unfolds to more bytes than the limit",
+        OBJECTS,
+    ),
+    Mutant(
+        "node-answers-before-it-keeps",
+        "edgefl/flower/node.py",
+        "        durably(lambda: self._mailbox.keep_message(message), self._mailbox.path, self._world)\n",
+        "",
+        "a message in hand is lost with the process",
+        NODE,
+    ),
+    Mutant(
+        "node-replies-before-it-keeps",
+        "edgefl/flower/node.py",
+        "        durably(lambda: self._mailbox.keep_reply(reply), self._mailbox.path, self._world)\n",
+        "",
+        "a reply is made again after a crash, rather than sent again",
+        NODE,
+    ),
+    Mutant(
+        "node-no-doubt",
+        "edgefl/flower/node.py",
+        "        self._is_in_doubt = True\n        found = self._fleet.pull(self._node)\n",
+        "        found = self._fleet.pull(self._node)\n",
+        "a message that was lost on its way is waited for until its time is over",
+        NODE,
+    ),
+    Mutant(
+        "node-drops-on-401",
+        "edgefl/flower/node.py",
+        "        if error.status == 401:  # the SuperLink has forgotten this node\n"
+        "            raise ConnectionError(str(error)) from None\n",
+        "",
+        "a SuperLink that has forgotten the node ends the device",
+        NODE,
+    ),
+    Mutant(
+        "node-forgets-the-end",
+        "edgefl/flower/node.py",
+        "None if why else self._letters.finished",
+        "None",
+        "a device does not end with its run",
+        NODE,
+    ),
+    Mutant(
+        "node-key-padding",
+        "edgefl/flower/node_key.py",
+        'number.lstrip(b"\\0").rjust(size, b"\\0")',
+        'number.lstrip(b"\\0")',
+        "a small private key is written short",
+        KEYS,
+    ),
+    Mutant(
+        "node-key-curve",
+        "edgefl/flower/node_key.py",
+        "if not any(curve in public for curve, _ in CURVES.values()):",
+        "if not public:",
+        "a key on a curve that a SuperLink refuses is taken",
+        KEYS,
+    ),
+    Mutant(
+        "protobuf-packed-count",
+        "edgefl/flower/protobuf.py",
+        "                item, at = _taken(value, at, own, field.name)\n                self._count()\n",
+        "                item, at = _taken(value, at, own, field.name)\n",
+        "a packed list makes more values than the limit",
+        PROTOBUF,
+    ),
+    Mutant(
+        "protobuf-presence",
+        "edgefl/flower/protobuf.py",
+        "value is None or (not field.present and value == field.default)",
+        "value is None or value == field.default or value == 0",
+        "a task's id of 0 is not sent",
+        PROTOBUF,
+    ),
+    Mutant(
+        "attempts-reset-tls",
+        "edgefl/device/attempts.py",
+        "        self._tls_faults[wrong] += 1\n",
+        "        self._tls_faults[wrong] = 1\n",
+        "a certificate that is never accepted is tried for ever",
+        NODE,
+    ),
+)
