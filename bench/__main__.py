@@ -3,8 +3,8 @@
 `python -m bench papers` runs the tables of papers again, `python -m bench faults` runs with faults. `python -m bench
 mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, `python -m bench
 peers` times a step of other trainers, `python -m bench sparse` masked layers, `python -m bench builds` two builds of
-edgefl, `python -m bench int8` quantises models, and `python -m bench arm` counts instructions on 64-bit ARM. These nine
-have options of their own.
+edgefl, `python -m bench int8` quantises models, `python -m bench arm` counts instructions on 64-bit ARM, and `python -m
+bench converted` times converted torch modules. These ten have options of their own.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from bench import (
     caps,
     codec,
     codec_masks,
+    converted,
     federation,
     figures,
     flower,
@@ -56,7 +57,13 @@ BUSY = 0.5  # load per core before the measurement
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     apart = {"papers": papers.main, "faults": faults.main, "mutants": mutants.main, "fuzz": fuzz.main}
-    apart |= {"peers": trainers.main, "sparse": sparse.main, "builds": builds.main, "arm": arm.main}
+    apart |= {
+        "converted": converted.main,
+        "peers": trainers.main,
+        "sparse": sparse.main,
+        "builds": builds.main,
+        "arm": arm.main,
+    }
     if arguments and arguments[0] == "int8":  # its packages are the tests', and no other bench needs them
         return importlib.import_module("bench.int8").main(arguments[1:])
     if arguments and arguments[0] in apart:

@@ -222,12 +222,12 @@ def keep_frozen(running: Sequence[Tensor], before: Sequence[Tensor], active: Act
     """Gives statistics of frozen channels their values of before."""
     if active.outs is None:
         return
-    ids = torch.from_numpy(active.outs).long()
     for statistic, old in zip(running, before, strict=True):
-        values, here = statistic.data, ids.to(statistic.device)  # autograd has seen these, and reads them no more
-        moved = values[here]
-        values.copy_(old)
-        values[here] = moved
+        values = statistic.data  # autograd has seen these, and reads them no more
+        moved = values.cpu().numpy()[active.outs]
+        kept = old.cpu().numpy()
+        kept[active.outs] = moved
+        values.copy_(old if old.device.type == "cpu" else torch.from_numpy(kept))
 
 
 def _with_pool(norm: Norm, link: Link, x: Tensor) -> tuple[Norm, int]:

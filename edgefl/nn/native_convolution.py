@@ -40,7 +40,7 @@ class Convolution(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, active: Active) -> Tensor:
         kept = channels(x, read(active, weight.shape, geometry.groups)) if ctx.needs_input_grad[1] else None
         ctx.save_for_backward(kept, weight, bias)
-        ctx.shape, ctx.geometry, ctx.active = x.shape, geometry, active
+        ctx.shape, ctx.geometry, ctx.active, ctx.needed = x.shape, geometry, active, active.signals(x)
         return product(x, weight, bias, geometry)
 
     @staticmethod
@@ -50,7 +50,7 @@ class Convolution(torch.autograd.Function):
         needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
         if torch.is_grad_enabled():
             return *_again(x, weight, bias, geometry, active, dy), None, None
-        dx = grad_input(dy, weight, ctx.shape, geometry, active.needed) if needs_x else None
+        dx = grad_input(dy, weight, ctx.shape, geometry, ctx.needed) if needs_x else None
         dw = grad_weight(x, dy, weight.shape, geometry, active) if needs_weight else None
         return dx, dw, grad_bias(dy, active) if needs_bias else None, None, None
 
