@@ -147,11 +147,15 @@ def _tenth(times: list[float]) -> float:
 def _inputs(model: nn.Module, x: Tensor) -> dict[str, torch.Size]:
     """The shape that each converted module gets which begins a block or stands alone."""
     found: dict[str, torch.Size] = {}
-    handles = [
-        module.register_forward_pre_hook(lambda _, args, name=name: found.setdefault(name, args[0].shape))  # type: ignore[misc]
-        for name, module in converted(model)
-        if not getattr(module, "edgefl_links", ())
-    ]
+
+    def note(name: str) -> Callable[..., None]:
+        def hook(_: nn.Module, args: tuple[Tensor, ...]) -> None:
+            found.setdefault(name, args[0].shape)
+
+        return hook
+
+    alone = [(name, module) for name, module in converted(model) if not getattr(module, "edgefl_links", ())]
+    handles = [module.register_forward_pre_hook(note(name)) for name, module in alone]
     model(x)
     for handle in handles:
         handle.remove()
