@@ -3,9 +3,10 @@
 `python -m bench papers` runs the tables of papers again, `python -m bench faults` runs with faults. `python -m bench
 mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, `python -m bench
 peers` times a step of other trainers, `python -m bench sparse` masked layers, `python -m bench builds` two builds of
-edgefl, `python -m bench int8` quantises models, `python -m bench arm` counts instructions on 64-bit ARM, and `python -m
-bench ray` times rounds on a Ray cluster, `python -m bench flower` runs our methods in a deployment of Flower. These
-eleven have options of their own.
+edgefl, `python -m bench int8` quantises models, `python -m bench arm` counts instructions on 64-bit ARM, `python -m
+bench ray` times rounds on a Ray cluster, `python -m bench flower` runs our methods in a deployment of Flower, `python
+-m bench flower-devices` devices without Flower in one, and `python -m bench converted` times converted torch modules.
+These have options of their own.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from bench import (
     caps,
     codec,
     codec_masks,
+    converted,
     deployment,
     federation,
     figures,
@@ -59,12 +61,22 @@ BUSY = 0.5  # load per core before the measurement
 
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
-    apart = {"papers": papers.main, "faults": faults.main, "mutants": mutants.main, "fuzz": fuzz.main}
-    apart |= {"peers": trainers.main, "sparse": sparse.main, "builds": builds.main, "arm": arm.main}
-    apart |= {"flower": deployment.main}
+    apart = {
+        "arm": arm.main,
+        "builds": builds.main,
+        "converted": converted.main,
+        "faults": faults.main,
+        "flower": deployment.main,
+        "flower-devices": flower_devices.main,
+        "fuzz": fuzz.main,
+        "mutants": mutants.main,
+        "papers": papers.main,
+        "peers": trainers.main,
+        "ray": ray_rounds.main,
+        "sparse": sparse.main,
+    }
     if arguments and arguments[0] == "int8":  # its packages are the tests', and no other bench needs them
         return importlib.import_module("bench.int8").main(arguments[1:])
-    apart |= {"ray": ray_rounds.main, "flower-devices": flower_devices.main}
     if arguments and arguments[0] in apart:
         return apart[arguments[0]](arguments[1:])
     parser = _parser()

@@ -18,13 +18,13 @@ import numpy as np
 import torch
 
 from bench import machine, peers
-from bench.bound import LayerMacs, layer_macs
 from bench.rows import Row, native_name, row
 from bench.runner import Contender, Effort, Timing, clock_for, interleave
 from bench.step import KEEPS, SEED, Case
 from edgefl.graph import Graph
 from edgefl.graph.operations import Conv2d, Linear, Operation
 from edgefl.kernels import native
+from edgefl.learners.lowering.macs import LayerMacs, layer_macs
 from edgefl.learners.running.binding import aligned_bytes
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec

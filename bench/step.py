@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from bench import machine, peers
-from bench.bound import step_macs
 from bench.brought import MODULES
 from bench.native_steps import steps
 from bench.rows import Row, native_name, row
@@ -21,6 +20,7 @@ from bench.runner import Contender, Effort, clock_for, interleave
 from edgefl.graph import Graph, Model
 from edgefl.graph.models import EXAMPLES, build
 from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.learners.lowering.macs import step_macs
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.nn import from_torch

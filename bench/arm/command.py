@@ -26,11 +26,11 @@ from bench.arm import counting
 from bench.arm.cores import ASSUMED, CORES
 from bench.arm.counting import Count
 from bench.arm.emulator import CannotCountError, emulator
-from bench.bound import step_macs
 from bench.processes import ROOT
 from edgefl.graph import Graph, Model
 from edgefl.graph.files import save
 from edgefl.graph.models import EXAMPLES, build
+from edgefl.learners.lowering.macs import step_macs
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import INIT, NEURONS, stream

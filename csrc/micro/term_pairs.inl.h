@@ -11,8 +11,8 @@ constexpr int words_of_two(int rows) { return lane_words(2 * rows); }
 
 // Two pairs of terms' operands and all sums are in registers.
 template <int ROWS, int WORDS>
-constexpr bool IN_PAIRS = WORDS == WORDS_IN_PAIRS && ROWS > W &&
-                         ROWS * WORDS + 2 * (words_of_two(ROWS) + 2 * WORDS) <= REGISTERS;
+constexpr bool IN_PAIRS =
+    WORDS == WORDS_IN_PAIRS && ROWS > W && ROWS * WORDS + 2 * (words_of_two(ROWS) + 2 * WORDS) <= REGISTERS;
 
 // Where the next pair of terms lies, and the one after it: pointers of their own, so that they move in one place.
 template <int ROWS, int WORDS>

@@ -29,6 +29,7 @@ COMMANDS = {  # name -> what it does; the module of that name in edgefl/commands
     "predict": "run a model on inputs",
     "inspect": "show what edgefl sees in a model file: operations, neurons, memory, time of a step here",
     "memory": "show how much memory training takes, by several accounts, or what fits",
+    "bench": "time a torch model of your own, whole and with frozen neurons, beside eager torch",
     "doctor": "show backend, instruction set, threads, versions and data directories",
 }
 

@@ -14,15 +14,36 @@ from torch import Tensor
 from edgefl.nn.native_tensors import Array, Ids, array, ops
 
 
+class Reach:
+    """How far down a model's signal goes in a pass. is_whole: to the model's input, which needs all of it; else to what
+    the selected neurons need. Its first layers say so in every pass.
+    """
+
+    def __init__(self) -> None:
+        self.is_whole = True
+
+
 class Active(NamedTuple):
     """Active outputs and inputs of a layer: sorted ids, or None for all.
 
-    needed  inputs whose gradient something below reads
+    needed    inputs whose gradient something below reads, unless the model's input has one
+    reach     of the selected model; None: everything is needed
+    is_first  whether nothing below is trained
     """
 
     outs: Ids = None
     ins: Ids = None
     needed: Ids = None
+    reach: Reach | None = None
+    is_first: bool = False
+
+    def signals(self, x: Tensor) -> Ids:
+        """The channels of the layer's input x whose gradient this pass needs."""
+        if self.reach is None:
+            return None
+        if self.is_first:
+            self.reach.is_whole = x.requires_grad
+        return None if self.reach.is_whole else self.needed
 
 
 WHOLE = Active()

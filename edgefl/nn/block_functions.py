@@ -32,7 +32,7 @@ class NormReLU(torch.autograd.Function):
     ) -> Tensor:
         y, mean, inv_std = norming.rectified(x, weight, bias, running, norm)
         ctx.save_for_backward(x, weight, bias, mean, inv_std)
-        ctx.norm, ctx.active = norm, active
+        ctx.norm, ctx.active, ctx.needed = norm, active, active.signals(x)
         return y
 
     @staticmethod
@@ -41,7 +41,7 @@ class NormReLU(torch.autograd.Function):
         if torch.is_grad_enabled():
             found = again(lambda x, weight, bias: plain_norm(x, weight, bias, ctx.norm), (x, weight, bias), dy)
             return *found, None, None, None
-        dx, dw, db = norming.gradients(dy, x, weight, bias, mean, inv_std, ctx.norm, ctx.active)
+        dx, dw, db = norming.gradients(dy, x, weight, bias, mean, inv_std, ctx.norm, ctx.active, ctx.needed)
         return dx, dw, db, None, None, None
 
 

@@ -55,7 +55,7 @@ from edgefl.neurons.update import KINDS, Update, values
 from edgefl.nn import kinship
 from edgefl.nn.executed import Executed
 from edgefl.nn.held import Held, buffers_kept
-from edgefl.nn.made import example_for
+from edgefl.nn.made import examples
 from edgefl.nn.module import GraphModule
 from edgefl.nn.objective import mean_loss, right
 from edgefl.nn.passes import Passes
@@ -99,7 +99,7 @@ class TorchLearner:
             for name, value in model.params.items():
                 held.set(name, value)
             if module is not None:
-                check_output(model, own, example_for(own, model.graph.input_shape), nn.Identity())
+                check_output(model, own, examples(own, model.graph.input_shape), nn.Identity())
         self._begin(graph, spec, own.to(self._device, DTYPES[self._dtype]), Executed())
 
     def _begin(self, graph: Graph | None, spec: ModelSpec, module: nn.Module, executed: Executed) -> TorchLearner:

@@ -138,7 +138,8 @@ class GraphModule(nn.Module):
                 places = len(self.edgefl_graph.shapes[node.name]) - 1
                 results[node.name] = _combined(node.op, inputs[0], _value(self, node.name), places)
             else:
-                results[node.name] = self.get_submodule(node.name)(*inputs)
+                layer = self._modules.get(node.name) or self.get_submodule(node.name)  # most names have no dots
+                results[node.name] = layer(*inputs)
         return results[node.name]
 
 

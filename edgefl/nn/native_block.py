@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from edgefl.nn import registered
+from edgefl.nn import registered, worth
 from edgefl.nn.active import WHOLE, Active, held, held_or_none
 from edgefl.nn.block_functions import MaxPool, NormReLU
 from edgefl.nn.native_tensors import serves
@@ -124,7 +124,7 @@ class NativeBatchNorm2d(nn.BatchNorm2d):
 
     def forward(self, x: Tensor) -> Tensor:
         link = self.edgefl_link
-        if link is not None and link.can_join() and self._can_join(x):
+        if link is not None and link.can_join() and _is_worth(self, link, x) and self._can_join(x):
             return self._joined(x, link)
         return self._plain(x) if self.edgefl_active is not WHOLE else super().forward(x)
 
@@ -133,7 +133,6 @@ class NativeBatchNorm2d(nn.BatchNorm2d):
             self.training
             and self.momentum is not None
             and self.running_mean is not None
-            and x.dim() == 4
             and x.numel() > x.shape[1]
             and serves(x, self.weight, self.bias, self.running_mean, self.running_var)
         )
@@ -181,7 +180,7 @@ class NativeGroupNorm(nn.GroupNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         link, active = self.edgefl_link, self.edgefl_active
-        if link is not None and link.can_join() and x.dim() == 4 and serves(x, self.weight, self.bias):
+        if link is not None and link.can_join() and _is_worth(self, link, x) and serves(x, self.weight, self.bias):
             norm, link.joined = _with_pool(Norm(self.num_groups, self.eps), link, x)
             if torch.compiler.is_compiling():
                 weight, bias = held(self.weight, active), held(self.bias, active)
@@ -222,12 +221,20 @@ def keep_frozen(running: Sequence[Tensor], before: Sequence[Tensor], active: Act
     """Gives statistics of frozen channels their values of before."""
     if active.outs is None:
         return
-    ids = torch.from_numpy(active.outs).long()
     for statistic, old in zip(running, before, strict=True):
-        values, here = statistic.data, ids.to(statistic.device)  # autograd has seen these, and reads them no more
-        moved = values[here]
-        values.copy_(old)
-        values[here] = moved
+        values = statistic.data  # autograd has seen these, and reads them no more
+        moved = values.cpu().numpy()[active.outs]
+        kept = old.cpu().numpy()
+        kept[active.outs] = moved
+        values.copy_(old if old.device.type == "cpu" else torch.from_numpy(kept))
+
+
+def _is_worth(norm: NativeBatchNorm2d | NativeGroupNorm, link: Link, x: Tensor) -> bool:
+    """Whether x is of images, and its block faster in one."""
+    if x.dim() != 4 or norm.edgefl_active is not WHOLE:
+        return x.dim() == 4
+    by_groups = isinstance(norm, nn.GroupNorm)
+    return worth.norm_block(by_groups, len(link.followers) > 1, x.shape[2] * x.shape[3])
 
 
 def _with_pool(norm: Norm, link: Link, x: Tensor) -> tuple[Norm, int]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from edgefl.nn import registered
+from edgefl.nn import registered, worth
 from edgefl.nn.active import WHOLE, Active, channels, held, held_or_none
 from edgefl.nn.convolving import Geometry, grad_bias, grad_input, grad_weight, product, read
 from edgefl.nn.native_tensors import again, serves
@@ -23,7 +23,7 @@ class NativeConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         active, weight, bias = self.edgefl_active, self.weight, self.bias
-        if x.dim() != 4 or not serves(x, weight, bias):
+        if x.dim() != 4 or not self._is_worth(x) or not serves(x, weight, bias):
             return self._conv_forward(x, held(weight, active), held_or_none(bias, active))
         geometry = Geometry(self.stride, self.padding, self.dilation, self.groups)  # type: ignore[arg-type]
         if torch.compiler.is_compiling():
@@ -31,6 +31,11 @@ class NativeConv2d(nn.Conv2d):
             return registered.convolution(x, weight, bias, *map(list, geometry[:3]), self.groups)
         y: Tensor = Convolution.apply(x, weight, bias, geometry, active)
         return y
+
+    def _is_worth(self, x: Tensor) -> bool:
+        cells = x.shape[2] * x.shape[3]
+        is_frozen = self.edgefl_active is not WHOLE
+        return is_frozen or worth.convolution(self.kernel_size, self.stride, self.groups, cells)
 
 
 class Convolution(torch.autograd.Function):
@@ -40,7 +45,7 @@ class Convolution(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, active: Active) -> Tensor:
         kept = channels(x, read(active, weight.shape, geometry.groups)) if ctx.needs_input_grad[1] else None
         ctx.save_for_backward(kept, weight, bias)
-        ctx.shape, ctx.geometry, ctx.active = x.shape, geometry, active
+        ctx.shape, ctx.geometry, ctx.active, ctx.needed = x.shape, geometry, active, active.signals(x)
         return product(x, weight, bias, geometry)
 
     @staticmethod
@@ -50,7 +55,7 @@ class Convolution(torch.autograd.Function):
         needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
         if torch.is_grad_enabled():
             return *_again(x, weight, bias, geometry, active, dy), None, None
-        dx = grad_input(dy, weight, ctx.shape, geometry, active.needed) if needs_x else None
+        dx = grad_input(dy, weight, ctx.shape, geometry, ctx.needed) if needs_x else None
         dw = grad_weight(x, dy, weight.shape, geometry, active) if needs_weight else None
         return dx, dw, grad_bias(dy, active) if needs_bias else None, None, None
 

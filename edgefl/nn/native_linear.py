@@ -23,7 +23,8 @@ class NativeLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         active, rows = self.edgefl_active, x.numel() // max(1, self.in_features)
-        if not worth.linear(rows, self.in_features, self.out_features, active is not WHOLE) or not self._serves(x):
+        is_worth = active is not WHOLE or worth.linear(rows, self.in_features, self.out_features)
+        if not is_worth or not self._serves(x):
             return F.linear(x, held(self.weight, active), held_or_none(self.bias, active))
         y: Tensor = LinearProduct.apply(x.reshape(rows, -1), self.weight, self.bias, active)
         return y if x.dim() == 2 else y.view(*x.shape[:-1], self.out_features)
@@ -42,7 +43,7 @@ class LinearProduct(torch.autograd.Function):
         y = torch.empty(x.shape[0], weight.shape[0])
         ops().linear_forward(array(x), array(weight), array_or_none(bias), y.numpy())
         ctx.save_for_backward(channels(x, active.ins) if ctx.needs_input_grad[1] else None, weight, bias)
-        ctx.active = active
+        ctx.active, ctx.needed = active, active.signals(x)
         return y
 
     @staticmethod
@@ -56,8 +57,8 @@ class LinearProduct(torch.autograd.Function):
         needs_x, needs_weight, needs_bias, _ = ctx.needs_input_grad
         signal, dx, dw, db = array(dy), None, None, None
         if needs_x:
-            dx = (torch.empty if active.needed is None else torch.zeros)(dy.shape[0], weight.shape[1])
-            ops().linear_grad_input(signal, array(weight), dx.numpy(), None, active.needed)
+            dx = (torch.empty if ctx.needed is None else torch.zeros)(dy.shape[0], weight.shape[1])
+            ops().linear_grad_input(signal, array(weight), dx.numpy(), None, ctx.needed)
         rows = extent(active.outs, weight.shape[0])
         if needs_weight:
             compact = np.empty((rows, x.shape[1]), np.float32)

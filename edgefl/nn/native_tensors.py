@@ -45,7 +45,7 @@ def serves(x: Tensor, *others: Tensor | None) -> bool:
 
 def array(tensor: Tensor) -> Array:
     """The tensor's memory, copied only where it is not contiguous."""
-    found: Array = tensor.detach().contiguous().numpy()
+    found: Array = (tensor.detach() if tensor.requires_grad else tensor).contiguous().numpy()
     return found
 
 

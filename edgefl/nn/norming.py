@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from edgefl.nn.active import WHOLE, Active, extent, spread
-from edgefl.nn.native_tensors import array, ops
+from edgefl.nn.native_tensors import Ids, array, ops
 
 
 class Norm(NamedTuple):
@@ -56,15 +56,18 @@ def gradients(
     inv_std: Tensor,
     norm: Norm,
     active: Active = WHOLE,
+    needed: Ids = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """dx, dweight and dbias; the last two 0 for frozen channels."""
-    dx, rows = torch.empty(x.shape), extent(active.outs, weight.shape[0])
+    """dx, dweight and dbias; 0 in channels of dx that are not needed (whole groups are), and for frozen channels."""
+    dx = (torch.empty if needed is None else torch.zeros)(x.shape)
+    rows = extent(active.outs, weight.shape[0])
     dw, db = np.empty(rows, np.float32), np.empty(rows, np.float32)
     given = (array(dy), array(x), array(weight), array(bias), mean.numpy(), inv_std.numpy())
     written = (dx.numpy(), dw, db)
     if norm.groups:
-        ops().groupnorm_relu_backward(*given, *written, norm.groups, None, active.outs)
+        groups = None if needed is None else np.unique(needed // (x.shape[1] // norm.groups)).astype(np.int32)
+        ops().groupnorm_relu_backward(*given, *written, norm.groups, groups, active.outs)
     else:
-        ops().batchnorm_relu_backward(*given, *written, None, active.outs, norm.relu6)
+        ops().batchnorm_relu_backward(*given, *written, needed, active.outs, norm.relu6)
     shape = tuple(weight.shape)
     return dx, spread(dw, shape, active.outs), spread(db, shape, active.outs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -23,6 +25,11 @@ def saved_bytes(module: nn.Module, x: Tensor, y: Tensor) -> int:
     Storages of saved tensors, each counted once, its whole size; parameters and buffers are not counted.
     x  float32 [batch, ...];  y  int64 [batch]; the loss is the cross-entropy.
     """
+    return saved_by(module, lambda: functional.cross_entropy(module(x), y))
+
+
+def saved_by(module: nn.Module, forward: Callable[[], Tensor]) -> int:
+    """The same of any forward pass of the module."""
     own = {tensor.untyped_storage().data_ptr() for tensor in (*module.parameters(), *module.buffers())}
     kept: dict[int, int] = {}
 
@@ -33,7 +40,7 @@ def saved_bytes(module: nn.Module, x: Tensor, y: Tensor) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        loss = functional.cross_entropy(module(x), y)
+        result = forward()
     total = sum(kept.values())
-    del loss
+    del result
     return total

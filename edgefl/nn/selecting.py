@@ -30,6 +30,7 @@ from edgefl.nn.active import Active, mask_of
 from edgefl.nn.conversion import PLAIN, plain
 from edgefl.nn.native_block import keep_frozen as keep_statistics
 from edgefl.nn.native_tensors import Array
+from edgefl.nn.reach import shorten
 from edgefl.nn.trace import from_torch
 from edgefl.rng import NEURONS, stream
 
@@ -37,7 +38,7 @@ Neurons = NeuronSet | float | Mapping[str, Iterable[int]]
 LEARNED: tuple[Kind, ...] = ("learn",)
 Chosen = tuple[ModelSpec, NeuronSet]
 
-SPEC, CHOSEN = "edgefl_spec", "edgefl_chosen"  # attributes of the selected model
+GRAPH, SPEC, CHOSEN = "edgefl_read", "edgefl_spec", "edgefl_chosen"  # attributes of the selected model
 _HOOKS: WeakKeyDictionary[nn.Module, list[Any]] = WeakKeyDictionary()
 
 
@@ -65,6 +66,8 @@ def select(
         chosen = NeuronSet.draw(spec, neurons, stream(seed, NEURONS, round=round))
     model.__dict__[CHOSEN] = spec, chosen
     _apply(model, spec, chosen)
+    if GRAPH in model.__dict__:
+        shorten(model, model.__dict__[GRAPH], chosen)
     return chosen
 
 
@@ -113,7 +116,8 @@ def _spec(model: nn.Module, neurons: Neurons, example_input: Tensor | None) -> M
     found: ModelSpec | None = model.__dict__.get(SPEC)
     if example_input is not None:
         example = example_input.float() if example_input.is_floating_point() else example_input
-        found = model.__dict__[SPEC] = ModelSpec.of(from_torch(plain(model).float().cpu(), example.cpu()).graph)
+        graph = model.__dict__[GRAPH] = from_torch(plain(model).float().cpu(), example.cpu()).graph
+        found = model.__dict__[SPEC] = ModelSpec.of(graph)
     if found is not None:
         return found
     if not isinstance(neurons, Mapping):

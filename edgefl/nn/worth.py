@@ -1,20 +1,30 @@
-"""Which Linear layers the native kernels compute faster than torch, by shape alone: the others are left to torch.
-Measured with `python -m bench converted --layers`; bench/README.md has the figures. Convolutions always gain.
+"""Which layers the native kernels compute faster than torch, by shape alone: the others are left to torch. Measured
+with `python -m bench converted --layers`; bench/README.md has the figures. Layers with frozen neurons are not asked:
+they have less to do.
 """
 
 from __future__ import annotations
 
-FROZEN = 300_000
-"""Multiply-adds of a frozen layer's forward pass below which calls cost more than they spare."""
-
-WHOLE = 1_500_000
-"""The same of a whole layer, where it gains at all."""
+FEWEST = 1_500_000
+"""Multiply-adds of a Linear layer's forward pass below which a call costs more than it gains."""
 
 STRIDE = 1024
 """Floats: rows that lie a multiple of 4 KB apart share their places in the cache, which MKL's products do not avoid."""
 
+CELLS = 64
+"""Of a plane: on smaller ones 1x1 convolutions are plain products, and torch's group norm and ReLU as fast as ours."""
 
-def linear(rows: int, inputs: int, outputs: int, is_frozen: bool) -> bool:
-    """A Linear layer, whole or with frozen neurons."""
-    count = rows * inputs * outputs
-    return count >= FROZEN if is_frozen else inputs % STRIDE == 0 and count >= WHOLE
+
+def linear(rows: int, inputs: int, outputs: int) -> bool:
+    """A Linear layer on a batch of so many rows."""
+    return inputs % STRIDE == 0 and rows * inputs * outputs >= FEWEST
+
+
+def convolution(kernel: tuple[int, ...], stride: tuple[int, ...], groups: int, cells: int) -> bool:
+    """A convolution of planes of so many cells."""
+    return cells >= CELLS or groups > 1 or kernel != (1, 1) or stride != (1, 1)
+
+
+def norm_block(is_by_groups: bool, has_pool: bool, cells: int) -> bool:
+    """A norm with its ReLU, and a pool, on planes of so many cells."""
+    return has_pool or cells >= (CELLS if is_by_groups else 2)

@@ -336,3 +336,31 @@ def test_sparse_layers_join_blocks() -> None:
 def test_every_kind_of_module_is_taken_back() -> None:
     kinds = {type(each) for name in NETWORKS for _, each in converted(convert(made(name)))}
     assert kinds == set(PLAIN)
+
+
+@native
+def test_linear_layers_are_torchs_unless_the_kernels_are_faster() -> None:
+    small, large = convert(nn.Linear(512, 200)), convert(nn.Linear(1024, 200))
+    x = torch.randn(16, 2, 1024, generator=torch.Generator().manual_seed(7))
+    assert small(x[:, 0, :512]).grad_fn.name() == "AddmmBackward0"
+    y = large(x)
+    assert y.shape == (16, 2, 200)
+    assert y.grad_fn.next_functions[0][0].name() == "LinearProductBackward"
+    assert_near(y, F.linear(x, large.weight, large.bias), 1e-4)
+    (gradient,) = torch.autograd.grad(y.square().sum(), large.weight)
+    (exact,) = torch.autograd.grad(F.linear(x, large.weight, large.bias).square().sum(), large.weight)
+    assert_near(gradient, exact, 1e-4)
+
+
+@native
+def test_small_planes_are_left_to_torch_where_it_is_as_fast() -> None:
+    pointwise = convert(nn.Conv2d(4, 6, 1))
+    assert pointwise(torch.zeros(2, 4, 4, 4)).grad_fn.name() == "ConvolutionBackward0"
+    assert pointwise(torch.zeros(2, 4, 8, 8)).grad_fn.name() == "ConvolutionBackward"
+    for norm, least in ((nn.GroupNorm(2, 4), 8), (nn.BatchNorm2d(4), 2)):
+        block = convert(nn.Sequential(norm, nn.ReLU()))
+        assert block(torch.randn(2, 4, least, least)).grad_fn.name() == "NormReLUBackward"
+        assert block(torch.randn(2, 4, least, least - 1)).grad_fn.name() == (
+            "ReluBackward0" if least > 2 else "NormReLUBackward"
+        )
+        assert block(torch.randn(2, 4, 1, 1)).grad_fn.name() == "ReluBackward0"

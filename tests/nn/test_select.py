@@ -16,16 +16,11 @@ from edgefl.errors import GraphError, SelectionError
 from edgefl.neurons.index import Axes
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.nn import compact_gradients, convert, from_torch, keep_frozen, native_tensors, select, worth
+from edgefl.nn import compact_gradients, convert, from_torch, keep_frozen, native_tensors, select
 from edgefl.nn.native_linear import NativeLinear
 
 SHAPED = [name for name in NETWORKS if name not in ("branching", "lenet")]  # what from_torch reads
 native = pytest.mark.skipif(native_tensors.ops() is None, reason="the native extension was not built")
-
-
-@pytest.fixture(autouse=True)
-def small_layers_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worth, "FROZEN", 0)
 
 
 def loss_of(model: nn.Module, dtype: torch.dtype = torch.float32, seed: int = 2) -> Tensor:
@@ -46,6 +41,7 @@ def block(shape: tuple[int, ...], rows, cols) -> Tensor:
     return found
 
 
+@pytest.mark.filterwarnings("ignore:converted layers leave")
 @pytest.mark.parametrize("keep", [0.2, 0.6])
 @pytest.mark.parametrize("kind", [pytest.param("native", marks=native), "float64", "torch"])
 @pytest.mark.parametrize("name", SHAPED)
@@ -82,6 +78,30 @@ def test_what_is_kept_of_an_input_is_its_active_channels() -> None:
     assert type(model.fc1) is NativeLinear
     kept, *_ = model.fc1(torch.randn(3, 16 * 16).requires_grad_()).grad_fn.saved_tensors
     assert kept.shape == (3, len(chosen.active["conv2"]) * 16)
+
+
+@native
+@pytest.mark.parametrize("name", ["cifar", "resnet18", "mobilenet"])
+def test_an_input_that_needs_its_gradient_gets_all_of_it(name) -> None:
+    model, (x, y) = convert(made(name)), batch()
+    select(model, 0.4, example_input=x)
+    loss_of(model).backward()  # a pass whose signal stops early
+    found = []
+    for each, dtype in ((model, torch.float32), (made(name).double(), torch.float64)):
+        free = x.to(dtype).requires_grad_()
+        found += torch.autograd.grad(F.cross_entropy(each(free), y), free)
+    assert (found[0] - found[1]).abs().max() <= 1e-4 * found[1].abs().max()
+
+
+@native
+def test_the_signal_above_the_first_layer_is_for_active_channels() -> None:
+    model = convert(made("cifar"))
+    select(model, {"conv1": [1, 4], "conv2": range(16), "fc1": [0], "fc2": [0]}, example_input=batch()[0])
+    seen: list[Tensor] = []
+    model.conv2.register_full_backward_hook(lambda module, before, after: seen.append(before[0]))
+    loss_of(model).backward()
+    assert seen[0][:, [1, 4]].any()
+    assert not seen[0][:, [0, 2, 3, 5]].any()
 
 
 @native

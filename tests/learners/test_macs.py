@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from bench.bound import layer_macs, step_macs
 from edgefl.graph.models import build
+from edgefl.learners.lowering.macs import layer_macs, step_macs
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import NEURONS, stream

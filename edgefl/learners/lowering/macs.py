@@ -1,9 +1,10 @@
 """The multiply-accumulates that an exact training step needs, layer by layer: what no kernel can beat by skipping work.
 
-Counted are convolutions and Linear layers, per example. The forward pass is whole. The gradient of a layer's input is
-counted where something below is trained: not for the first layer, for the active channels only just above it (whole
-groups under GroupNorm), else in full. The gradient of the weights is counted for the active rows and columns. Neuron
-counts are floors, so the bound is no formula in p. Source: FedSPU Eq. 4.
+Counted are convolutions and Linear layers, per example; others that multiply (recurrent layers, attention) are not. The
+forward pass is whole. The gradient of a layer's input is counted where something below is trained: not for the first
+layer, for the active channels only just above it (whole groups under GroupNorm), else in full. The gradient of the
+weights is counted for the active rows and columns. Neuron counts are floors, so the bound is no formula in p. Source:
+FedSPU Eq. 4.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def layer_macs(graph: Graph, neurons: NeuronSet | None = None) -> dict[str, Laye
     parameters = graph.parameters()
     result = {}
     for node in graph.nodes:
-        if macs := graph.macs().get(node.name):
+        macs = graph.macs().get(node.name)
+        if macs and f"{node.name}.weight" in parameters:
             below = node.inputs[0]
             inputs = needs.get(below, NONE)
             out, into = parameters[f"{node.name}.weight"].shape[:2]
