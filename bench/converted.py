@@ -129,8 +129,8 @@ def _passes(model: nn.Module, x: Tensor) -> Callable[[], None]:
 
 
 def _in_turn(runs: dict[str, Callable[[], None]], least_s: float = LEAST_S) -> dict[str, list[float]]:
-    """CPU seconds of a run of each, sorted; the first two turns make ready. A turn is of several runs of one way, as in a
-    loop: after a run of another way the caches hold that one's data.
+    """CPU seconds of a run of each, sorted; the first two turns make ready. A turn is of several runs of one way, as
+    in a loop: after a run of another way the caches hold that one's data.
     """
     taken: dict[str, list[float]] = {way: [] for way in runs}
     began = time.perf_counter()
