@@ -18,6 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from bench.mutants import (
+    converted,
     dropout,
     kernels,
     learning,
@@ -44,6 +45,7 @@ ALL: tuple[Mutant, ...] = (
     *kernels.MUTANTS,
     *learning.MUTANTS,
     *operations.MUTANTS,
+    *converted.MUTANTS,
     *dropout.MUTANTS,
     *places.MUTANTS,
     *torch_learner.MUTANTS,

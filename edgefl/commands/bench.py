@@ -1,7 +1,7 @@
 """`edgefl bench backward`: what converted layers and frozen neurons gain on a model of the user's own: time, memory,
 and the least that freezing so many neurons can take.
 
-All ways run in turn in one process, so that a busy machine slows them alike. Medians.
+All ways run in turns of a few passes in one process, so that a busy machine slows them alike. Medians.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from edgefl.commands.factory import HELP, found, users_code
 from edgefl.commands.sizes import extents
 from edgefl.errors import RequestError
 
-FEWEST = 5  # passes of each way
+FEWEST = 5  # turns of each way
+TURN = 5  # passes one after another, as in a training loop: the first ones find the other ways' data in the caches
 
 
 class Times(NamedTuple):
@@ -74,13 +75,13 @@ def _passes(options: argparse.Namespace) -> Any:
 
 
 def _measured(ways: Any, seconds: float) -> list[Times]:
-    """Every way's medians, after a pass of each that makes ready."""
+    """Every way's medians, after a turn of each that makes ready."""
     taken: list[list[Times]] = [[] for _ in ways]
     began = time.perf_counter()
-    while len(taken[0]) <= FEWEST or time.perf_counter() - began < seconds:
+    while len(taken[0]) <= FEWEST * TURN or time.perf_counter() - began < seconds:
         for way, times in zip(ways, taken, strict=True):
-            times.append(_timed(way))
-    return [Times(*map(statistics.median, zip(*times[1:], strict=True))) for times in taken]
+            times += [_timed(way) for _ in range(TURN)]
+    return [Times(*map(statistics.median, zip(*times[TURN:], strict=True))) for times in taken]
 
 
 def _timed(way: Any) -> Times:

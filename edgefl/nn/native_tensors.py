@@ -24,11 +24,12 @@ Ids = NDArray[np.int32] | None  # sorted unique ids; None is all of them
 
 @functools.cache
 def ops() -> Any:
-    """The native kernels, or None where they are not built."""
+    """The native kernels, or None where they are not built, or EDGEFL_KERNELS names others."""
     try:
-        return kernels.backend("native")
+        found = kernels.backend()
     except BackendError:
         return None
+    return found if found.__name__ == kernels.BACKENDS["native"] else None
 
 
 def serves(x: Tensor, *others: Tensor | None) -> bool:
@@ -73,7 +74,7 @@ def _is_ready() -> bool:
     """Lets the kernels have as many threads as torch has, so that neither pool has more than its share."""
     found = ops()
     if found is None:
-        return _say("all types without native kernels")
+        return _say("everything, for want of native kernels,")
     if found.threads() != torch.get_num_threads():
         found.set_threads(torch.get_num_threads())
     return True

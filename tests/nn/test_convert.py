@@ -364,3 +364,11 @@ def test_small_planes_are_left_to_torch_where_it_is_as_fast() -> None:
             "ReluBackward0" if least > 2 else "NormReLUBackward"
         )
         assert block(torch.randn(2, 4, 1, 1)).grad_fn.name() == "ReluBackward0"
+
+
+@native
+def test_a_larger_pool_after_a_norm_is_apart() -> None:
+    layers = nn.Sequential(nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
+    model, (x, _) = convert(layers), batch()
+    assert blocks(model) == {"0": ["1"]}
+    assert_near(model(x), layers(x))

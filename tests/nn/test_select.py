@@ -105,6 +105,21 @@ def test_the_signal_above_the_first_layer_is_for_active_channels() -> None:
 
 
 @native
+def test_a_depthwise_convolution_with_two_outputs_a_channel() -> None:
+    torch.manual_seed(4)
+    layers = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 8, 3, groups=4), nn.Flatten(), nn.Linear(8 * 144, 5))
+    model, exact = convert(layers), copy.deepcopy(layers).double()
+    select(model, {"0": [1, 2]}, example_input=batch()[0])
+    loss_of(model).backward()
+    loss_of(exact, torch.float64).backward()
+    kept = torch.zeros(8, 1, 1, 1)
+    kept[2:6] = 1
+    assert (model[1].weight.grad - exact[1].weight.grad * kept).abs().max() <= 1e-5
+    y = model[1](torch.zeros(1, 4, 5, 5).requires_grad_())
+    assert y.grad_fn.saved_tensors[0].shape == (1, 2, 5, 5)
+
+
+@native
 def test_compact_gradients_are_the_active_blocks() -> None:
     model = convert(made("cifar"))
     chosen = select(model, {"conv1": [0, 2], "conv2": [5], "fc1": range(120), "fc2": [1, 3]}, example_input=batch()[0])

@@ -1,0 +1,116 @@
+"""Mutants of converted torch modules: their blocks, what is left to torch, and neurons that are selected."""
+
+from __future__ import annotations
+
+from bench.mutants.mutant import Mutant
+
+CONVERT, SELECT, REGISTERED = (f"tests/nn/test_{name}.py" for name in ("convert", "select", "registered"))
+COMMAND = "tests/commands/test_bench_command.py"
+NN = "edgefl/nn/"
+
+MUTANTS = (
+    Mutant(
+        "block-watched",
+        f"{NN}native_block.py",
+        "return not self.is_watched and not",
+        "return not",
+        "a hook on a part of a block sees the block's result",
+        CONVERT,
+    ),
+    Mutant(
+        "block-two-readers",
+        f"{NN}blocks.py",
+        "isinstance(source, fx.Node) and len(source.users) == 1",
+        "isinstance(source, fx.Node)",
+        "a norm that others read, too, gives its ReLU",
+        CONVERT,
+    ),
+    Mutant(
+        "block-odd-pool",
+        f"{NN}blocks.py",
+        "has_pool and is_halving(run[2])",
+        "has_pool",
+        "any pool after a norm becomes one of 2x2",
+        CONVERT,
+    ),
+    Mutant(
+        "shared-relu",
+        f"{NN}native_block.py",
+        "any(link.last() is x for link in self.edgefl_links)",
+        "any(link.joined for link in self.edgefl_links)",
+        "a ReLU that places share passes on what no norm has rectified",
+        CONVERT,
+    ),
+    Mutant(
+        "pool-rectified",
+        f"{NN}block_functions.py",
+        "dy = dy * pooling.unpacked(bits, dy.shape)",
+        "dy = dy + 0",
+        "a second gradient passes where ReLU gave 0",
+        CONVERT,
+    ),
+    Mutant(
+        "serves-double",
+        f"{NN}native_tensors.py",
+        "each.dtype is torch.float32 and each.is_cpu",
+        "each.is_cpu",
+        "other types go to the kernels of float32",
+        CONVERT,
+    ),
+    Mutant(
+        "statistics-frozen",
+        f"{NN}native_block.py",
+        "        if before is not None:\n            keep_frozen(running, before, active)\n",
+        "",
+        "running statistics of frozen channels move",
+        SELECT,
+    ),
+    Mutant(
+        "signal-short",
+        f"{NN}active.py",
+        "self.reach.is_whole = x.requires_grad",
+        "self.reach.is_whole = False",
+        "an input that needs its gradient lacks that of frozen neurons",
+        SELECT,
+    ),
+    Mutant(
+        "signal-whole",
+        f"{NN}signals.py",
+        "needed=needs.get(node.inputs[0])",
+        "needed=None",
+        "the signal is computed for neurons that nothing below needs",
+        SELECT,
+    ),
+    Mutant(
+        "optimizer-frozen",
+        f"{NN}selecting.py",
+        "torch.where(mask_of(values, active), values, old)",
+        "values",
+        "weight decay moves frozen coordinates",
+        SELECT,
+    ),
+    Mutant(
+        "depthwise-read",
+        f"{NN}convolving.py",
+        "active.outs // (weight[0] // groups)",
+        "active.outs",
+        "a depthwise convolution with several outputs a channel keeps other channels than it reads",
+        SELECT,
+    ),
+    Mutant(
+        "statistics-compiled",
+        f"{NN}registered.py",
+        "running_mean.copy_(mean.detach())",
+        "mean.detach()",
+        "the compiled block leaves the running mean",
+        REGISTERED,
+    ),
+    Mutant(
+        "saved-of-others",
+        f"{NN}passes.py",
+        'ways.append(_way(f"converted, keep {keep:g}", frozen, x, signal, share))',
+        'ways.append(_way(f"converted, keep {keep:g}", converted, x, signal, share))',
+        "the table's last row is of the whole model",
+        COMMAND,
+    ),
+)
