@@ -1,12 +1,7 @@
 """The server's half of a run by letters (wire/letter.py): nodes of a framework <-> Coordinator <-> Store. No framework.
 
 Whoever carries the letters says which nodes are there and what came back; it is told what to send next. What serve.py
-does with connections is done here with letters, one at a time for each node:
-
-    away     it is called with Challenge, at once or some time after something failed
-    called   Hello and Enrol come back; the coordinator admits it as a client
-    open     Welcome waits for the first thing to do and goes with it, and so does each verdict for the next one
-    refused  it is told why, and not called again until it has gone and come back
+does with connections is done here with letters, one at a time for each node (nodes.py).
 
 Records are durable before anything follows from them. A letter that is lost costs time and no bit: the node is called
 again, and says what it holds.
@@ -14,11 +9,10 @@ again, and says what it holds.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 from edgefl.errors import AuthError, RemoteProtocolError, RunError
 from edgefl.server.coordinator import Coordinator
@@ -43,28 +37,23 @@ from edgefl.server.events import (
 )
 from edgefl.server.log import Log
 from edgefl.server.meeting import Meeting, Offer
+from edgefl.server.nodes import Node
 from edgefl.server.store import Store
 from edgefl.wire import letter as letters
 from edgefl.wire.letter import Letter
 from edgefl.wire.messages import (
     LONGEST_TEXT,
     Enrol,
-    Evaluate,
     Evaluated,
     Finished,
     Hello,
     Message,
     Refused,
-    Train,
     Trained,
 )
 from edgefl.wire.model import chunks, digest, frame_cap
 
 RETRY_S = 1.0  # between attempts to save what the disk refused
-AGAIN_S, LONGEST_S = 1.0, 30.0  # before a node is called again: twice as long after each failure, up to that
-ASKS = (Train, Evaluate, Finished, Refused)  # a letter goes as soon as one of these waits
-
-Stage = Literal["away", "called", "open", "refused"]
 
 
 class Post(NamedTuple):
@@ -73,30 +62,6 @@ class Post(NamedTuple):
     node: int
     purpose: str
     data: bytes
-
-
-@dataclass
-class _Node:
-    """sent: the letter that it has not answered; box: what waits to be told it; owes: a reply of before, which it sends
-    in answer to its welcome and before it hears more.
-    """
-
-    name: int
-    stage: Stage = "away"
-    call_at: float = -math.inf
-    failures: int = 0
-    link: int = 0
-    client: int | None = None
-    meeting: Meeting | None = None
-    has_model: bool = False
-    owes: bool = False
-    box: list[Message] = field(default_factory=list)
-    sent: Letter | None = None
-    has_heard: bool = False  # that the run is over
-
-    @property
-    def who(self) -> str:
-        return f"node {self.name}" + ("" if self.client is None else f", client {self.client}")
 
 
 class Correspondence:
@@ -120,11 +85,11 @@ class Correspondence:
     ) -> None:
         self._coordinator, self._store, self._offer = coordinator, store, offer
         self._log, self._watch, self._clock, self._pause = Log(say), watch, clock, pause
-        self._nodes: dict[int, _Node] = {}
-        self._links: dict[int, _Node] = {}
+        self._nodes: dict[int, Node] = {}
+        self._links: dict[int, Node] = {}
         self._last_link = 0
         self._records: list[Record] = []
-        self._is_storing = False
+        self._is_storing = self._has_looked = False
         self._wake: float | None = None
         self._traffic = Traffic(0)
         self._digest = digest(offer.model)
@@ -137,8 +102,9 @@ class Correspondence:
 
     def present(self, nodes: Collection[int]) -> None:
         """These nodes are there now; letters to others are lost."""
+        self._has_looked = True
         for name in nodes:
-            self._nodes.setdefault(name, _Node(name))
+            self._nodes.setdefault(name, Node(name))
         for name in self._nodes.keys() - set(nodes):
             self._leave(self._nodes.pop(name))
 
@@ -176,13 +142,16 @@ class Correspondence:
             return
         self.say(f"{node.who}: {reason}; calling it again", "failed")
         self._leave(node)
-        node.stage, node.call_at = "away", self._clock() + min(LONGEST_S, AGAIN_S * 2**node.failures)
-        node.failures += 1
+        node.fail(self._clock())
 
     @property
     def is_over(self) -> bool:
         """The run is over, and every node that is there has been told, unless it was refused."""
-        return self.is_done and all(node.has_heard or node.stage == "refused" for node in self._nodes.values())
+        return (
+            self.is_done
+            and self._has_looked
+            and all(node.has_heard or node.stage == "refused" for node in self._nodes.values())
+        )
 
     def waits_for(self) -> str | None:
         """For whom, in one line; None if for nobody."""
@@ -203,28 +172,20 @@ class Correspondence:
 
     # Letters.
 
-    def _post(self, node: _Node, now: float) -> Post | None:
-        if node.sent is not None:
-            return None
-        if node.stage == "away" and now >= node.call_at and not node.has_heard:
+    def _post(self, node: Node, now: float) -> Post | None:
+        if node.is_to_be_called(now):
             node.meeting, node.stage = Meeting(self._offer, self._coordinator.secret_of), "called"
             return self._send(node, [node.meeting.call])
-        if node.owes and node.box:
-            welcome, node.owes = [waiting for waiting in node.box if not isinstance(waiting, ASKS)], False
-            node.box = [waiting for waiting in node.box if isinstance(waiting, ASKS)]
-            return self._send(node, welcome)
-        if any(isinstance(message, ASKS) for message in node.box):
-            box, node.box = node.box, []
-            return self._send(node, box)
-        return None
+        said = node.due()
+        return None if said is None else self._send(node, said)
 
-    def _send(self, node: _Node, said: list[Message]) -> Post:
+    def _send(self, node: Node, said: list[Message]) -> Post:
         letter = Letter(self._offer.run, tuple(said))
         data = letters.encode("server", letter)
         node.sent, self._traffic = letter, _added(self._traffic, letter, sent=len(data))
         return Post(node.name, letter.purpose, data)
 
-    def _read(self, node: _Node, letter: Letter) -> None:
+    def _read(self, node: Node, letter: Letter) -> None:
         hello: Hello | None = None
         for message in letter.messages:
             if isinstance(message, Refused) and node.stage != "refused":
@@ -238,7 +199,7 @@ class Correspondence:
             elif isinstance(message, Trained | Evaluated) and node.stage == "open":
                 self._handle(Received(node.link, message))
 
-    def _enrol(self, node: _Node, hello: Hello, request: Enrol) -> None:
+    def _enrol(self, node: Node, hello: Hello, request: Enrol) -> None:
         assert node.meeting is not None  # by which it was called
         self._last_link += 1
         node.stage, node.link, self._links[self._last_link] = "open", self._last_link, node
@@ -251,25 +212,18 @@ class Correspondence:
             return
         self._handle(joined)
 
-    def _welcome(self, node: _Node, client: int) -> None:
-        node.client = client
-        node.box = [self._offer.welcome(client), *([] if node.has_model else chunks(self._offer.model, 0))]
-        node.has_model = True
+    def _welcome(self, node: Node, client: int) -> None:
+        model = () if node.has_model else chunks(self._offer.model, 0)
+        node.welcome(client, [self._offer.welcome(client), *model])
 
-    def _tell(self, node: _Node, message: Message) -> None:
-        """What it was to be asked, and has not been, is over when something else is asked."""
-        if isinstance(message, ASKS):
-            node.box = [waiting for waiting in node.box if not isinstance(waiting, ASKS)]
-        node.box.append(message)
-
-    def _refuse(self, node: _Node, reason: str) -> None:
+    def _refuse(self, node: Node, reason: str) -> None:
         self.say(f"refused {node.who}: {reason}", "refused")
         self._leave(node)
         node.stage, node.box = "refused", [Refused(reason[:LONGEST_TEXT])]
 
-    def _leave(self, node: _Node) -> None:
+    def _leave(self, node: Node) -> None:
         """What it was told is lost, and so is what it had to say."""
-        link, node.link, node.sent, node.box, node.owes = node.link, 0, None, [], False
+        link = node.leave()
         if self._links.pop(link, None) is not None:
             self._handle(Left(link))
 
@@ -293,11 +247,11 @@ class Correspondence:
         if not self._is_storing:
             self._store_all()
 
-    def _turn(self, node: _Node, action: Admit | Send | Close) -> None:
+    def _turn(self, node: Node, action: Admit | Send | Close) -> None:
         if isinstance(action, Admit):
             self._welcome(node, action.client)
         elif isinstance(action, Send):
-            self._tell(node, action.message)
+            node.tell(action.message)
         else:
             self._refuse(node, action.reason)
 

@@ -21,6 +21,7 @@ from bench.mutants import (
     dropout,
     kernels,
     learning,
+    letters,
     methods,
     models,
     nodes,
@@ -42,6 +43,7 @@ from bench.mutants.trial import Trial
 ALL: tuple[Mutant, ...] = (
     *kernels.MUTANTS,
     *learning.MUTANTS,
+    *letters.MUTANTS,
     *operations.MUTANTS,
     *dropout.MUTANTS,
     *places.MUTANTS,

@@ -58,7 +58,7 @@ def data(dealt: Path) -> Callable[[Any], Data]:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flower, "PULL_EVERY_S", 0.0)
     monkeypatch.setattr(flower, "NODES_EVERY_S", 0.0)
-    monkeypatch.setattr("edgefl.server.correspondence.AGAIN_S", 0.0)
+    monkeypatch.setattr("edgefl.server.nodes.AGAIN_S", 0.0)
 
 
 def simulated(path: Path, experiment: Experiment) -> tuple[Any, list[dict[str, Any]]]:
