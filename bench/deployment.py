@@ -2,7 +2,7 @@
 
     python -m venv flower && flower/bin/pip install '.[flower,keys]'
     python -m bench flower --flower flower/bin/python
-    python -m bench flower --flower flower/bin/python --kill node      # or app, or server, by SIGKILL in round 2
+    python -m bench flower --flower flower/bin/python --kill app,server,node  # by SIGKILL, one a round from the second
 
 Every run is compared with its simulation, bit for bit. What is resident is looked at twice a second, so that a process
 that lives for less may have had more.
@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--flower", type=Path, required=True, metavar="PYTHON", help="of an environment with flwr")
     parser.add_argument("--methods", default=",".join(METHODS), metavar="NAME,...")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--kill", choices=tuple(KILLS), help="what is killed in round 2")
+    parser.add_argument("--kill", type=_kills, default=(), metavar="WHAT,...", help=f"of {', '.join(KILLS)}")
     parser.add_argument("--json", action="store_true", help="JSON lines: machine facts first, then one per figure")
     options = parser.parse_args(arguments)
     facts, methods = machine.facts(), options.methods.split(",")
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def measure(python: Path, methods: Sequence[str], rounds: int, kill: str | None = None) -> Iterator[Figure]:
+def measure(python: Path, methods: Sequence[str], rounds: int, kills: Sequence[str] = ()) -> Iterator[Figure]:
     """Each method after the other on the same SuperLink and SuperNodes."""
     with tempfile.TemporaryDirectory() as folder, processes(Path(folder)) as start:
         path = Path(folder)
@@ -86,7 +86,7 @@ def measure(python: Path, methods: Sequence[str], rounds: int, kill: str | None 
         deployed = Deployed(link, path, Resident(path / "home"))
         link.add_nodes([deployed.config(client) for client in range(CLIENTS)])
         for name in methods:
-            yield from deployed.run(replace(EXPERIMENT, methods=(name,), rounds=rounds, eval_every=rounds), kill)
+            yield from deployed.run(replace(EXPERIMENT, methods=(name,), rounds=rounds, eval_every=rounds), kills)
         for kind, size in deployed.resident.most.items():
             yield Figure(f"resident, {kind}", size / MB, "MB", note="the largest of its kind, VmHWM")
 
@@ -104,7 +104,7 @@ class Deployed:
         data, state = share_file(self.path, client), self.path / f"state-{client}"
         return f'partition-id={client} data="{data}" state="{state}"'
 
-    def run(self, experiment: Experiment, kill: str | None) -> Iterator[Figure]:
+    def run(self, experiment: Experiment, kills: Sequence[str]) -> Iterator[Figure]:
         """A run to its end, what it took, and whether it is that of a simulation."""
         (name,) = experiment.methods
         run, file = self.path / f"run-{name}", self.path / f"{name}.json"
@@ -113,15 +113,14 @@ class Deployed:
         begun = time.monotonic()
         submitted = [self.link.run(APP, f"submit-{name}", config)]
         closed: dict[int, float] = {}
-        killing = Killing(self, kill, submitted, config)
+        killing = Killing(self, kills, submitted, config)
 
         def is_over() -> bool:
             self.resident.look()
             found = history.metrics(run) if is_served(run) else []
             for line in found:
                 closed.setdefault(line["round"], time.monotonic())
-            if kill is not None and len(found) == 1 and not killing.is_done:
-                killing.strike()
+            killing.look(len(found))
             return len(found) == experiment.rounds and "evaluation" in found[-1]
 
         wait_until(is_over, self.link.alive, ROUND_S * (experiment.rounds + 4))
@@ -132,8 +131,8 @@ class Deployed:
         )
         note = f"median of {len(lengths)}, from {min(lengths):.1f} to {max(lengths):.1f}"
         yield Figure(f"{name}: a round", median(lengths), "s", note=note)
-        if kill is not None:
-            yield Figure(f"{name}: the round in which {killing.what} was killed", lengths[0], "s", note=killing.note)
+        for what, length in zip(kills, lengths):
+            yield Figure(f"{name}: the round in which {what} was killed", length, "s", note=killing.notes[what])
         yield from _bytes(name, run)
         same = is_simulated(run, experiment, self.path / f"simulated-{name}")
         yield Figure(f"{name}: parameters that differ from the simulation's", 0 if same else math.nan, "", 0)
@@ -141,42 +140,53 @@ class Deployed:
 
 
 class Killing:
-    """SIGKILL in round 2, and what has to be done by hand after it."""
+    """SIGKILL, one a round from the second, and what has to be done by hand after it."""
 
-    def __init__(self, deployed: Deployed, what: str | None, submitted: list[Process], config: str) -> None:
-        self._deployed, self.what, self._submitted, self._config = deployed, what, submitted, config
-        self.is_done, self.note = False, ""
+    def __init__(self, deployed: Deployed, kills: Sequence[str], submitted: list[Process], config: str) -> None:
+        self._deployed, self._kills, self._submitted, self._config = deployed, kills, submitted, config
+        self.notes: dict[str, str] = {}
 
-    def strike(self) -> None:
-        """As soon as there is one."""
-        KILLS[str(self.what)](self)
+    def look(self, closed: int) -> None:
+        """So many rounds are closed."""
+        if closed == len(self.notes) + 1 and closed <= len(self._kills):
+            what = self._kills[closed - 1]
+            note = KILLS[what](self)
+            if note:
+                self.notes[what] = note
 
-    def node(self) -> None:
+    def node(self) -> str:
         """The SuperNode of client 0; it is started again until it is let in."""
-        link = self._deployed.link
-        killed, self.is_done = time.monotonic(), True
+        link, killed = self._deployed.link, time.monotonic()
         end(link.nodes[0].handle.pid)
         link.nodes[0].handle.wait()
         link.let_in_again(0, self._deployed.config(0))
-        self.note = f"let in again after {time.monotonic() - killed:.0f} s"
+        return f"let in again after {time.monotonic() - killed:.0f} s"
 
-    def app(self) -> None:
-        """A ClientApp; nothing is done by hand."""
+    def app(self) -> str:
+        """A ClientApp, as soon as there is one; nothing is done by hand."""
         for pid in self._deployed.resident.of("flwr-clientapp")[:1]:
             end(pid)
-            self.is_done, self.note = True, "the ClientApp's process"
+            return "asked again"
+        return ""
 
-    def server(self) -> None:
+    def server(self) -> str:
         """The ServerApp; the run is submitted again."""
         for pid in self._deployed.resident.of("flwr-serverapp")[:1]:
             end(pid)
             link = self._deployed.link
-            link.alive = [each for each in link.alive if each not in self._submitted]
-            self.is_done, self.note = True, "`flwr run` again, with the same run directory"
             self._submitted.append(link.run(APP, f"{self._submitted[0].name}-again", self._config))
+            return "`flwr run` again, with the same run directory"
+        return ""
 
 
 KILLS = {"node": Killing.node, "app": Killing.app, "server": Killing.server}
+
+
+def _kills(text: str) -> tuple[str, ...]:
+    for name in text.split(","):
+        if name not in KILLS:
+            raise argparse.ArgumentTypeError(f"{name!r}; expected some of {', '.join(KILLS)}")
+    return tuple(text.split(","))
 
 
 class Resident:

@@ -24,7 +24,7 @@ from bench import deployment, machine
 from bench.figures import Figure, print_json, print_table
 from bench.processes import Process, Start, processes, python, wait_until
 from bench.superlink import SuperLink, version
-from edgefl.experiment.assemble import assemble
+from edgefl.experiment.assemble import assemble, check_begin
 from edgefl.experiment.settings import Experiment
 from edgefl.experiment.shares import share_file, write_share
 from edgefl.server import history
@@ -44,11 +44,10 @@ sys.exit(code)
 """
 
 
-def experiment(devices: int, rounds: int, method: str) -> Experiment:
-    """The digits that come with the package, with the default model."""
-    return Experiment(
-        (method,), clients=devices, per_round=devices, rounds=rounds, eval_every=rounds, epochs=1, keep=(0.4, 1.0)
-    )
+def experiment(devices: int, rounds: int, method: str, model: str = "") -> Experiment:
+    """The digits that come with the package. `model`: "" is their default."""
+    everybody = dict.fromkeys(("clients", "per_round"), devices)
+    return Experiment((method,), model=model, rounds=rounds, eval_every=rounds, epochs=1, keep=(0.4, 1.0), **everybody)
 
 
 @dataclass
@@ -67,6 +66,7 @@ class Federation:
         (path / "trust").mkdir()
         make_certificates(path / "trust", ["127.0.0.1", "localhost"], 0, datetime.now(timezone.utc), 2)
         federation = assemble(what)
+        check_begin(what.algorithms(), federation, what.rounds)
         for client in range(what.clients):
             write_share(share_file(path, client), federation, client)
         link = SuperLink(flower, start, path, path / "trust")
@@ -186,13 +186,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--method", default="fedspu")
+    parser.add_argument("--model", default="", help="default: that of the digits")
     parser.add_argument("--seed", type=int, default=1, help="of whom is killed when")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="a new directory, for everything and its logs")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     facts, show = machine.facts(), print_json if options.json else print_table
     facts["flwr"] = version(options.flower)
-    what = experiment(options.devices, options.rounds, options.method)
+    what = experiment(options.devices, options.rounds, options.method, options.model)
     found = measure(options.flower, what, options.kills, options.seed, options.keep)
     show(facts, found)
     return 0

@@ -22,6 +22,7 @@ from bench.mutants import (
     dropout,
     kernels,
     learning,
+    letters,
     methods,
     models,
     nodes,
@@ -44,6 +45,7 @@ from bench.mutants.trial import Trial
 ALL: tuple[Mutant, ...] = (
     *kernels.MUTANTS,
     *learning.MUTANTS,
+    *letters.MUTANTS,
     *operations.MUTANTS,
     *converted.MUTANTS,
     *dropout.MUTANTS,

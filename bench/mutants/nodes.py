@@ -61,6 +61,14 @@ MUTANTS = (
         NODE,
     ),
     Mutant(
+        "node-half-sent",
+        "edgefl/flower/node.py",
+        "        is_again = reply is not None\n",
+        "        is_again = False\n",
+        "the objects of a reply that was taken when it was announced never come",
+        NODE,
+    ),
+    Mutant(
         "node-drops-on-401",
         "edgefl/flower/node.py",
         "        if error.status == 401:  # the SuperLink has forgotten this node\n"

@@ -158,8 +158,8 @@ class Fleet:
         found = self._call("push-messages", "PushMessages", fields)
         return set(found["objects_to_push"]), found["session_id"]
 
-    def put_object(self, node: int, run: int, session: str, name: str, data: bytes) -> None:
-        """An object of the reply. Raises ConnectionError if the session is over: announce it again."""
+    def put_object(self, node: int, run: int, session: str, name: str, data: bytes) -> bool:
+        """An object of a reply; whether it is stored. `session`: "" is any that waits for the object."""
         fields = {
             "node": {"node_id": node},
             "run_id": run,
@@ -167,8 +167,7 @@ class Fleet:
             "object_content": data,
             "session_id": session,
         }
-        if not self._call("push-object", "PushObject", fields)["stored"]:
-            raise ConnectionError(f"object {name[:16]}... is not stored; expected an open session")
+        return bool(self._call("push-object", "PushObject", fields)["stored"])
 
     def run(self, node: int, run: int) -> dict[str, Any]:
         """What the SuperLink tells of a run: fab_id, fab_version, federation."""

@@ -197,6 +197,7 @@ class Node:
     def _turn(self) -> tuple[str | None, bool]:
         """Why the run is over, or None; and whether there was anything to do."""
         reply = self._mailbox.reply()
+        is_again = reply is not None
         if reply is None:
             message = self._mailbox.message() or self._pulled()
             if message is None:
@@ -207,7 +208,7 @@ class Node:
                 self._dropped(message.metadata["run_id"], error)
                 return None, True
         try:
-            self._push(reply)
+            self._push(reply, is_again)
         except RefusedError as error:
             self._dropped(reply.metadata["run_id"], error)
             return reply.finished, True
@@ -278,8 +279,8 @@ class Node:
             "dst_task_id": asked["src_task_id"],
         }
 
-    def _push(self, reply: Reply) -> None:
-        """Delivers a reply; one that is there already changes nothing."""
+    def _push(self, reply: Reply, is_again: bool) -> None:
+        """Delivers a reply; one that is there already changes nothing. `is_again`: it may have been sent in part."""
         run = reply.metadata["run_id"]
         if reply.error:
             packed = objects.pack_error(reply.metadata, APP_FAILED, reply.error)
@@ -289,10 +290,13 @@ class Node:
         self._fleet.confirm(self._node, run, reply.confirms)
         message: dict[str, object] = {"metadata": {**reply.metadata, "message_id": packed.message_id}}
         message |= {"error": {"code": APP_FAILED, "reason": reply.error}} if reply.error else {"content": {}}
+        if is_again:  # announced before, it may have been taken already, and then only its old session takes objects
+            for name, data in packed.objects.items():
+                self._fleet.put_object(self._node, run, "", name, data)
         wanted, session = self._fleet.push(self._node, message, packed.tree, reply.seconds)
         for name, data in packed.objects.items():
-            if name in wanted:
-                self._fleet.put_object(self._node, run, session, name, data)
+            if name in wanted and not self._fleet.put_object(self._node, run, session, name, data):
+                raise ConnectionError(f"object {name[:16]}... is not stored; expected an open session")
 
     def _dropped(self, run: int, error: RefusedError) -> None:
         """What is in hand cannot be had or delivered any more. Raises RefusedError if that is not the run's end."""

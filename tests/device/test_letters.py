@@ -79,6 +79,15 @@ def test_a_letter_that_comes_twice_gets_the_same_bytes(server: ScriptedServer, p
     assert (next((post.path / "runs").iterdir()) / "pending.safetensors").read_bytes() == kept
 
 
+def test_a_letter_without_a_welcome_may_come_twice_too(server: ScriptedServer, post: Post) -> None:
+    post.ask(CHALLENGE)
+    post.ask(*begun(server), server.script[1])
+    asked = Verdict(1, "accepted", ""), server.script[2]
+    (first,) = post.ask(*asked)
+    assert isinstance(first, Trained)
+    assert post.ask(*asked) == (first,)
+
+
 def test_a_reply_that_was_lost_goes_again_with_the_next_welcome(server: ScriptedServer, post: Post) -> None:
     post.ask(CHALLENGE)
     (lost,) = post.ask(*begun(server), server.script[1])

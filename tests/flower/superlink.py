@@ -33,6 +33,7 @@ class SuperLink:
         self.asked: list[tuple[dict[str, Any], dict[str, Any]]] = []  # messages that were not given yet
         self.objects: dict[str, bytes] = {}
         self.replies: dict[str, dict[str, Any]] = {}  # by the id of the message that they answer
+        self.pending: dict[str, str] = {}  # objects that were announced, and in which session
         self.calls: list[str] = []
         self.faults: dict[str, list[Answer]] = {}
         self.needs_keys = False
@@ -107,13 +108,23 @@ class SuperLink:
         return {}
 
     def push_messages(self, key: bytes, request: dict[str, Any]) -> dict[str, Any]:
+        """As flwr's own, whose ServerApp takes a reply before its objects are there: a second one is not wanted."""
         message, tree = request["messages_list"][0], request["message_object_trees"][0]
-        self.replies[message["metadata"]["reply_to_message_id"]] = {**message, "tree": tree}
-        return {"objects_to_push": [one for one in ids(tree) if one not in self.objects], "session_id": "s"}
+        asked = message["metadata"]["reply_to_message_id"]
+        if asked in self.replies:
+            return {"session_id": "unused"}
+        self.replies[asked] = {**message, "tree": tree}
+        missing = [one for one in ids(tree) if one not in self.objects]
+        self.pending |= dict.fromkeys(missing, "s")
+        return {"objects_to_push": missing, "session_id": "s"}
 
     def push_object(self, key: bytes, request: dict[str, Any]) -> dict[str, Any]:
-        self.objects[request["object_id"]] = request["object_content"]
-        return {"stored": request["session_id"] == "s"}
+        name, session = request["object_id"], request["session_id"]
+        is_wanted = name in self.pending and session in ("", self.pending[name])
+        if is_wanted:
+            del self.pending[name]
+            self.objects[name] = request["object_content"]
+        return {"stored": is_wanted}
 
     def get_run(self, key: bytes, request: dict[str, Any]) -> dict[str, Any]:
         return {"run": {"run_id": request["run_id"], "fab_id": "edgefl/app", "fab_version": "1.0"}}
