@@ -88,7 +88,7 @@ def _kernels() -> dict[str, Any]:
         return {**nothing, "backend": name, "reason": reason or f"EDGEFL_KERNELS={os.environ.get('EDGEFL_KERNELS')}"}
     isas = [isa for isa in kernels.ISAS if ops.has_isa(isa)]
     found = {"backend": name, "reason": None, "isa": ops.isa(), "isas": isas, "threads": ops.threads()}
-    found["compiler"] = ops.compiler()
+    found["compiler"] = ops.compiler().strip()
     return {**found, "cores": cores(ops)}
 
 

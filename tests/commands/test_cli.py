@@ -159,7 +159,7 @@ def test_doctor_names_the_compiler_of_the_native_kernels(tmp_path: Path) -> None
     native = pytest.importorskip("edgefl.kernels.native", reason="the native extension was not built (no C++ compiler)")
     assert native.compiler().split()[0] in ("gcc", "clang")
     text = edgefl("doctor", cwd=tmp_path, EDGEFL_KERNELS="native").stdout
-    assert text.startswith(f"kernels       native\ncompiler      {native.compiler()}\n")
+    assert text.startswith(f"kernels       native\ncompiler      {native.compiler().strip()}\n")
 
 
 def test_doctor_reports_a_backend_that_cannot_be_loaded(tmp_path: Path) -> None:
