@@ -75,7 +75,7 @@ MUTANTS = (
     ),
     Mutant(
         "signal-whole",
-        f"{NN}signals.py",
+        f"{NN}reach.py",
         "needed=needs.get(node.inputs[0])",
         "needed=None",
         "the signal is computed for neurons that nothing below needs",
@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "saved-of-others",
-        f"{NN}passes.py",
+        f"{NN}ways.py",
         'ways.append(_way(f"converted, keep {keep:g}", frozen, x, signal, share))',
         'ways.append(_way(f"converted, keep {keep:g}", converted, x, signal, share))',
         "the table's last row is of the whole model",

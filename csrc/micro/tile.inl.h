@@ -176,7 +176,7 @@ __attribute__((always_inline)) static inline void add_grouped(const Tiles& p, co
 // Terms side by side, by pairs.
 template <int ROWS, int WORDS>
 __attribute__((always_inline)) static inline void add_in_pairs(const Tiles& p, const float* tile,
-                                                              vf (&acc)[ROWS][WORDS]) {
+                                                               vf (&acc)[ROWS][WORDS]) {
     if (add_pairs(p.a, tile, p.terms, acc) == 0) return;
     const int64_t last = p.terms - 1;
     const Factors<ROWS, false> a(p.a + last * ROWS, ROWS);

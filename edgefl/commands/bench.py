@@ -48,30 +48,32 @@ def run(options: argparse.Namespace) -> int:
         raise RequestError(f"{given}; expected numbers above 0")
     if not 0 < options.keep <= 1:
         raise RequestError(f"--keep {options.keep:g}; expected a share above 0 and at most 1")
-    passes = _passes(options)
-    times = _measured(passes.ways, options.seconds)
-    rows = [_row(way, each, times[0]) for way, each in zip(passes.ways, times, strict=True)]
+    compared = _ways(options)
+    times = _measured(compared.ways, options.seconds)
+    rows = [_row(way, each, times[0]) for way, each in zip(compared.ways, times, strict=True)]
     if options.json:
-        print(json.dumps({"batch": options.batch, "threads": passes.threads, "without": passes.without, "ways": rows}))
+        print(
+            json.dumps({"batch": options.batch, "threads": compared.threads, "without": compared.without, "ways": rows})
+        )
         return 0
-    print(f"batch {options.batch}, {passes.threads} threads, medians of passes in turn")
+    print(f"batch {options.batch}, {compared.threads} threads, medians of passes in turn")
     print(f"{'':<24}{'forward':>10}{'backward':>10}{'together':>10}{'CPU':>10}{'speed':>8}{'saved':>10}{'least':>7}")
     for row in rows:
         print(_line(row))
     print("speed: eager CPU time over this; saved: for the backward pass; least: of the step's multiply-adds")
-    if passes.without:
-        print(f"no neurons to freeze: {passes.without}")
+    if compared.without:
+        print(f"no neurons to freeze: {compared.without}")
     return 0
 
 
-def _passes(options: argparse.Namespace) -> Any:
+def _ways(options: argparse.Namespace) -> Any:
     try:
-        from edgefl.nn.ways import passes
+        from edgefl.nn.ways import ways_of
     except ModuleNotFoundError as error:
         raise RequestError(str(error)) from None
     with users_code(options.factory):
         thing = found(options.factory)
-        return passes(thing, options.factory, options.input, options.batch, options.keep, options.threads)
+        return ways_of(thing, options.factory, options.input, options.batch, options.keep, options.threads)
 
 
 def _measured(ways: Any, seconds: float) -> list[Times]:

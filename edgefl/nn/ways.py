@@ -35,7 +35,7 @@ class Way(NamedTuple):
     share: float | None
 
 
-class Passes(NamedTuple):
+class Ways(NamedTuple):
     """without: why no neurons could be frozen; empty where they were."""
 
     ways: tuple[Way, ...]
@@ -43,7 +43,7 @@ class Passes(NamedTuple):
     threads: int
 
 
-def passes(factory: object, name: str, input_shape: Shape, batch: int, keep: float, threads: int | None) -> Passes:
+def ways_of(factory: object, name: str, input_shape: Shape, batch: int, keep: float, threads: int | None) -> Ways:
     """Three ways of the module that a factory makes, in training mode, on random inputs.
 
     Raises  GraphError if it makes none, or its result is no tensor; ValueError for a share out of bounds
@@ -65,7 +65,7 @@ def passes(factory: object, name: str, input_shape: Shape, batch: int, keep: flo
         without = ""
     except GraphError as error:
         without = str(error)
-    return Passes(tuple(ways), without, torch.get_num_threads())
+    return Ways(tuple(ways), without, torch.get_num_threads())
 
 
 def _share(graph: Graph, chosen: NeuronSet | None) -> float | None:
