@@ -34,6 +34,7 @@ EXPERIMENT = Experiment(
     ("fedspu",), model="pflego_mlp", clients=CLIENTS, per_round=2, rounds=3, eval_every=2, epochs=1, keep=(0.4, 1.0)
 )
 FIRST = 100  # node 100 is client 0
+MOST_TURNS = 2000
 
 
 class Clock:
@@ -89,7 +90,10 @@ class Nodes:
     def serve(self, fate: Callable[[Post], str] = lambda post: "answer", most: int = 1000) -> bool:
         """Until the run is over; False if the server dies before that, after so many letters."""
         for run in self.server():
+            turns = 0
             while not run.is_over:
+                turns += 1
+                assert turns < MOST_TURNS, run.waits_for()
                 run.present(range(FIRST, FIRST + CLIENTS))
                 for post in run.due():
                     most -= 1
