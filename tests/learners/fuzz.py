@@ -48,7 +48,7 @@ class Way(NamedTuple):
 
 
 def ways(seed: int) -> Iterator[Way]:
-    """Every instruction set of this machine, with one thread or several; the slow backends now and then, if they are here."""
+    """Every instruction set of this machine, with one thread or several; the slow ones that are here now and then."""
     native: ModuleType = kernels.backend("native")
     for number, isa in enumerate(filter(native.has_isa, kernels.ISAS)):
         yield Way("native", isa, THREADS[(seed + number) % len(THREADS)])
