@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import ModuleType
 from typing import NamedTuple
 
@@ -47,13 +48,13 @@ class Way(NamedTuple):
 
 
 def ways(seed: int) -> Iterator[Way]:
-    """Every instruction set of this machine, with one thread or several; the slow backends now and then."""
+    """Every instruction set of this machine, with one thread or several; the slow ones that are here now and then."""
     native: ModuleType = kernels.backend("native")
     for number, isa in enumerate(filter(native.has_isa, kernels.ISAS)):
         yield Way("native", isa, THREADS[(seed + number) % len(THREADS)])
     if seed % REFERENCE_EVERY == 0:
         yield Way("reference")
-    if seed % NUMBA_EVERY == 0:
+    if seed % NUMBA_EVERY == 0 and find_spec("numba"):
         yield Way("numba")
 
 
