@@ -10,7 +10,7 @@ import torch
 from edgefl.nn import native_tensors
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def one_torch_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
