@@ -10,5 +10,5 @@ place=${1:?"a directory for the environment"}
 if [ ! -x "$place/bin/python" ]; then
     "${PYTHON:-python3}" -m venv "$place"
 fi
-"$place/bin/pip" install -q --editable '.[test,flower,ray]'
+"$place/bin/pip" install -q -c constraints.txt --editable '.[test,flower,ray]'
 exec "$place/bin/python" -m pytest -q tests/flower tests/integrations tests/test_docs.py -rs
