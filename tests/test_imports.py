@@ -43,6 +43,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it that
         "edgefl.rounds",
         "edgefl.server",
         "edgefl.simulation",
+        "edgefl.study",
         "edgefl.trust",
     ],
 }
@@ -51,7 +52,7 @@ ORDER = list(LAYERS)
 ROOMS = (  # a package may import from those before it
     "edgefl", "errors", "rng", "durable", "kernels", "graph", "neurons", "codec", "wire", "learners", "nn", "memory",
     "predictor", "algorithms", "data", "rounds", "experiment", "trust", "device", "flower", "agent", "server",
-    "simulation", "export", "integrations", "commands", "__main__",
+    "simulation", "export", "integrations", "study", "commands", "__main__",
 )  # fmt: skip
 
 APART = {  # not below each other in spirit, though the order alone would allow it
@@ -75,8 +76,8 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "msgspec": ["edgefl.wire"],
     "onnx": ["edgefl.export.onnx_file"],
     "ray": ["edgefl.integrations.ray"],
-    "rich": ["edgefl.commands", "edgefl.data.download"],
-    "matplotlib": ["edgefl.commands.memory_picture", "edgefl.commands.report"],
+    "rich": ["edgefl.commands", "edgefl.data.download", "edgefl.study.tables"],
+    "matplotlib": ["edgefl.commands.memory_picture", "edgefl.study.picture"],
 }
 
 WORLDLY = {  # standard modules with files, clocks, sockets, threads or chance in them: the world's own

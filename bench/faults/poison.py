@@ -16,7 +16,6 @@ from typing import Any
 
 from bench.faults.cluster import Cluster, Process, deal
 from bench.faults.liars import ATTACKS, lying
-from edgefl.commands.report import kind_of
 from edgefl.errors import RunError
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.settings import Experiment
@@ -24,6 +23,7 @@ from edgefl.experiment.shares import share_file
 from edgefl.server import history
 from edgefl.simulation.journal import Journal
 from edgefl.simulation.loop import simulate
+from edgefl.study.summary import kind_of
 
 HONEST, DEFAULT = "nobody", ("mean", "refuse")
 METHODS = ("fedavg", "fedspu")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from statistics import mean
 
 from bench.papers.table import Found, Line, Lines
-from edgefl.commands.report import COMMON, GLOBAL
+from edgefl.study.summary import COMMON, GLOBAL
 
 
 def accuracy(line: Line) -> float | None:

@@ -12,15 +12,18 @@ from typing import Any
 from rich.table import Table
 
 from edgefl.commands import processes as demo
-from edgefl.commands import progress, report
-from edgefl.commands.capacity import tiers_of
+from edgefl.commands import progress
 from edgefl.commands.experiment_options import new_directory
 from edgefl.commands.processes import Served
-from edgefl.commands.report import Summary, kind_of, percent
 from edgefl.data.split import Split
 from edgefl.errors import RequestError
 from edgefl.experiment.settings import Experiment
 from edgefl.server import history
+from edgefl.study.capacity import tiers_of
+from edgefl.study.picture import plot
+from edgefl.study.sentences import percent, to_json
+from edgefl.study.summary import Summary, kind_of, summarise
+from edgefl.study.tables import console, new_table, print_tables
 
 INTERRUPTED = "interrupted; its processes have ended"
 PICTURE = "demo.png"
@@ -42,17 +45,17 @@ def run(options: argparse.Namespace) -> int:
     federation = demo.deal(path / "devices", experiment)
     served = _serve(path, experiment)
     tiers = tiers_of(experiment, federation.graph)
-    summaries = [report.summarise(each.method, each.lines, tiers, each.server) for each in served]
+    summaries = [summarise(each.method, each.lines, tiers, each.server) for each in served]
     devices = [_device(client, tiers.keep[client], split, served) for client, split in enumerate(federation.clients)]
     traffic = {each.method: _traffic(each, summary) for each, summary in zip(served, summaries, strict=True)}
     if options.json:
-        found = {"run": str(path), "devices": devices, "sockets": traffic, **report.to_json(summaries)}
+        found = {"run": str(path), "devices": devices, "sockets": traffic, **to_json(summaries)}
         print(json.dumps(found))
     else:
-        console = report.console()
-        console.print(_device_table(devices, served))
-        report.print_tables(console, summaries)
-        console.print(_traffic_table(traffic))
+        terminal = console()
+        terminal.print(_device_table(devices, served))
+        print_tables(terminal, summaries)
+        terminal.print(_traffic_table(traffic))
     _picture(path / PICTURE, summaries, devices)
     return 0
 
@@ -98,7 +101,7 @@ def _device(client: int, keep: float, split: Split, served: list[Served]) -> dic
 
 
 def _device_table(devices: list[dict[str, Any]], served: list[Served]) -> Table:
-    table = report.new_table("Accuracy and loss on every device's own test samples; memory of its whole process")
+    table = new_table("Accuracy and loss on every device's own test samples; memory of its whole process")
     methods = [each.method for each in served]
     for title in ("device", "p", "samples", *methods, "memory"):
         table.add_column(title, justify="right")
@@ -125,7 +128,7 @@ def _traffic(served: Served, summary: Summary) -> dict[str, Any]:
 
 
 def _traffic_table(traffic: dict[str, dict[str, Any]]) -> Table:
-    table = report.new_table("Through the server's sockets; models are those sent to begin with and to be evaluated")
+    table = new_table("Through the server's sockets; models are those sent to begin with and to be evaluated")
     for title in ("method", "training", "models", "headers", "total", "from start to end"):
         table.add_column(title, justify="left" if title == "method" else "right")
     for method, found in traffic.items():
@@ -136,7 +139,7 @@ def _traffic_table(traffic: dict[str, dict[str, Any]]) -> Table:
 
 def _picture(path: Path, summaries: list[Summary], devices: list[dict[str, Any]]) -> None:
     try:
-        report.plot(path, summaries, devices)
+        plot(path, summaries, devices)
     except ValueError:
         print("no picture: pip install 'edgefl[demo]' brings matplotlib", file=sys.stderr)
     else:

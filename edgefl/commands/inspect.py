@@ -12,7 +12,6 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from edgefl.commands import report
 from edgefl.commands.experiment_options import LOSS_HELP, shares
 from edgefl.commands.memory_table import size
 from edgefl.commands.step_time import StepTime, time_step
@@ -22,6 +21,7 @@ from edgefl.graph import Graph, Model, Node
 from edgefl.learners.losses import Loss
 from edgefl.memory import Training, estimate
 from edgefl.neurons.spec import ModelSpec, groups_of, result_axes
+from edgefl.study import tables
 
 KEEPS = (1.0, 0.5)
 
@@ -85,7 +85,7 @@ def _step(model: Model, training: Training) -> dict[str, Any]:
 
 
 def _print(path: Path, graph: Graph, steps: list[dict[str, Any]]) -> None:
-    about, console = _about(graph), report.console()
+    about, console = _about(graph), tables.console()
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for title in ("node", "operation", "settings", "output", "neurons", "parameters"):
         table.add_column(title, justify="right" if title == "parameters" else "left", overflow="fold")

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgefl import kernels
-from edgefl.commands import report
 from edgefl.commands.experiment_options import LOSS_HELP, OPTIMIZERS, SAVED, SAVED_HELP, shares
 from edgefl.commands.memory_picture import draw
 from edgefl.commands.memory_table import NOTES, OUTSIDE, Row, print_board, print_fit, print_rows, print_tensors
@@ -29,6 +28,7 @@ from edgefl.memory import ACCOUNTS, METHODS, Choice, Footprint, Training, best, 
 from edgefl.memory.boards import BOARDS, Chosen, choose
 from edgefl.memory.measure import METERS, NATIVE, measure
 from edgefl.memory.training import PARTIAL, Method
+from edgefl.study.picture import check_picture
 
 KEEPS = (0.2, 0.4, 0.6, 0.8, 1.0)
 ARM_TIERS = ("neon",)
@@ -114,7 +114,7 @@ def _answer(options: argparse.Namespace) -> int:
                 raise ValueError(f"--plot {options.plot} with --fit; expected one of them")
             return _fit(training, fit(training, options.fit, keeps), options)
         if options.plot is not None:
-            report.check_picture(options.plot)
+            check_picture(options.plot)
         if options.tensors and "exact" not in options.account:
             raise ValueError(f"--tensors with --account {','.join(options.account)}; expected exact among them")
         rows = _rows(training, keeps, options)

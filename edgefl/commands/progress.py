@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from edgefl.commands.report import kind_of, number, percent
+from edgefl.study.runner import Watcher
+from edgefl.study.sentences import number, percent
+from edgefl.study.summary import kind_of
 
 
-class Watch(Protocol):
-    """What the command line needs of a progress display. `begin` may start at a resumed round."""
-
-    def begin(self, method: str, rounds: int, at: int) -> None: ...
-
-    def line(self, line: dict[str, Any]) -> None: ...
-
-    def end(self) -> None: ...
-
-
-def watch() -> Watch:
+def watch() -> Watcher:
     """A bar if stderr is a terminal, plain lines if not."""
     return Bar() if sys.stderr.isatty() else Lines()
 

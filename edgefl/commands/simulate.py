@@ -6,30 +6,26 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from edgefl.algorithms import Algorithm
-from edgefl.commands import doctor, progress, report
-from edgefl.commands.capacity import tiers_of
+from edgefl.commands import doctor, progress
 from edgefl.commands.experiment_options import add_experiment, new_directory, requested, say_who_made
 from edgefl.commands.refusals import Refusals
 from edgefl.errors import DataError, RequestError, RunError
-from edgefl.experiment.assemble import assemble, check_begin, check_held_out
-from edgefl.experiment.federation import Federation
-from edgefl.experiment.run_file import EXPERIMENT, open_run
-from edgefl.experiment.settings import Experiment, Settings
+from edgefl.experiment.run_file import EXPERIMENT
 from edgefl.rounds.closing import MAX_EMPTY_ROUNDS
 from edgefl.server import history
-from edgefl.simulation.engine import MakeEngine, Threads
-from edgefl.simulation.journal import Journal, read_metrics
-from edgefl.simulation.loop import simulate
+from edgefl.simulation.engine import MakeEngine
 from edgefl.simulation.replay import replay
+from edgefl.study import runner
+from edgefl.study.picture import check_picture, plot
+from edgefl.study.sentences import to_json
+from edgefl.study.tables import console, print_tables
 
 EMPTY = "end with an error after so many rounds in a row that accept nobody"
 ENGINES = ("threads", "ray")
@@ -65,15 +61,17 @@ def run(options: argparse.Namespace) -> int:
     request = _prepare(vars(options))
     print(f"run directory: {request.run}", file=sys.stderr)
     say_who_made(request.run)
-    summaries = _run(request)
+    tiers = request.study.tiers()
+    done = runner.run(request.study, request.run, _Shown(progress.watch()), request.engines)
+    summaries = [method.summary(tiers) for method in done]
     if request.as_json:
-        found = {"run": str(request.run), "experiment": request.experiment.to_json(), **report.to_json(summaries)}
+        found = {"run": str(request.run), "experiment": request.study.experiment.to_json(), **to_json(summaries)}
         print(json.dumps(found))
     else:
-        report.print_tables(report.console(), summaries)
+        print_tables(console(), summaries)
     if request.plot is not None:
         sys.stdout.flush()
-        report.plot(request.plot, summaries)  # last: what was computed is printed whatever becomes of the picture
+        plot(request.plot, summaries)  # last: what was computed is printed whatever becomes of the picture
     return 0
 
 
@@ -97,16 +95,13 @@ def _replay(options: dict[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class _Request:
-    """A simulation that can be run as asked."""
+    """A simulation that can be run as asked, and what is to be made of it."""
 
-    experiment: Experiment
-    algorithms: dict[str, Algorithm]
-    settings: Settings
-    federation: Federation
+    study: runner.Prepared
     run: Path
     plot: Path | None
     as_json: bool
-    engines: Callable[[], AbstractContextManager[MakeEngine]]
+    engines: runner.Engines
 
 
 def _prepare(options: dict[str, Any]) -> _Request:
@@ -134,29 +129,20 @@ def _request(options: dict[str, Any]) -> _Request:
     if how["run_dir"] and how["resume"]:
         raise ValueError(f"--run-dir {how['run_dir']} with --resume {how['resume']}; expected one of them")
     if how["plot"] is not None:
-        report.check_picture(how["plot"])
+        check_picture(how["plot"])
     if how["ray_address"] is not None and how["engine"] != "ray":
         raise ValueError(f"--ray-address {how['ray_address']} without --engine ray; expected both")
     if how["engine"] == "ray" and find_spec("ray") is None:
         raise ValueError("--engine ray without the package ray; expected it here and on every node: pip install ray")
     experiment, model = requested(options, how["resume"])
-    algorithms = experiment.algorithms()
-    settings = experiment.settings(doctor.processors() if how["workers"] is None else how["workers"])
-    if how["max_empty_rounds"] is not None:
-        settings = replace(settings, max_empty_rounds=how["max_empty_rounds"])
-    federation = assemble(experiment, how["data_dir"], model)
-    check_held_out(algorithms, federation)
-    check_begin(algorithms, federation, experiment.rounds)
+    workers = doctor.processors() if how["workers"] is None else how["workers"]
+    study = runner.prepare(experiment, model, how["data_dir"], workers, how["max_empty_rounds"])
     run = how["resume"] or how["run_dir"] or new_directory(Path(experiment.data).stem)
     if how["resume"] is None and (run / EXPERIMENT).exists():
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
-    open_run(run, experiment.to_json(), model)
-    engines = partial(_cluster, how["ray_address"], settings.workers) if how["engine"] == "ray" else _threads
-    return _Request(experiment, algorithms, settings, federation, run, how["plot"], bool(how["json"]), engines)
-
-
-def _threads() -> AbstractContextManager[MakeEngine]:
-    return nullcontext(Threads)
+    runner.claim(study, run)
+    engines = partial(_cluster, how["ray_address"], workers) if how["engine"] == "ray" else runner.threads
+    return _Request(study, run, how["plot"], bool(how["json"]), engines)
 
 
 def _cluster(address: str | None, workers: int) -> AbstractContextManager[MakeEngine]:
@@ -165,23 +151,19 @@ def _cluster(address: str | None, workers: int) -> AbstractContextManager[MakeEn
     return cluster(address, workers)
 
 
-def _run(request: _Request) -> list[report.Summary]:
-    tiers = tiers_of(request.experiment, request.federation.graph, request.federation.data.loss)
-    display = progress.watch()
-    summaries = []
-    with ExitStack() as until_end:
-        until_end.callback(display.end)
-        engine = until_end.enter_context(request.engines())
-        for name, algorithm in request.algorithms.items():
-            journal = Journal(request.run / name)
-            display.begin(name, request.settings.rounds, max(journal.committed.round, 0))
-            refusals = Refusals(lambda line: print(line, file=sys.stderr))
+class _Shown:
+    """A display of the progress, and beside it the replies that were not folded as they came."""
 
-            def watch(line: dict[str, Any], refusals: Refusals = refusals) -> None:
-                refusals.closed(line)
-                display.line(line)
+    def __init__(self, display: runner.Watcher) -> None:
+        self._display = display
 
-            state = simulate(algorithm, request.federation, request.settings, journal, watch, engine=engine)
-            journal.close()
-            summaries.append(report.summarise(name, list(read_metrics(journal.path)), tiers, state.values))
-    return summaries
+    def begin(self, method: str, rounds: int, at: int) -> None:
+        self._display.begin(method, rounds, at)
+        self._refusals = Refusals(lambda line: print(line, file=sys.stderr))
+
+    def line(self, line: dict[str, Any]) -> None:
+        self._refusals.closed(line)
+        self._display.line(line)
+
+    def end(self) -> None:
+        self._display.end()

@@ -1,6 +1,6 @@
 """The line of metrics of a round and the accuracies of an evaluation: the same keys, whoever ran the round.
 
-Values only: simulation and server make them, the journal and the store keep them, commands/report.py adds them up.
+Values only: simulation and server make them, the journal and the store keep them, study/summary.py adds them up.
 """
 
 from __future__ import annotations

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from edgefl.commands.capacity import Tiers, tiers_of
-from edgefl.commands.report import Summary, gains, precision, print_tables, summarise
 from edgefl.errors import RunError
 from edgefl.experiment.settings import Experiment
 from edgefl.graph.models import EXAMPLES, build
+from edgefl.study.capacity import Tiers, tiers_of
+from edgefl.study.sentences import gains, precision
+from edgefl.study.summary import Summary, summarise
+from edgefl.study.tables import print_tables
 
 TIERS = Tiers(scalars=10, keep=[0.5, 1.0], memory_bytes={0.5: 1000, 1.0: 2000})
 

@@ -1,0 +1,174 @@
+"""What a run says about its methods, as figures: the metrics of its rounds, added up. It measures and prints nothing.
+
+Payload bytes are what the codec wrote, both directions: values, neuron ids and block headers. "Dense" is what the same
+client rounds would cost if every one sent and received the whole model as float32. Not the sentences about them
+(sentences.py), nor tables (tables.py) nor a picture (picture.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgefl.errors import RunError
+from edgefl.study.capacity import Tiers
+from edgefl.study.density_costs import by_density, executed
+
+PERSONAL, ADAPTED, GLOBAL, COMMON = "personal", "adapted", "global_local", "global_common"
+MODELS = {PERSONAL: "own", ADAPTED: "adapted", GLOBAL: "global"}  # whose accuracy counts, the first that there is
+UNFOLDED = ("refused", "excluded", "clipped")  # replies that were not folded as they came; columns where there are any
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The figures of one method's run; see `summarise`."""
+
+    method: str
+    rounds: int
+    client_rounds: int
+    refused: int
+    excluded: int
+    clipped: int
+    seconds: float
+    down: dict[str, int]
+    up: dict[str, int]
+    dense_bytes: int
+    evaluation: dict[str, Any]
+    tiers: list[dict[str, Any]]
+    curve: list[dict[str, Any]]
+    server: dict[str, Any]
+    density: float | None = None  # of its masks, where it has some
+    flops: float | None = None  # nominal, of all clients together
+    densities: list[dict[str, Any]] = field(default_factory=list)  # what a client round cost at each
+
+    @property
+    def payload_bytes(self) -> int:
+        return sum(self.down.values()) + sum(self.up.values())
+
+    @property
+    def kind(self) -> str:
+        """Whose accuracy `accuracy` is: of the clients' own models if the method has any, of the global one adapted to
+        each client if it does that, else of the global one.
+        """
+        return kind_of(self.evaluation)
+
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether its model's answers are right or wrong; otherwise there is its loss alone."""
+        return "accuracy" in self.evaluation[self.kind]
+
+    @property
+    def accuracy(self) -> float:
+        """Unweighted mean over clients of the accuracy on their own test samples."""
+        return float(self.evaluation[self.kind]["accuracy"])
+
+    @property
+    def loss(self) -> float | None:
+        """The same of the loss; None where it is no finite number."""
+        found: float | None = self.evaluation[self.kind]["loss"]
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        score = {"accuracy": self.accuracy} if self.has_accuracy else {"loss": self.loss}
+        return {**vars(self), "payload_bytes": self.payload_bytes, "accuracy_of": self.kind, **score}
+
+
+def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server: dict[str, Any]) -> Summary:
+    """Adds up the metrics of a run, a line per round, up to its last evaluation. Clients that did not answer in a round
+    count in its bytes alone.
+
+    server  what the method's server recorded beside its arrays
+    Raises  RunError if no round has been evaluated.
+    """
+    records = [record for line in lines for record in line.get("clients", ()) if record["status"] != "absent"]
+    evaluations = [line["evaluation"] for line in lines if line.get("evaluation")]
+    if not evaluations:
+        raise RunError(f"{method}: {len(lines)} rounds and no evaluation; expected at least one")
+    last = evaluations[-1]
+    return Summary(
+        method=method,
+        rounds=len(lines),
+        client_rounds=len(records),
+        refused=sum(record["status"] == "refused" for record in records),
+        excluded=sum(record["status"] == "excluded" for record in records),
+        clipped=sum("clipped" in record for record in records),
+        seconds=sum(line["seconds"] for line in lines),
+        down=_added(line["down"] for line in lines),
+        up=_added(line["up"] for line in lines),
+        dense_bytes=2 * 4 * tiers.scalars * len(records),
+        evaluation=last,
+        tiers=[_tier(p, tiers, records, last) for p in sorted(set(tiers.keep))],
+        curve=_curve(lines),
+        server=server,
+        density=tiers.densities.get(method),
+        flops=_flops(method, records, tiers),
+        densities=_densities(method, records, tiers),
+    )
+
+
+def _densities(method: str, records: Sequence[dict[str, Any]], tiers: Tiers) -> list[dict[str, Any]]:
+    rows = by_density(records, tiers.densities.get(method, 1.0), lambda examples: tiers.flops(method, examples))
+    shared = {"dense_bytes": 2 * 4 * tiers.scalars, "memory_bytes": tiers.mask_bytes.get(method)}
+    return [{**row, **shared} for row in rows]
+
+
+def _flops(method: str, records: Sequence[dict[str, Any]], tiers: Tiers) -> float | None:
+    """Of all client rounds that were trained; None where the method does not say."""
+    found = [tiers.flops(method, record["examples"]) for record in records if record.get("examples")]
+    return sum(each for each in found if each is not None) if found and None not in found else None
+
+
+def kind_of(evaluation: Mapping[str, Any]) -> str:
+    """Which accuracies of an evaluation stand for the method."""
+    return next(kind for kind in MODELS if kind in evaluation)
+
+
+def _added(parts: Any) -> dict[str, int]:
+    total = {"values": 0, "index": 0, "header": 0}
+    for part in parts:
+        for name in total:
+            total[name] += part[name]
+    return total
+
+
+def _tier(p: float, tiers: Tiers, records: list[dict[str, Any]], evaluation: dict[str, Any]) -> dict[str, Any]:
+    """One capacity tier: how many clients, their mean accuracy, and the mean cost of a client round."""
+    clients = [client for client, keep in enumerate(tiers.keep) if keep == p]
+    mine = [record for record in records if tiers.keep[record["client"]] == p]
+    found = evaluation[kind_of(evaluation)]
+    score = "accuracy" if "accuracy" in found else "loss"
+    tested = [share for k in clients if (share := _score(found, k)) is not None]
+    rounds = max(len(mine), 1)
+    return {
+        "keep": p,
+        "clients": len(clients),
+        "client_rounds": len(mine),
+        score: sum(tested) / len(tested) if tested else math.nan,
+        "bytes": sum(record["down"] + record["up"] for record in mine) / rounds,
+        "dense_bytes": 2 * 4 * tiers.scalars,
+        "seconds": sum(record["seconds"] for record in mine) / rounds,
+        "memory_bytes": tiers.memory_bytes[p],
+        **executed(mine),
+    }
+
+
+def _score(found: Mapping[str, Any], client: int) -> float | None:
+    """A client's accuracy, or its loss where there is none; None if it did not answer, or its loss is no number."""
+    examples, name = found["examples"][client], "correct" if "correct" in found else "loss_sum"
+    if examples is None or found[name][client] is None:
+        return None
+    return float(found[name][client] / (examples * (found.get("decisions", 1) or 1)))
+
+
+def _curve(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Accuracy, or loss, and payload bytes so far, at every evaluated round."""
+    points, sent = [], 0
+    for line in lines:
+        sent += sum(line["down"].values()) + sum(line["up"].values())
+        if evaluation := line.get("evaluation"):
+            found = evaluation[kind_of(evaluation)]
+            score = "accuracy" if "accuracy" in found else "loss"
+            points.append({"round": line["round"], score: found[score], "payload_bytes": sent})
+    return points
