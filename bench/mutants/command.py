@@ -34,6 +34,7 @@ from bench.mutants import (
     sequences,
     service,
     sparse,
+    studies,
     torch_learner,
     tree,
     trial,
@@ -60,6 +61,7 @@ ALL: tuple[Mutant, ...] = (
     *seams.MUTANTS,
     *service.MUTANTS,
     *sparse.MUTANTS,
+    *studies.MUTANTS,
 )
 LIMIT_S = 300.0  # of the tests without a mutant, and the least that those with one get
 SUITE = "tests"

@@ -239,6 +239,11 @@ class Algorithm(ABC):
         """Client: merges what came, trains in place, and answers."""
 
     @property
+    def needs_rounds(self) -> bool:
+        """True if what is done in a round depends on how many the whole run has: such a run cannot go on with more."""
+        return False
+
+    @property
     def needs_validation(self) -> bool:
         """True if training reads validation samples, of which every client then needs at least one."""
         return False

@@ -84,6 +84,10 @@ class FedSpa(LocalTraining):
         check(0 < self.density <= 1, "density", self.density, "0 < density <= 1")
         check(0 <= self.alpha <= 1, "alpha", self.alpha, "0 <= alpha <= 1")
 
+    @property
+    def needs_rounds(self) -> bool:
+        return self.search == "dst" or super().needs_rounds
+
     def first_mask(self, spec: ModelSpec, seed: int, client: int) -> Mask:
         """m_k,0, which both sides draw."""
         own = client if self.masks == "different" else 0

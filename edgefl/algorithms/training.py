@@ -67,6 +67,10 @@ class LocalSteps(Algorithm):
         check_choices(self)
         self.optimizer_at(self.lr)  # checks what it gets
 
+    @property
+    def needs_rounds(self) -> bool:
+        return self.schedule == "cosine"
+
     def rate(self, round: int) -> float:
         """The learning rate of a round, numbered from 1."""
         settings = self.schedule, self.lr_decay, self.decay_every, self.lr_floor, self.warmup, self.rounds

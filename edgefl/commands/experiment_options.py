@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -16,6 +16,7 @@ from edgefl.codec import FORMATS
 from edgefl.errors import RunError
 from edgefl.experiment import model_file
 from edgefl.experiment.assemble import PARTITIONS
+from edgefl.experiment.growth import GROWING, check_growth
 from edgefl.experiment.presets import NAMES as PRESETS
 from edgefl.experiment.presets import defaults, preset
 from edgefl.experiment.run_file import read_makers
@@ -111,38 +112,47 @@ def shares(text: str) -> tuple[float, ...]:
         raise argparse.ArgumentTypeError(f"{text!r}; expected numbers separated by commas") from None
 
 
-def requested(options: Mapping[str, Any], resume: Path | None) -> tuple[Experiment, Model | None]:
+def requested(
+    options: Mapping[str, Any], resume: Path | None, may_grow: bool = False
+) -> tuple[Experiment, Model | None]:
     """`experiment_of`, and the model that a file has; None where the experiment names a built-in one.
 
     A file's model goes by its content: a resumed run takes its own copy, and another file of the same content agrees.
     """
     given, path = dict(options), str(options.get("model", ""))
     if not path.endswith(model_file.SUFFIX):
-        experiment, model = experiment_of(given, resume), None
+        experiment, model = experiment_of(given, resume, may_grow), None
     else:
         model = model_file.read(Path(path))
         given["model"] = model_file.name_of(model)
         if resume is not None and (began := Experiment.of_run(resume).model) != given["model"]:
             raise RunError(f"{resume} was run with model={began}; {path} is {given['model']}; expected the same model")
-        experiment = experiment_of(given, resume)
+        experiment = experiment_of(given, resume, may_grow)
     return experiment, model if resume is None else model_file.kept(resume, experiment.model)
 
 
-def experiment_of(options: Mapping[str, Any], resume: Path | None) -> Experiment:
+def experiment_of(options: Mapping[str, Any], resume: Path | None, may_grow: bool = False) -> Experiment:
     """The experiment that was asked for, or the one of the resumed run if the options given agree with it.
 
-    options  what `add_experiment` parsed and nothing else
-    Raises   ValueError naming a value that is out of range, RunError naming a setting that the run does not have.
+    options   what `add_experiment` parsed and nothing else
+    may_grow  a resumed run may be asked for more rounds or seeds than it has
+    Raises    ValueError naming a value that is out of range, RunError naming a setting that the run does not have.
     """
     if resume is None:
         return _with_defaults(_given(options, Experiment()))
     stored = Experiment.of_run(resume)
-    for name, value in _given(options, stored).items():
+    given = _given(options, stored)
+    if may_grow:
+        wanted = replace(stored, **{name: given.pop(name) for name in GROWING if name in given})
+        check_growth(resume, stored, wanted)
+    else:
+        wanted = stored
+    for name, value in given.items():
         if value != getattr(stored, name):
             raise RunError(
                 f"{resume} was run with {name}={getattr(stored, name)}, not {value}; expected the same settings"
             )
-    return stored
+    return wanted
 
 
 def _with_defaults(given: dict[str, Any]) -> Experiment:

@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help=f"ends in {', '.join(FORMATS)}")
     parser.add_argument("--client", type=int, metavar="K", help="the model of this client's own; default: that of all")
     parser.add_argument("--method", help="which of the methods of a simulation's run")
+    parser.add_argument("--seed", type=int, help="which of the seeds of a simulation's run; default: its first")
     parser.add_argument("--run", type=Path, help="beside STATE: its server's run, where a method needs what all share")
     parser.add_argument("--data-dir", help="directory of the data set's files")
 
@@ -27,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
         check_format(options.file)
     except ValueError as error:
         raise RequestError(str(error)) from error
-    found = find(Source(options.source, options.client, options.method, options.data_dir, options.run))
+    found = find(Source(options.source, options.client, options.method, options.data_dir, options.seed, options.run))
     write(options.file, found.model, found.classes)
     outputs = "" if found.classes is None else f"; its outputs are the classes {', '.join(map(str, found.classes))}"
     print(f"{options.file}: {found.what}{outputs}", file=sys.stderr)

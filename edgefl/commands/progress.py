@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from edgefl.study.runner import Watcher
 from edgefl.study.sentences import number, percent
 from edgefl.study.summary import kind_of
 
 
-def watch() -> Watcher:
+class Display(Protocol):
+    """What the command line needs of a progress display. `begin` may start at a resumed round."""
+
+    def begin(self, name: str, rounds: int, at: int) -> None: ...
+
+    def line(self, line: dict[str, Any]) -> None: ...
+
+    def end(self) -> None: ...
+
+
+def watch() -> Display:
     """A bar if stderr is a terminal, plain lines if not."""
     return Bar() if sys.stderr.isatty() else Lines()
 
@@ -26,9 +35,9 @@ class Bar:
         self._progress = Progress(*columns, TextColumn("{task.fields[news]}"), console=Console(stderr=True))
         self._task: TaskID | None = None
 
-    def begin(self, method: str, rounds: int, at: int) -> None:
+    def begin(self, name: str, rounds: int, at: int) -> None:
         self._progress.start()
-        self._task = self._progress.add_task(method, total=rounds, completed=at, news="")
+        self._task = self._progress.add_task(name, total=rounds, completed=at, news="")
 
     def line(self, line: dict[str, Any]) -> None:
         assert self._task is not None
@@ -44,12 +53,12 @@ class Bar:
 class Lines:
     """One line per evaluated round."""
 
-    def begin(self, method: str, rounds: int, at: int) -> None:
-        self._method, self._rounds = method, rounds
+    def begin(self, name: str, rounds: int, at: int) -> None:
+        self._name, self._rounds = name, rounds
 
     def line(self, line: dict[str, Any]) -> None:
         if "evaluation" in line:
-            print(f"{self._method} round {line['round']}/{self._rounds}: {news(line)}", file=sys.stderr, flush=True)
+            print(f"{self._name} round {line['round']}/{self._rounds}: {news(line)}", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Nothing to close."""

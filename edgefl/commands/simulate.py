@@ -7,7 +7,7 @@ import json
 import sys
 import tempfile
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,9 +25,12 @@ from edgefl.simulation.replay import replay
 from edgefl.study import runner
 from edgefl.study.picture import check_picture, plot
 from edgefl.study.sentences import to_json
+from edgefl.study.summary import Summary
 from edgefl.study.tables import console, print_tables
 
 EMPTY = "end with an error after so many rounds in a row that accept nobody"
+SEEDS = "run every method so many times, with seed, seed + 1, ...; default: 1"
+RESUME = "continue the run in this directory, with more --rounds or --seeds if asked"
 ENGINES = ("threads", "ray")
 RAY_ADDRESS = "with --engine ray: a cluster of `ray start`, as HOST:PORT or auto"
 INTERRUPTED = "interrupted; --resume continues from the last checkpoint"
@@ -37,9 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the experiment, and how it is run."""
     add_experiment(parser)
     how = parser.add_argument_group("how to run it")
+    how.add_argument("--seeds", type=int, default=argparse.SUPPRESS, metavar="N", help=SEEDS)
     how.add_argument("--data-dir", help="directory of the data set's files")
     how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
-    how.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this directory")
+    how.add_argument("--resume", type=Path, metavar="RUN", help=RESUME)
     how.add_argument("--replay", type=Path, metavar="RUN", help="repeat a served run and compare its parameters")
     how.add_argument("--checkpoint-every", type=int, metavar="ROUNDS", default=argparse.SUPPRESS)
     how.add_argument(
@@ -63,16 +67,32 @@ def run(options: argparse.Namespace) -> int:
     say_who_made(request.run)
     tiers = request.study.tiers()
     done = runner.run(request.study, request.run, _Shown(progress.watch()), request.engines)
-    summaries = [method.summary(tiers) for method in done]
+    by_seed: dict[int, list[Summary]] = {}
+    for each in done:
+        by_seed.setdefault(each.trial.seed, []).append(each.summary(tiers))
     if request.as_json:
-        found = {"run": str(request.run), "experiment": request.study.experiment.to_json(), **to_json(summaries)}
-        print(json.dumps(found))
+        print(json.dumps({"run": str(request.run), "experiment": request.study.experiment.to_json(), **_json(by_seed)}))
     else:
-        print_tables(console(), summaries)
+        _print(by_seed)
     if request.plot is not None:
         sys.stdout.flush()
-        plot(request.plot, summaries)  # last: what was computed is printed whatever becomes of the picture
+        drawn = [replace(each.summary(tiers), method=str(each.trial)) for each in done]
+        plot(request.plot, drawn)  # last: what was computed is printed whatever becomes of the picture
     return 0
+
+
+def _json(by_seed: dict[int, list[Summary]]) -> dict[str, Any]:
+    """The figures; of several seeds, of each."""
+    each = {str(seed): to_json(summaries) for seed, summaries in by_seed.items()}
+    return {"seeds": each} if len(each) > 1 else next(iter(each.values()))
+
+
+def _print(by_seed: dict[int, list[Summary]]) -> None:
+    terminal = console()
+    for seed, summaries in by_seed.items():
+        if len(by_seed) > 1:
+            terminal.print(f"Seed {seed}", style="bold")
+        print_tables(terminal, summaries)
 
 
 def _replay(options: dict[str, Any]) -> int:
@@ -134,7 +154,7 @@ def _request(options: dict[str, Any]) -> _Request:
         raise ValueError(f"--ray-address {how['ray_address']} without --engine ray; expected both")
     if how["engine"] == "ray" and find_spec("ray") is None:
         raise ValueError("--engine ray without the package ray; expected it here and on every node: pip install ray")
-    experiment, model = requested(options, how["resume"])
+    experiment, model = requested(options, how["resume"], may_grow=True)
     workers = doctor.processors() if how["workers"] is None else how["workers"]
     study = runner.prepare(experiment, model, how["data_dir"], workers, how["max_empty_rounds"])
     run = how["resume"] or how["run_dir"] or new_directory(Path(experiment.data).stem)
@@ -154,11 +174,11 @@ def _cluster(address: str | None, workers: int) -> AbstractContextManager[MakeEn
 class _Shown:
     """A display of the progress, and beside it the replies that were not folded as they came."""
 
-    def __init__(self, display: runner.Watcher) -> None:
+    def __init__(self, display: progress.Display) -> None:
         self._display = display
 
-    def begin(self, method: str, rounds: int, at: int) -> None:
-        self._display.begin(method, rounds, at)
+    def begin(self, trial: runner.Trial, at: int) -> None:
+        self._display.begin(str(trial), trial.rounds, at)
         self._refusals = Refusals(lambda line: print(line, file=sys.stderr))
 
     def line(self, line: dict[str, Any]) -> None:

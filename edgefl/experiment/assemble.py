@@ -45,15 +45,18 @@ MODEL_OF_SHAPE = {
 
 
 def assemble(
-    experiment: Experiment, data_dir: str | os.PathLike[str] | None = None, model: Model | None = None
+    experiment: Experiment,
+    data_dir: str | os.PathLike[str] | None = None,
+    model: Model | None = None,
+    data: DataSet | None = None,
 ) -> Federation:
-    """The federation of an experiment; a function of its settings, the data and the model alone.
+    """The federation of an experiment of one seed; a function of its settings, the data and the model alone.
 
     model   that the settings name by its content, from a file; None: they name a built-in one
+    data    the experiment's, if it has been loaded (`data_of`)
     Raises  DataError if the data cannot be had or a client gets too little, ValueError for a setting that does not fit.
     """
-    data = load(experiment.data, data_dir)
-    data = data.pooled() if experiment.pool else data
+    data = data_of(experiment, data_dir) if data is None else data
     loss = Loss.parse(experiment.loss) if experiment.loss else default_loss(data.y)
     outputs = data.classes if loss.has_labels == data.has_labels else 1
     if model is None:
@@ -64,6 +67,12 @@ def assemble(
     loss.check_outputs(outputs)
     federation = _with_loss(_dealt(experiment, data, graph), loss)
     return federation if model is None else replace(federation, weights=model.params)
+
+
+def data_of(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> DataSet:
+    """What the clients are dealt from. Raises DataError if it cannot be had."""
+    data = load(experiment.data, data_dir)
+    return data.pooled() if experiment.pool else data
 
 
 def _with_loss(federation: Federation, loss: Loss) -> Federation:

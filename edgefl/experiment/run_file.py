@@ -42,6 +42,12 @@ def open_run(path: Path, experiment: dict[str, Any], model: Model | None = None)
         write_atomically(path / EXPERIMENT, json.dumps(content, indent=1).encode())
 
 
+def change_settings(path: Path, experiment: dict[str, Any]) -> None:
+    """The run in this directory goes on with these settings. Whether it may is its owner's to know."""
+    content = with_digest({**experiment, MADE_BY: read_makers(path)})
+    write_atomically(path / EXPERIMENT, json.dumps(content, indent=1).encode())
+
+
 def _is_new(path: Path, model: Model | None) -> bool:
     """Whether nothing is there but what a crash before run.json leaves: the model, or a part of either file."""
     left = {temporary(path / name).name for name in (COPY, EXPERIMENT)}

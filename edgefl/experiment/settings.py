@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ SHARED = (
     "lr",
     "rounds",
 )  # hyper-parameters that every method which has them gets
+UNSAID = (("loss", ""), ("seeds", 1))  # values that run.json leaves out
 KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -76,6 +77,7 @@ class Experiment:
     batch: int = 16
     lr: float = 0.05
     seed: int = 1
+    seeds: int = 1  # so many runs of every method, with seed, seed + 1, ...
     deal_test: bool = False  # clients test on their share of the published test part, dealt like their training part
     train_share: float = 0.7
     validation_share: float = 0.1
@@ -99,6 +101,7 @@ class Experiment:
             f"1 <= per_round <= {self.clients} clients",
         )
         _check(self.seed >= 0, "seed", self.seed, "seed >= 0")
+        _check(self.seeds >= 1, "seeds", self.seeds, "seeds >= 1")
         _check(0 < self.train_share < 1, "train_share", self.train_share, "0 < train_share < 1")
         _check(0 <= self.validation_share < 1, "validation_share", self.validation_share, "0 <= validation_share < 1")
         _check(
@@ -130,9 +133,13 @@ class Experiment:
         return training_samples(declared, self.train_share, self.validation_share)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, as in run.json. A loss that nobody named is left out, as in older runs."""
+        """Plain JSON values, as in run.json. A loss that nobody named is left out, as in older runs, and one seed."""
         values = dict(json.loads(json.dumps(asdict(self))))
-        return values if self.loss else {name: value for name, value in values.items() if name != "loss"}
+        return {name: value for name, value in values.items() if (name, value) not in UNSAID}
+
+    def each_seed(self) -> tuple[Experiment, ...]:
+        """The experiments of one seed that this one stands for."""
+        return tuple(replace(self, seed=self.seed + i, seeds=1) for i in range(self.seeds))
 
     @staticmethod
     def of_run(path: Path) -> Experiment:

@@ -9,6 +9,7 @@ adapted to its samples. A server has no model of a client, and a device may need
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from edgefl.experiment.assemble import assemble, built_in
 from edgefl.experiment.model_file import kept as model_of_run
 from edgefl.experiment.run_file import EXPERIMENT
 from edgefl.experiment.settings import Experiment
+from edgefl.experiment.trials import Trial, run_of, trials
 from edgefl.graph import Graph, Model, Params
 from edgefl.graph.heads import with_classes
 from edgefl.learners import GraphLearner, Samples
@@ -51,6 +53,7 @@ class Source(NamedTuple):
     client    whose model; None: that of all clients, or of a device's directory its own
     method    of a simulation's run, which may have several; None: its only one
     data_dir  directory of the data set's files
+    seed      of a simulation's run of several; None: its first
     run       the directory of a device's server, for methods that need what all clients share
     """
 
@@ -58,6 +61,7 @@ class Source(NamedTuple):
     client: int | None = None
     method: str | None = None
     data_dir: str | None = None
+    seed: int | None = None
     run: Path | None = None
 
 
@@ -69,8 +73,9 @@ def find(source: Source) -> Trained:
         return _of_device(source)
     if (source.path / EXPERIMENT).exists():
         return _of_simulation(source)
-    if (source.path / COMMIT).exists():  # the directory of one method, in that of its run
-        return _of_simulation(source._replace(path=source.path.parent, method=source.path.name))
+    if (source.path / COMMIT).exists():  # the directory of one trial, in that of its run
+        run, seed = run_of(source.path)
+        return _of_simulation(source._replace(path=run, method=source.path.name, seed=seed))
     raise RunError(f"{source.path} is no run and no device's state; expected what simulate, serve or client has left")
 
 
@@ -87,10 +92,11 @@ def _of_server(source: Source) -> Trained:
 def _of_simulation(source: Source) -> Trained:
     path, client = source.path, source.client
     experiment = Experiment.of_run(path)
-    name = _method(experiment, source)
+    trial = _trial(experiment, source)
+    name, where, experiment = trial.method, trial.path, replace(experiment, seed=trial.seed, seeds=1)
     if client is not None and not 0 <= client < experiment.clients:
         raise RunError(f"client {client} of {path}; expected an id from 0 to {experiment.clients - 1}")
-    found = read_committed(path / name, client)
+    found = read_committed(where, client)
     algorithm = experiment.algorithms()[name]
     if client is None:
         return _of_all(source, experiment, name, found.state, found.round)
@@ -102,7 +108,7 @@ def _of_simulation(source: Source) -> Trained:
     initial = federation.initial()
     if algorithm.keeps_state and found.kept is None:
         trained = ", ".join(map(str, found.trained)) or "none yet"
-        raise RunError(f"client {client} of {path / name} has not trained by round {found.round}; those: {trained}")
+        raise RunError(f"client {client} of {where} has not trained by round {found.round}; those: {trained}")
     kept, split = found.kept or NOTHING, federation.clients[client]
     local = _local(client, experiment.seed, federation.graph, kept, algorithm.untrained(found.state, initial))
     local.data, local.train, local.validation, local.test = federation.data, split.train, split.validation, split.test
@@ -140,6 +146,15 @@ def _shared(source: Source, record: DeviceRecord) -> dict[str, Params]:
     if (found := history.run_id(source.run)) != record.run:
         raise RunError(f"{source.run} is the run {found}; expected {record.run}, the one of {source.path}")
     return history.final_state(source.run).arrays
+
+
+def _trial(experiment: Experiment, source: Source) -> Trial:
+    """Of the method asked for, or the only one, with the seed asked for, or the first one."""
+    seeds = [one.seed for one in experiment.each_seed()]
+    if source.seed not in (None, *seeds):
+        raise RunError(f"--seed {source.seed}; expected one of {', '.join(map(str, seeds))}, which {source.path} has")
+    wanted = _method(experiment, source), seeds[0] if source.seed is None else source.seed
+    return next(each for each in trials(experiment, source.path) if (each.method, each.seed) == wanted)
 
 
 def _method(experiment: Experiment, source: Source) -> str:

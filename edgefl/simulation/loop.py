@@ -80,13 +80,16 @@ class _Simulation:
         if self.journal.committed.round < 0:
             state = self.algorithm.start(self.task, self.initial)
             self.journal.commit(0, state)
-        state, round, done = self.journal.load_state(), self.journal.committed.round, self.journal.committed.done
+        state, round = self.journal.load_state(), self.journal.committed.round
+        last = self.settings.stop_after or self.settings.rounds
+        done = self.journal.committed.done and round >= last  # one that was done goes on if it has got more rounds
         plans, empty = [] if done else self._plan(state, round + 1), 0
+        done = done or (self.journal.committed.done and not plans)
         while not done:
             round += 1
             state, line = self._round(state, round, plans)
             plans = self._plan(state, round + 1)
-            done = round == (self.settings.stop_after or self.settings.rounds) or not plans
+            done = round == last or not plans
             if done or round % self.settings.eval_every == 0:
                 line["evaluation"] = self.evaluator.bundle(state, round)
             self.journal.log(line)

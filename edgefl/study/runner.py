@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
 
 from edgefl.algorithms import Algorithm
 from edgefl.algorithms.base import State
-from edgefl.experiment.assemble import assemble, check_begin, check_held_out
+from edgefl.data.dataset import DataSet
+from edgefl.experiment.assemble import assemble, check_begin, check_held_out, data_of
 from edgefl.experiment.federation import Federation
-from edgefl.experiment.run_file import open_run
+from edgefl.experiment.growth import let_grow
+from edgefl.experiment.run_file import EXPERIMENT, open_run
 from edgefl.experiment.settings import Experiment, Settings
+from edgefl.experiment.trials import Trial, trials
 from edgefl.graph import Model
 from edgefl.simulation.engine import MakeEngine, Threads
 from edgefl.simulation.journal import Journal, read_metrics
@@ -29,11 +33,11 @@ Engines = Callable[[], AbstractContextManager[MakeEngine]]  # what trains, for a
 
 
 class Watcher(Protocol):
-    """Is told how far a run has come: of each method once where it begins, which may be at a resumed round; then every
-    round's line of metrics; at last, whatever happens, the end.
+    """Is told how far a run has come: of each trial once where it begins, after `at` rounds that were done before; then
+    every round's line of metrics; at last, whatever happens, the end.
     """
 
-    def begin(self, method: str, rounds: int, at: int) -> None: ...
+    def begin(self, trial: Trial, at: int) -> None: ...
 
     def line(self, line: dict[str, Any]) -> None: ...
 
@@ -43,7 +47,7 @@ class Watcher(Protocol):
 class Unwatched:
     """For a run that nobody looks at."""
 
-    def begin(self, method: str, rounds: int, at: int) -> None: ...
+    def begin(self, trial: Trial, at: int) -> None: ...
 
     def line(self, line: dict[str, Any]) -> None: ...
 
@@ -57,30 +61,39 @@ def threads() -> AbstractContextManager[MakeEngine]:
 
 @dataclass(frozen=True)
 class Prepared:
-    """An experiment that can be run as asked; see `prepare`."""
+    """An experiment that can be run as asked; see `prepare`.
+
+    federation  of the first seed
+    """
 
     experiment: Experiment
     algorithms: Mapping[str, Algorithm]
     settings: Settings
     federation: Federation
     model: Model | None
+    data: DataSet
 
     def tiers(self) -> Tiers:
         """What its summaries must know of the model and the clients."""
         return tiers_of(self.experiment, self.federation.graph, self.federation.data.loss)
 
+    def of_seed(self, one: Experiment) -> Federation:
+        """The federation of one of its seeds; the data are not loaded again."""
+        if one.seed == self.experiment.seed:
+            return self.federation
+        return assemble(one, model=self.model, data=self.data)
+
 
 @dataclass(frozen=True)
 class Finished:
-    """A method that has been run: where its journal is, and the server's last state."""
+    """A trial that is over, and the server's last state."""
 
-    method: str
-    path: Path
+    trial: Trial
     state: State
 
     def summary(self, tiers: Tiers) -> Summary:
         """Its figures, from the lines of its rounds."""
-        return summarise(self.method, list(read_metrics(self.path)), tiers, self.state.values)
+        return summarise(self.trial.method, list(read_metrics(self.trial.path)), tiers, self.state.values)
 
 
 def prepare(
@@ -100,21 +113,29 @@ def prepare(
     settings = experiment.settings(workers)
     if max_empty_rounds is not None:
         settings = replace(settings, max_empty_rounds=max_empty_rounds)
-    federation = assemble(experiment, data_dir, model)
-    check_held_out(algorithms, federation)
-    check_begin(algorithms, federation, experiment.rounds)
-    return Prepared(experiment, algorithms, settings, federation, model)
+    data = data_of(experiment, data_dir)
+    seeds = experiment.each_seed()
+    prepared = Prepared(experiment, algorithms, settings, assemble(seeds[0], data_dir, model, data), model, data)
+    for one in seeds:
+        federation = prepared.of_seed(one)
+        check_held_out(algorithms, federation)
+        check_begin(algorithms, federation, experiment.rounds)
+    return prepared
 
 
 def claim(prepared: Prepared, directory: Path) -> None:
-    """Makes `directory` that of this run, or checks that it already is. Raises RunError if it is another's."""
+    """Makes `directory` that of this run, or checks that it already is; it may have had fewer rounds or seeds
+    (growth.py). Raises RunError if it is another's.
+    """
+    if (directory / EXPERIMENT).exists():
+        let_grow(directory, prepared.experiment)
     open_run(directory, prepared.experiment.to_json(), prepared.model)
 
 
 def run(
     prepared: Prepared, directory: Path, watcher: Watcher | None = None, engines: Engines = threads
 ) -> list[Finished]:
-    """Runs every method from its last checkpoint in `directory`, which has been claimed; in the order of methods.
+    """Runs every trial from its last checkpoint in `directory`, which has been claimed; in the order of `trials`.
 
     Raises  RunError as `simulate` does, or if another process runs the directory.
     """
@@ -122,13 +143,20 @@ def run(
     with ExitStack() as until_end:
         until_end.callback(watcher.end)
         engine = until_end.enter_context(engines())
-        return [_one(prepared, name, directory / name, watcher, engine) for name in prepared.algorithms]
+        federations = {one.seed: one for one in prepared.experiment.each_seed()}
+        found = []
+        for seed, of_seed in groupby(trials(prepared.experiment, directory), lambda trial: trial.seed):
+            federation = prepared.of_seed(federations[seed])
+            found += [_one(prepared, trial, federation, watcher, engine) for trial in of_seed]
+        return found
 
 
-def _one(prepared: Prepared, name: str, path: Path, watcher: Watcher, engine: MakeEngine) -> Finished:
-    journal = Journal(path)
-    watcher.begin(name, prepared.settings.rounds, max(journal.committed.round, 0))
-    algorithm = prepared.algorithms[name]
-    state = simulate(algorithm, prepared.federation, prepared.settings, journal, watcher.line, engine=engine)
-    journal.close()
-    return Finished(name, path, state)
+def _one(prepared: Prepared, trial: Trial, federation: Federation, watcher: Watcher, engine: MakeEngine) -> Finished:
+    journal = Journal(trial.path)
+    try:
+        watcher.begin(trial, max(journal.committed.round, 0))
+        algorithm = prepared.algorithms[trial.method]
+        state = simulate(algorithm, federation, prepared.settings, journal, watcher.line, engine=engine)
+    finally:
+        journal.close()
+    return Finished(trial, state)
