@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefl.algorithms import Algorithm
+from edgefl.algorithms.variant import folder
 from edgefl.commands import doctor, progress, report
 from edgefl.commands.capacity import tiers_of
 from edgefl.commands.experiment_options import add_experiment, new_directory, requested, say_who_made
@@ -173,7 +174,7 @@ def _run(request: _Request) -> list[report.Summary]:
         until_end.callback(display.end)
         engine = until_end.enter_context(request.engines())
         for name, algorithm in request.algorithms.items():
-            journal = Journal(request.run / name)
+            journal = Journal(request.run / folder(name))
             display.begin(name, request.settings.rounds, max(journal.committed.round, 0))
             refusals = Refusals(lambda line: print(line, file=sys.stderr))
 

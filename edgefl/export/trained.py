@@ -16,6 +16,7 @@ import numpy as np
 
 from edgefl.algorithms import Algorithm
 from edgefl.algorithms.base import MODEL, Local, State
+from edgefl.algorithms.variant import folder
 from edgefl.device.model import method_of
 from edgefl.device.reading import DeviceRecord, is_device, read_device
 from edgefl.errors import RunError
@@ -90,7 +91,7 @@ def _of_simulation(source: Source) -> Trained:
     name = _method(experiment, source)
     if client is not None and not 0 <= client < experiment.clients:
         raise RunError(f"client {client} of {path}; expected an id from 0 to {experiment.clients - 1}")
-    found = read_committed(path / name, client)
+    found = read_committed(path / folder(name), client)
     algorithm = experiment.algorithms()[name]
     if client is None:
         return _of_all(source, experiment, name, found.state, found.round)
@@ -102,7 +103,9 @@ def _of_simulation(source: Source) -> Trained:
     initial = federation.initial()
     if algorithm.keeps_state and found.kept is None:
         trained = ", ".join(map(str, found.trained)) or "none yet"
-        raise RunError(f"client {client} of {path / name} has not trained by round {found.round}; those: {trained}")
+        raise RunError(
+            f"client {client} of {path / folder(name)} has not trained by round {found.round}; those: {trained}"
+        )
     kept, split = found.kept or NOTHING, federation.clients[client]
     local = _local(client, experiment.seed, federation.graph, kept, algorithm.untrained(found.state, initial))
     local.data, local.train, local.validation, local.test = federation.data, split.train, split.validation, split.test
@@ -147,9 +150,12 @@ def _method(experiment: Experiment, source: Source) -> str:
     known = ", ".join(experiment.methods)
     if source.method is None and len(experiment.methods) > 1:
         raise RunError(f"{source.path} is a run of {known}; expected --method, one of them")
-    if source.method not in (None, *experiment.methods):
-        raise RunError(f"--method {source.method}; expected one of {known}, which {source.path} has")
-    return source.method or experiment.methods[0]
+    if source.method is None:
+        return experiment.methods[0]
+    for label in experiment.methods:
+        if source.method in (label, folder(label)):
+            return label
+    raise RunError(f"--method {source.method}; expected one of {known}, which {source.path} has")
 
 
 def _local(client: int, seed: int, graph: Graph, kept: Kept, otherwise: Params) -> Local:
