@@ -12,6 +12,7 @@ from typing import Any
 
 from edgefl.algorithms import Algorithm
 from edgefl.algorithms.base import Task
+from edgefl.algorithms.variant import Variant
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 from edgefl.graph import Graph, Model, Params
@@ -55,7 +56,8 @@ def staff(
     accepting: Collection[int] = (),
 ) -> tuple[Coordinator, Offer]:
     """Who decides in that run, and what its devices are offered, whatever carries the messages."""
-    ((name, algorithm),) = experiment.algorithms().items()
+    ((label, algorithm),) = experiment.algorithms().items()
+    method = Variant.of(label).method  # what a device knows; the label's options are among those it is told
     spec = ModelSpec.of(federation.graph)
     task = Task(
         spec,
@@ -74,7 +76,7 @@ def staff(
         store.run_id,
         experiment.clients,
         keys,
-        lambda client: welcome(client, experiment, name, algorithm, packed, task.loss),
+        lambda client: welcome(client, experiment, method, algorithm, packed, task.loss),
         packed,
         lambda: secrets.token_bytes(32),
         experiment.training_samples,

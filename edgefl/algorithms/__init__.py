@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from edgefl.algorithms.base import Algorithm
+from edgefl.algorithms.variant import Variant, label_of
 
 if TYPE_CHECKING:
     from edgefl.algorithms.ditto import Ditto
@@ -78,12 +79,32 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
 }
 
 
-def build(name: str, options: Mapping[str, Any]) -> Algorithm:
-    """The method with those of the options that it has. Raises ValueError for an unknown name or a wrong value."""
+def build(label: str, options: Mapping[str, Any]) -> Algorithm:
+    """The method of a label (variant.py) with its own options, and with those of the others that it has.
+
+    Raises  ValueError for an unknown name or a wrong value.
+    """
+    name, own = _read(label)
+    known = settings_of(name)
+    chosen = {key: value for key, value in {**options, **own}.items() if key in known}
+    return replace(METHODS[name](), **chosen)  # type: ignore
+
+
+def labelled(label: str) -> str:
+    """The label that every way of writing it stands for. Raises ValueError as `build` does."""
+    name, own = _read(label)
+    return label_of(name, own)
+
+
+def _read(label: str) -> tuple[str, dict[str, Any]]:
+    """The name of the method, and its own options."""
+    name, texts = Variant.of(label)
     if name not in METHODS:
         raise ValueError(f"method={name}; expected one of {', '.join(METHODS)}")
-    known = settings_of(name)
-    return replace(METHODS[name](), **{key: value for key, value in options.items() if key in known})  # type: ignore
+    for key, value in texts:
+        if key == "rounds":
+            raise ValueError(f"method={label} has rounds={value}; expected the run's --rounds, the same for all")
+    return name, {key: parse([name], key, value) for key, value in texts}
 
 
 def settings_of(name: str) -> dict[str, Any]:
@@ -148,6 +169,7 @@ __all__ = [
     "LocalOnly",
     "SubFedAvg",
     "build",
+    "labelled",
     "parse",
     "settings_of",
 ]

@@ -9,9 +9,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from edgefl.algorithms import METHODS, parse
+from edgefl.algorithms import METHODS, labelled, parse
 from edgefl.algorithms.fold import FOLDS
 from edgefl.algorithms.training import LocalSteps
+from edgefl.algorithms.variant import Variant, labels_in
 from edgefl.codec import FORMATS
 from edgefl.errors import RunError
 from edgefl.experiment import model_file
@@ -33,6 +34,10 @@ OPTIMIZERS, SCHEDULES, SAVED = (
     get_args(get_type_hints(LocalSteps)[name]) for name in ("optimizer", "schedule", "saved")
 )
 SAVED_HELP = "as what values wait for the backward pass: as they are, or as float16 where that takes less memory"
+METHOD_HELP = (
+    f"one or several of {', '.join(METHODS)}, separated by commas; NAME:OPTION=VALUE is a row with options of its own, "
+    "as fedspu:keep=1"
+)
 MODELS = f"one of {', '.join(NAMES)}, or FILE.safetensors, whose weights training starts from"
 
 
@@ -44,7 +49,7 @@ def add_experiment(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_what(what: argparse._ArgumentGroup) -> None:
-    what.add_argument("--method", action="append", help=f"one or several of {', '.join(METHODS)}, separated by commas")
+    what.add_argument("--method", action="append", help=METHOD_HELP)
     what.add_argument("--data", help="data set; default: digits, which comes with the package")
     what.add_argument("--model", help=f"{MODELS}; default: chosen by the shape of the data")
     what.add_argument("--partition", help=f"{PARTITIONS}; {_default('partition')}")
@@ -170,11 +175,8 @@ def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
     """The options that were given, as fields of Experiment; `base` says which methods and data there are otherwise."""
     given = dict(options)
     if "method" in given:
-        given["methods"] = tuple(name for text in given.pop("method") for name in text.split(",") if name)
-    methods = list(given.get("methods", base.methods))
-    for name in methods:
-        if name not in METHODS:
-            raise ValueError(f"method={name}; expected one of {', '.join(METHODS)}")
+        given["methods"] = tuple(map(labelled, labels_in(given.pop("method"))))
+    methods = [Variant.of(label).method for label in given.get("methods", base.methods)]
     if "preset" in given:
         given = {**preset(given.pop("preset"), given.get("data", base.data)), **given}
     if given.get("loss"):

@@ -64,7 +64,7 @@ class Settings:
 class Experiment:
     """What to run. The defaults are the demonstration that `edgefl simulate` gives."""
 
-    methods: tuple[str, ...] = ("fedspu", "fedspu-es", "fedavg", "local")
+    methods: tuple[str, ...] = ("fedspu", "fedspu-es", "local", "fedavg-ft", "fedavg")  # labels (variant.py)
     data: str = "digits"
     model: str = ""  # empty: the one that fits the shape of the data; of a file: its content (model_file.py)
     pool: bool = False  # merge the published test part into the clients' data, as the FedSPU paper does

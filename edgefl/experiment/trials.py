@@ -1,6 +1,6 @@
 """What a simulation of several methods and seeds consists of, and where in the run's directory each part lies.
 
-    RUN/METHOD/...             of one seed
+    RUN/METHOD/...             of one seed; colons of a method's label are plus signs
     RUN/seed-SEED/METHOD/...   of several
 
 What is in such a directory is the journal's (simulation/journal.py).
@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgefl.algorithms.variant import folder
 from edgefl.experiment.settings import Experiment
 
 SEED = "seed-"
@@ -38,10 +39,14 @@ def trials(experiment: Experiment, run: Path) -> list[Trial]:
     """All of a run, in the order in which they are run: seed by seed."""
     is_alone = experiment.seeds == 1
     return [
-        Trial(method, one.seed, one.rounds, run / method if is_alone else run / f"{SEED}{one.seed}" / method, is_alone)
+        Trial(method, one.seed, one.rounds, _of_seed(run, one.seed, is_alone) / folder(method), is_alone)
         for one in experiment.each_seed()
         for method in one.methods
     ]
+
+
+def _of_seed(run: Path, seed: int, is_alone: bool) -> Path:
+    return run if is_alone else run / f"{SEED}{seed}"
 
 
 def run_of(trial: Path) -> tuple[Path, int | None]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from edgefl.algorithms import Algorithm
 from edgefl.algorithms.base import MODEL, Local, State
+from edgefl.algorithms.variant import folder
 from edgefl.device.model import method_of
 from edgefl.device.reading import DeviceRecord, is_device, read_device
 from edgefl.errors import RunError
@@ -162,9 +163,12 @@ def _method(experiment: Experiment, source: Source) -> str:
     known = ", ".join(experiment.methods)
     if source.method is None and len(experiment.methods) > 1:
         raise RunError(f"{source.path} is a run of {known}; expected --method, one of them")
-    if source.method not in (None, *experiment.methods):
-        raise RunError(f"--method {source.method}; expected one of {known}, which {source.path} has")
-    return source.method or experiment.methods[0]
+    if source.method is None:
+        return experiment.methods[0]
+    for label in experiment.methods:
+        if source.method in (label, folder(label)):
+            return label
+    raise RunError(f"--method {source.method}; expected one of {known}, which {source.path} has")
 
 
 def _local(client: int, seed: int, graph: Graph, kept: Kept, otherwise: Params) -> Local:

@@ -37,8 +37,9 @@ def test_simulate_ends_with_tables_of_methods_and_tiers(tmp_path: Path) -> None:
     done = edgefl("simulate", *SHORT, "--keep", ".5,1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
-    assert {"fedspu", "fedspu-es", "fedavg", "local", "0.5", "1"} <= rows.keys()
+    assert {"fedspu", "fedspu-es", "local", "fedavg-ft", "fedavg", "0.5", "1"} <= rows.keys()
     assert " own " in rows["fedspu"]
+    assert " adapted " in rows["fedavg-ft"]
     assert " global " in rows["fedavg"]
     assert "points of accuracy against fedavg (its global model)" in done.stdout
     assert "Early stopping: " in done.stdout
@@ -71,6 +72,25 @@ def test_resume_continues_a_run_and_refuses_other_settings(tmp_path: Path) -> No
     assert "already holds a run; expected a new directory, or --resume run" in twice.stderr
 
 
+def test_a_row_has_options_of_its_own_and_goes_on_under_its_label(tmp_path: Path) -> None:
+    asked = ["--method", "fedspu,fedspu:keep=1.0,lr=.1,fedavg", "--keep", ".5,1", "--run-dir", "run", "--json"]
+    first = edgefl("simulate", *SHORT, *asked, cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    found, label = json.loads(first.stdout), "fedspu:keep=1:lr=0.1"
+    assert found["experiment"]["methods"] == list(found["methods"]) == ["fedspu", label, "fedavg"]
+    lines = [
+        json.loads(line) for line in (tmp_path / "run/fedspu+keep=1+lr=0.1/metrics.jsonl").read_text().splitlines()
+    ]
+    assert {client["keep"] for line in lines for client in line["clients"]} == {1.0}
+    assert found["methods"][label]["up"]["values"] == found["methods"]["fedavg"]["up"]["values"]
+    again = edgefl(
+        "simulate", "--resume", "run", "--method", "fedspu,fedspu:lr=.1:keep=1,fedavg", "--json", cwd=tmp_path
+    )
+    assert json.loads(again.stdout) == found
+    exported = edgefl("export", "run/fedspu+keep=1+lr=0.1", "mine.safetensors", cwd=tmp_path)
+    assert exported.returncode == 0, exported.stderr
+
+
 def test_the_picture_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the picture is an optional extra")
     done = edgefl("simulate", *SHORT, "--method", "fedspu", "--plot", "curves.png", cwd=tmp_path)
@@ -87,7 +107,10 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
         (["--keep", ".2,1.5"], "keep=1.5; expected 0 < keep <= 1"),
         (["--keep", "half"], "argument --keep: 'half'; expected numbers separated by commas"),
         (["--lr", "0"], "lr=0.0; expected a finite lr > 0"),
-        (["--set", "mu=1"], "mu=1 is no hyper-parameter of fedspu, fedspu-es, fedavg, local; expected one of batch"),
+        (
+            ["--set", "mu=1"],
+            "mu=1 is no hyper-parameter of fedspu, fedspu-es, local, fedavg-ft, fedavg; expected one of ",
+        ),
         (["--set", "es"], "--set es; expected NAME=VALUE"),
         (["--set", "lam=2"], "lam=2.0; expected 0 <= lam <= 1"),
         (["--per-round", "50"], "per_round=50; expected 1 <= per_round <= 20 clients"),

@@ -24,7 +24,7 @@ def assert_same_arrays(found, expected) -> None:
         np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
 
 
-@pytest.mark.parametrize("method", ["fedavg", "fedper", "fedavg-ft", "ditto"])
+@pytest.mark.parametrize("method", ["fedspu:keep=1:lr=0.1", "fedper", "fedavg-ft", "ditto"])
 def test_served_run_is_bit_identical_to_simulation(tmp_path: Path, method: str) -> None:
     experiment = replace(SMALL, methods=(method,))
     demo.deal(tmp_path / "shares", experiment)
@@ -39,6 +39,7 @@ def test_served_run_is_bit_identical_to_simulation(tmp_path: Path, method: str) 
         assert_same_arrays(found.arrays[group], state.arrays[group])
     assert [without_times(line) for line in served.lines] == [without_times(line) for line in journal.metrics()]
     assert [line["round"] for line in lines] == [1, 2, 3, 4]
+    assert main(["simulate", "--replay", str(tmp_path / "served"), "--workers", "1"]) == 0
 
 
 def test_other_losses_and_optimizers_are_served_as_simulated(tmp_path: Path) -> None:

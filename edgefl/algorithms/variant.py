@@ -1,0 +1,66 @@
+"""A method with options of its own as one row of a comparison: `fedspu:keep=1`, NAME:OPTION=VALUE:OPTION=VALUE.
+
+Text alone: which methods and options there are, and what types values have, is known to the package (__init__.py).
+Options of a row go before those that all methods of a run share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+
+class Variant(NamedTuple):
+    """A row: the method's name, and its own options as they were written, sorted by name."""
+
+    method: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    @staticmethod
+    def of(label: str) -> Variant:
+        """What a label says. Raises ValueError for an option without a value, or one that is there twice."""
+        parts = label.split(":")
+        count = next((i for i, part in enumerate(parts) if i and "=" in part), len(parts))
+        pairs = [part.partition("=") for part in parts[count:]]
+        for (name, equals, value), part in zip(pairs, parts[count:], strict=True):
+            if not (name and equals and value):
+                raise ValueError(f"method={label} has {part!r}; expected NAME:OPTION=VALUE")
+        options = {name: value for name, _, value in pairs}
+        if len(options) < len(pairs):
+            raise ValueError(f"method={label} has an option twice; expected each once")
+        return Variant(":".join(parts[:count]), tuple(sorted(options.items())))
+
+
+def label_of(method: str, options: Mapping[str, Any]) -> str:
+    """The label of a method with these values, the same for equal values: `fedspu:keep=0.2,1:lr=0.1`."""
+    return ":".join([method, *(f"{name}={_text(options[name])}" for name in sorted(options))])
+
+
+def labels_in(texts: Iterable[str]) -> list[str]:
+    """The labels in lists separated by commas. A comma may be in a value, too, `keep=.2,1`, or stand before the next
+    option of the same method.
+    """
+    found: list[str] = []
+    for text in texts:
+        begins = True
+        for piece in filter(None, text.split(",")):
+            is_option, is_number = "=" in piece.partition(":")[0], piece[0].isdigit() or piece[0] in ".-"
+            if begins or not (is_option or is_number):
+                found.append(piece)
+            else:
+                found[-1] += f":{piece}" if is_option else f",{piece}"
+            begins = False
+    return found
+
+
+def folder(label: str) -> str:
+    """The name of a row's directory: its label without colons, which tools take for the end of a host's name."""
+    return label.replace(":", "+")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(map(_text, value))
+    return str(value).removesuffix(".0")
