@@ -214,8 +214,9 @@ MUTANTS = (
     Mutant(
         "adapting-is-kept",
         "edgefl/algorithms/fedavg_ft.py",
-        "        yield OwnModel(",
-        '        local.arrays["adapted"] = dict(local.learner.read())\n        yield OwnModel(',
+        "        yield self._adapted(local, self.ft_epochs)",
+        "        yield self._adapted(local, self.ft_epochs)\n"
+        '        local.arrays["adapted"] = dict(local.learner.read())',
         "a client keeps the model that it adapted to be tested",
         ADAPTED,
     ),

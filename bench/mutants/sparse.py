@@ -176,7 +176,12 @@ MUTANTS = (
         SUBFEDAVG,
     ),
     Mutant(
-        "ditto-draw", f"{A}ditto.py", ", pull=pull)", ")", "the personal model is not drawn to the global one", DITTO
+        "ditto-draw",
+        f"{A}ditto.py",
+        "self.local_optimizer(plan.round), pull=pull)",
+        "self.local_optimizer(plan.round))",
+        "the personal model is not drawn to the global one",
+        DITTO,
     ),
     Mutant(
         "ditto-apart",

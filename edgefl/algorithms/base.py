@@ -24,6 +24,7 @@ from edgefl.graph import Graph, Params
 from edgefl.learners.base import Evaluation, Learner, Samples
 from edgefl.learners.batches import Keyed, Minibatches
 from edgefl.learners.losses import CROSS_ENTROPY, Loss
+from edgefl.neurons.gather import take
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
@@ -282,6 +283,29 @@ class Algorithm(ABC):
         """Client: `own` on its own test samples."""
         with self.own(local, shared) as model:
             return model.learner.evaluate(model.samples, local.test)
+
+    def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
+        """Server: what the devices of these clients would download in that round, in their order, to be evaluated after
+        it. Unless a method says otherwise, all that clients share.
+        """
+        parts = {MODEL: None, BODY: task.spec.body}
+        found = {part: names for part, names in parts.items() if part in state.arrays}
+        payload = {part: take(state.arrays[part], task.spec, None, names=names) for part, names in found.items()}
+        return [Plan("evaluate", round, client, payload=payload) for client in clients]
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        """Client: its model after it has taken what such a plan brings and trained on it for so many passes in the
+        method's way, at the rate `lr` and in the order of round 0, the same for all methods; for the length of the with
+        block. Nothing of it is kept.
+        """
+        raise NotImplementedError(f"{self.name} says nothing of a refresh")
+        yield  # which makes it a generator
+
+    @property
+    def can_refresh(self) -> bool:
+        """Whether the method says how a client trains after a refresh."""
+        return type(self).refreshed is not Algorithm.refreshed
 
     def held(self, local: Local) -> Sequence[Mask]:
         """Client: the masks that it keeps, the one it uses first, at one of which values may come without ids.

@@ -6,10 +6,12 @@ Source: Ditto (Li et al., ICML 2021); ALGORITHMS 7.7. FedSpa compares with lam =
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.algorithms.base import MODEL, Local, Plan, Reply, check, evaluate, minibatches, passes, tested
+from edgefl.algorithms.base import MODEL, Local, OwnModel, Plan, Reply, check, evaluate, minibatches, passes, tested
 from edgefl.algorithms.fedavg import FedAvg
 from edgefl.neurons.update import values
 
@@ -49,3 +51,9 @@ class Ditto(FedAvg):
         metrics = {**reply.metrics, "personal_loss": fit.loss_sum / fit.examples}
         reply = Reply(**{**vars(reply), "steps": reply.steps + fit.steps, "metrics": metrics})
         return tested(reply, evaluate(local)) if self.eval_point == "post_local" else reply
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        """The personal model, drawn towards the newest global one."""
+        pull = self.lam, values(plan.payload[MODEL])
+        yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch, pull=pull)

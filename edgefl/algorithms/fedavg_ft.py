@@ -11,11 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.algorithms.base import Local, OwnModel, check, minibatches
+from edgefl.algorithms.base import MODEL, Local, OwnModel, Plan, check
 from edgefl.algorithms.fedavg import FedAvg
 from edgefl.graph import Params
-
-ROUND = 0  # of the draw of the batches: no round of training has it, so a client adapts in the same order each time
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,12 @@ class FedAvgFT(FedAvg):
     def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
         local.learner.write(shared)
-        optimizer = self.optimizer_at(self.ft_lr or self.lr)
-        local.learner.fit(local.data, minibatches(local, ROUND, self.ft_epochs, self.batch), optimizer)
-        yield OwnModel(local.learner, local.data)
+        yield self._adapted(local, self.ft_epochs)
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        local.learner.write(plan.payload[MODEL])
+        yield self._adapted(local, epochs)
+
+    def _adapted(self, local: Local, epochs: int) -> OwnModel:
+        return self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch, self.ft_lr)

@@ -67,6 +67,12 @@ class FedPer(LocalTraining):
         return tested(reply, mine.evaluate()) if self.eval_point == "post_local" else reply
 
     @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        """Body and head, as in a round."""
+        with self.own(local, values(plan.payload[BODY])) as mine:
+            yield self.refit(mine, local, epochs, self.batch)
+
+    @contextmanager
     def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
         mine = Personal.of(local, shared, self.head_init)

@@ -9,7 +9,7 @@ Source: FedSpa, Alg. 1; ALGORITHMS 3, 4 and 8. Rounds count from 0 there and fro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -199,6 +199,19 @@ class FedSpa(LocalTraining):
         with restricted(local.learner, self.held(local)[0], self.batch):
             local.learner.write(shared)
             yield OwnModel(local.learner, local.data)
+
+    def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
+        """At their masks."""
+        held = [self._mask(task, state, client) for client in clients]
+        payloads = {id(mask): {MODEL: take(state.arrays[MODEL], task.spec, mask)} for mask in held}
+        return [Plan("evaluate", round, k, payload=payloads[id(mask)], held=mask) for k, mask in zip(clients, held)]
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        sent = plan.payload[MODEL]
+        with restricted(local.learner, mask_of(sent), self.batch):
+            local.learner.write(sent)
+            yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch)
 
     def scored(self, parts: object) -> Scored:
         return "personal"

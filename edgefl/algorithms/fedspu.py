@@ -8,13 +8,16 @@ Source: FedSPU (AAAI), Alg. 1 and 2, Eq. 4, Fig. 3; ALGORITHMS 1 and 2. Departur
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from edgefl import rng
 from edgefl.algorithms.base import (
     MODEL,
     Local,
+    OwnModel,
     Plan,
     Reply,
     State,
@@ -109,6 +112,10 @@ class FedSPU(LocalSteps):
     def replan(self, task: Task, state: State, plan: Plan) -> Plan:
         return self._plan(task, state, plan.round, plan.client)
 
+    def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
+        """Their next selections, those of clients that have stopped too."""
+        return [self._plan(task, state, round, client) for client in clients]
+
     def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
         """Adds the reply to the round. A client that stops in this round is still averaged (Alg. 2)."""
         tally.reported.append(reply.client)
@@ -163,6 +170,14 @@ class FedSPU(LocalSteps):
             status=self._stop(local, metrics) if self.es else "on",
             metrics=metrics,
         )
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        assert plan.selection is not None
+        local.learner.write(plan.payload[MODEL])
+        mine, neurons = OwnModel(local.learner, local.data), None if plan.selection.is_full else plan.selection
+        how: dict[str, Any] = {"trainable": neurons, "delta": self.delta, "bn_frozen": self.bn_frozen}
+        yield self.refit(mine, local, epochs, self.batch, **how)
 
     def _stop(self, local: Local, metrics: dict[str, float]) -> Status:
         """Compares L with that of the client's previous participation and remembers both L and the verdict."""

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from edgefl.algorithms.base import Algorithm, Local, OwnModel, State, Task, check, check_choices
+from edgefl.algorithms.base import BODY, Algorithm, Local, OwnModel, Plan, State, Task, check, check_choices
 from edgefl.algorithms.personal import CLASSES, HeadInit, Personal, begin
 from edgefl.graph import Params
+from edgefl.neurons.update import values
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,13 @@ class HeadTraining(Algorithm):
 
     def effort(self, examples: int) -> tuple[int, int]:
         return self.tau, examples
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        """So many steps of the head, each over all samples: the body is trained by the server alone."""
+        mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
+        mine.head_steps(epochs, self.beta, self.chunk)
+        yield OwnModel(mine.learner, mine.samples, local.private[CLASSES])
 
     @contextmanager
     def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:

@@ -12,7 +12,7 @@ at the density that is asked for, and a client is tested with its mask on the mo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -189,6 +189,17 @@ class SubFedAvg(LocalTraining):
         with restricted(local.learner, self.held(local)[0], self.batch):
             local.learner.write(shared)
             yield OwnModel(local.learner, local.data)
+
+    def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
+        """At their masks."""
+        return [self._plan(task, state, round, client) for client in clients]
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        sent = plan.payload[MODEL]
+        with restricted(local.learner, mask_of(sent), self.batch):
+            local.learner.write(sent)
+            yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch)
 
     def scored(self, parts: object) -> Scored:
         return "personal"

@@ -5,19 +5,33 @@ Not a method: it has none of the five verbs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from edgefl.algorithms.base import Algorithm, Local, check, check_choices, check_sgd, minibatches, passes
+from edgefl.algorithms.base import (
+    MODEL,
+    Algorithm,
+    Local,
+    OwnModel,
+    Plan,
+    check,
+    check_choices,
+    check_sgd,
+    minibatches,
+    passes,
+)
 from edgefl.algorithms.schedule import Kind, Schedule
 from edgefl.graph import Graph, Params
 from edgefl.learners.base import Array, Batches
 from edgefl.learners.optimizers import SGD, Adam, AdamW, Optimizer, Saved
 from edgefl.neurons.cost import flops
 from edgefl.neurons.spec import ModelSpec
+
+UNCOUNTED = 0  # a round of the draw of batches that no round of training has: what is done for an evaluation alone
 
 
 @dataclass(frozen=True)
@@ -80,6 +94,16 @@ class LocalSteps(Algorithm):
         """The steps of a round."""
         return self.optimizer_at(self.rate(round))
 
+    def refit(self, mine: OwnModel, local: Local, epochs: int, batch: int, rate: float = 0.0, **how: Any) -> OwnModel:
+        """A client's model after so many passes that count for no round, in the same order each time.
+
+        rate  learning rate; 0: `lr`, which does not decay here
+        how   what else `fit` is given
+        """
+        batches = minibatches(local, UNCOUNTED, epochs, batch)
+        mine.learner.fit(mine.samples, batches, self.optimizer_at(rate or self.lr), **how)
+        return mine
+
     def optimizer_at(self, rate: float) -> Optimizer:
         """The steps at this rate."""
         clip = self.clip or None
@@ -111,6 +135,12 @@ class LocalTraining(LocalSteps):
 
     def flops(self, graph: Graph, examples: int) -> float | None:
         return flops(graph, {}, self.effort(examples)[1])
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        if MODEL in plan.payload:
+            local.learner.write(plan.payload[MODEL])
+        yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch)
 
     def batches(self, local: Local, round: int) -> Batches:
         """A client's batches of a round."""

@@ -38,6 +38,10 @@ METHOD_HELP = (
     f"one or several of {', '.join(METHODS)}, separated by commas; NAME:OPTION=VALUE is a row with options of its own, "
     "as fedspu:keep=1"
 )
+REFRESH_HELP = (
+    "evaluate every client's model once more, after it has taken the newest values that the server would send it and "
+    "has trained for so many epochs, of which nothing is kept"
+)
 MODELS = f"one of {', '.join(NAMES)}, or FILE.safetensors, whose weights training starts from"
 
 
@@ -88,6 +92,8 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument("--values", choices=FORMATS, help="number format of the payloads")
     training.add_argument("--set", action="append", metavar="NAME=VALUE", help="set any hyper-parameter of a method")
     training.add_argument("--eval-every", type=int, metavar="ROUNDS")
+    training.add_argument("--refresh", type=int, metavar="EPOCHS", help=REFRESH_HELP)
+    training.add_argument("--train-scores", action="store_true", help="evaluate on clients' training samples too")
 
 
 def _add_folding(folding: argparse._ArgumentGroup) -> None:

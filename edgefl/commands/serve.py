@@ -137,8 +137,7 @@ def _experiment(options: dict[str, Any], resume: Path | None) -> tuple[Experimen
     if resume is None:
         options.setdefault("method", ["fedspu-es"])
     experiment, model = requested(options, resume)
-    if len(experiment.methods) != 1:
-        raise ValueError(f"methods {', '.join(experiment.methods)}; expected one, as a server runs one method")
+    experiment.check_served()
     return experiment, model
 
 

@@ -30,7 +30,7 @@ SHARED = (
     "lr",
     "rounds",
 )  # hyper-parameters that every method which has them gets
-UNSAID = (("loss", ""), ("seeds", 1))  # values that run.json leaves out
+UNSAID = (("loss", ""), ("seeds", 1), ("refresh", 0), ("train_scores", False))  # values that run.json leaves out
 KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -41,6 +41,8 @@ class Settings:
     stop_after        the round after which it ends early, of `rounds` that methods are told of; None: none
     folding           what is done with accepted replies
     max_empty_rounds  rounds in a row that accept nobody, after which a run ends with an error
+    refresh           epochs after which clients are evaluated once more, from the newest values; 0: they are not
+    train_scores      models are evaluated on clients' training samples too
     """
 
     rounds: int = 100
@@ -51,6 +53,8 @@ class Settings:
     stop_after: int | None = None
     folding: Folding = field(default_factory=Folding)
     max_empty_rounds: int = MAX_EMPTY_ROUNDS
+    refresh: int = 0
+    train_scores: bool = False
 
     def __post_init__(self) -> None:
         for name in ("rounds", "eval_every", "checkpoint_every", "workers", "stop_after", "max_empty_rounds"):
@@ -88,6 +92,8 @@ class Experiment:
     fold: str = "mean"  # which mean of the replies the server takes (algorithms/fold.py)
     bound: str = "refuse"  # what is done about a reply that moves the model too far (rounds/bound.py)
     loss: str = ""  # what is minimised (learners/losses.py); empty: the one that the data's targets ask for
+    refresh: int = 0  # as of Settings
+    train_scores: bool = False
     max_examples: int | None = None  # a client that has more for training counts as one of so many; None: see `folding`
 
     def __post_init__(self) -> None:
@@ -100,6 +106,7 @@ class Experiment:
             self.per_round,
             f"1 <= per_round <= {self.clients} clients",
         )
+        _check(self.refresh >= 0, "refresh", self.refresh, "refresh >= 0")
         _check(self.seed >= 0, "seed", self.seed, "seed >= 0")
         _check(self.seeds >= 1, "seeds", self.seeds, "seeds >= 1")
         _check(0 < self.train_share < 1, "train_share", self.train_share, "0 < train_share < 1")
@@ -115,12 +122,31 @@ class Experiment:
     def algorithms(self) -> dict[str, Algorithm]:
         """The methods with their hyper-parameters. Raises ValueError naming a value that is out of range."""
         shared = {name: getattr(self, name) for name in SHARED}
-        return {name: build(name, {**shared, **dict(self.options)}) for name in self.methods}
+        methods = {name: build(name, {**shared, **dict(self.options)}) for name in self.methods}
+        for name, method in methods.items():
+            if self.refresh and not method.can_refresh:
+                raise ValueError(f"refresh={self.refresh} with {name}; expected a method that says what a refresh is")
+        return methods
+
+    def check_served(self) -> None:
+        """Raises ValueError for what is asked of a simulation only."""
+        if len(self.methods) != 1:
+            raise ValueError(f"methods {', '.join(self.methods)}; expected one, as a server runs one method")
+        if self.refresh or self.train_scores:
+            asked = f"refresh={self.refresh}" if self.refresh else "train_scores"
+            raise ValueError(f"{asked} of devices; expected them of a simulation (fedavg-ft adapts on devices, too)")
 
     def settings(self, workers: int) -> Settings:
         """How the rounds are carried out."""
         return Settings(
-            self.rounds, self.eval_every, self.checkpoint_every, self.values, workers, folding=self.folding()
+            self.rounds,
+            self.eval_every,
+            self.checkpoint_every,
+            self.values,
+            workers,
+            folding=self.folding(),
+            refresh=self.refresh,
+            train_scores=self.train_scores,
         )
 
     def folding(self, largest: int | None = None) -> Folding:
@@ -133,7 +159,7 @@ class Experiment:
         return training_samples(declared, self.train_share, self.validation_share)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, as in run.json. A loss that nobody named is left out, as in older runs, and one seed."""
+        """Plain JSON values, as in run.json. What older runs have no word for is left out where nobody asked for it."""
         values = dict(json.loads(json.dumps(asdict(self))))
         return {name: value for name, value in values.items() if (name, value) not in UNSAID}
 

@@ -139,8 +139,7 @@ def serve(
     accept_loss clients that may come back without what they kept, once, as --accept-loss of `edgefl serve`
     Raises      RunError if the directory holds something else, ValueError for settings that do not go together.
     """
-    if len(experiment.methods) != 1:
-        raise ValueError(f"methods {', '.join(experiment.methods)}; expected one, as a server runs one method")
+    experiment.check_served()
     federation = assemble(experiment, data_dir)
     check_begin(experiment.algorithms(), federation, experiment.rounds)
     rules = Rules(

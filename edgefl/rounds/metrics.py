@@ -18,6 +18,7 @@ from edgefl.rounds.training import EXECUTED, NOMINAL, SEARCH
 from edgefl.wire.messages import Train, Trained
 
 NOTHING = Sizes(0, 0, 0)
+REFRESHED, TRAINING = "refreshed", "training"  # of an evaluation, where they are asked for
 
 
 class Tested(Protocol):
@@ -94,11 +95,17 @@ class ClientRound:
 
 
 def round_line(round: int, clients: Iterable[ClientRound], closing: Closing, seconds: float) -> dict[str, Any]:
-    """The metrics of a closed round, without an evaluation. `clients`: as they were before it was closed."""
+    """The metrics of a closed round, without an evaluation. `clients`: as they were before it was closed.
+
+    train_loss  unweighted mean over the clients whose replies were taken, of each over its local steps
+    """
     clients, state = [each.closed(closing) for each in clients], closing.state
     line: dict[str, Any] = {"round": round, "clients": [each.to_json() for each in clients]}
     line["down"] = _parts(total(each.down for each in clients))
     line["up"] = _parts(total(each.up for each in clients))
+    losses = [each.metrics["loss"] for each in clients if each.reason is None and "loss" in each.metrics]
+    if losses:
+        line["train_loss"] = sum(losses) / len(losses)
     if flops := _flops(clients):
         line["flops"] = flops
     if "running" in state.values:

@@ -74,7 +74,7 @@ class _Simulation:
             outputs=federation.graph.output_shape[0],
         )
         self._earlier: dict[tuple[int, int], Kept] = {}  # by (client, round), what a client goes back to after a loss
-        self.evaluator = Evaluator(cast, engine, journal)
+        self.evaluator = Evaluator(cast, self.task, engine, journal)
 
     def run(self, watch: Callable[[dict[str, Any]], None]) -> State:
         if self.journal.committed.round < 0:

@@ -21,7 +21,7 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.graph import Model, Params
 from edgefl.learners import GraphLearner, Learner
-from edgefl.learners.base import Evaluation, MakeLearner
+from edgefl.learners.base import MakeLearner
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.update import Update
 from edgefl.rounds.exchange import plan_of, read_answer, train_message, trained_message
@@ -133,8 +133,7 @@ class Training:
         return self.plan.client
 
     def play(self, player: Player, kept: Kept | None, common: Sequence[Update], keep: Keep) -> Outcome:
-        payload = {**self.plan.payload, **{name: common[place] for name, place in self.shared.items()}}
-        plan, spec = replace(self.plan, payload=payload), player.spec
+        plan, spec = whole(self.plan, self.shared, common), player.spec
         algorithm, federation, initial, settings, _ = player.cast
         down = train_message(plan, spec, settings.values)
         with player.local(plan.client, kept, initial) as local:
@@ -154,55 +153,24 @@ class Training:
 
 def trainings(plans: Sequence[Plan], late: Callable[[Plan], bool]) -> tuple[list[Training], list[Update]]:
     """A training for every plan, and the updates that more than one of them sends, once."""
+    parts, common = shared_out(plans)
+    return [Training(part, places, late(part)) for part, places in parts], common
+
+
+def shared_out(plans: Sequence[Plan]) -> tuple[list[tuple[Plan, dict[str, int]]], list[Update]]:
+    """Every plan without the updates that more than one of them sends; where in the list of those its own are."""
     sent = [update for plan in plans for update in plan.payload.values()]
     times = Counter(map(id, sent))
     common = list({id(update): update for update in sent if times[id(update)] > 1}.values())
     places = {id(update): place for place, update in enumerate(common)}
-    jobs = []
+    parts = []
     for plan in plans:
         shared = {name: places[id(update)] for name, update in plan.payload.items() if id(update) in places}
         own = {name: update for name, update in plan.payload.items() if name not in shared}
-        jobs.append(Training(replace(plan, payload=own), shared, late(plan)))
-    return jobs, common
+        parts.append((replace(plan, payload=own), shared))
+    return parts, common
 
 
-@dataclass(frozen=True)
-class PersonalEvaluation:
-    """A client's own model on its own test samples; in `common`: the model of clients that have never trained, and what
-    the method shares with all of them.
-    """
-
-    client: int
-    needs_kept: ClassVar[bool] = True
-
-    def play(self, player: Player, kept: Kept | None, common: Sequence[Any], keep: Keep) -> Evaluation:
-        untrained, shared = common
-        with player.local(self.client, kept, untrained) as local:
-            return player.cast.algorithm.evaluate(local, shared)
-
-
-@dataclass(frozen=True)
-class GlobalEvaluation:
-    """The model of `common` on one client's test samples."""
-
-    client: int
-    needs_kept: ClassVar[bool] = False
-
-    def play(self, player: Player, kept: Kept | None, common: Sequence[Params], keep: Keep) -> Evaluation:
-        (model,), federation = common, player.cast.federation
-        with player.learner(model) as learner:
-            return learner.evaluate(federation.data, federation.clients[self.client].test)
-
-
-@dataclass(frozen=True)
-class CommonEvaluation:
-    """The model of `common` on the test samples that no client owns."""
-
-    client: ClassVar[int] = 0  # whoever; it needs nothing that a client has
-    needs_kept: ClassVar[bool] = False
-
-    def play(self, player: Player, kept: Kept | None, common: Sequence[Params], keep: Keep) -> Evaluation:
-        (model,), samples = common, player.cast.federation.common
-        assert samples is not None  # it is asked for where there are some
-        with player.learner(model) as learner:
-            return learner.evaluate(samples)
+def whole(plan: Plan, places: Mapping[str, int], common: Sequence[Update]) -> Plan:
+    """The inverse of `shared_out` for one plan."""
+    return replace(plan, payload={**plan.payload, **{name: common[place] for name, place in places.items()}})

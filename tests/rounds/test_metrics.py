@@ -28,6 +28,7 @@ def test_a_round_adds_up_its_clients() -> None:
         ],
         "down": {"values": 16, "index": 4, "header": 2},
         "up": {"values": 16, "index": 0, "header": 2},
+        "train_loss": 0.25,
         "running": 2,
         "seconds": 1.5,
     }
