@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.papers import fedspa, fedumf, pflego
+from bench.papers import fedspa, fedumf, pflego, pfllib
 from bench.papers.record import record, write
 from bench.papers.runs import metrics
 from bench.papers.show import draw, print_table
@@ -25,13 +25,17 @@ PAPERS = {
     "fedumf": fedumf.tables,
     "pflego": pflego.tables,
 }  # by name: the tables of a paper, quick or whole
+OTHERS = {"pfllib": pfllib.main}  # what is no table of a paper, and has options of its own
 RUNS = Path("edgefl-runs/papers")
 RESULTS = Path(__file__).with_name("results")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 1 if a run could not be carried out."""
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in OTHERS:
+        return OTHERS[given[0]](given[1:])
+    options = _parser().parse_args(given)
     tables = {table.name: table for table in PAPERS[options.paper](options.quick)}
     for name in options.tables or tables:
         if name not in tables:
