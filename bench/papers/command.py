@@ -12,26 +12,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.papers import fedspa, fedumf, pflego
+from bench.papers import fedspa, fedspu, fedumf, pflego, pfllib
+from bench.papers.condensed import kept
 from bench.papers.record import record, write
 from bench.papers.runs import metrics
 from bench.papers.show import draw, print_table
-from bench.papers.table import Table
+from bench.papers.table import Lines, Run, Table
 from edgefl.commands import doctor
 from edgefl.errors import EdgeflError
 
 PAPERS = {
     "fedspa": fedspa.tables,
+    "fedspu": fedspu.tables,
     "fedumf": fedumf.tables,
     "pflego": pflego.tables,
 }  # by name: the tables of a paper, quick or whole
+OTHERS = {"pfllib": pfllib.main}  # what is no table of a paper, and has options of its own
 RUNS = Path("edgefl-runs/papers")
 RESULTS = Path(__file__).with_name("results")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 1 if a run could not be carried out."""
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in OTHERS:
+        return OTHERS[given[0]](given[1:])
+    options = _parser().parse_args(given)
     tables = {table.name: table for table in PAPERS[options.paper](options.quick)}
     for name in options.tables or tables:
         if name not in tables:
@@ -57,7 +63,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _carry_out(table: Table, folder: Path, data_dir: Path | None, results: Path, workers: int) -> dict[str, Any]:
     """Runs what is not done yet of a table; its record, which is written and drawn as well."""
-    found = record(table, {run.name: metrics(run, folder, data_dir, workers) for run in table.runs()})
+
+    def lines(run: Run) -> Lines:
+        def make() -> Lines:
+            return metrics(run, folder, data_dir, workers)
+
+        return kept(run, results, make) if table.portable else make()
+
+    found = record(table, {run.name: lines(run) for run in table.runs()})
     path = write(found, results)
     try:
         draw(found, path.with_suffix(".svg"))

@@ -53,4 +53,4 @@ def _about(run: Run, lines: Lines) -> dict[str, Any]:
     """A run's data, seed and time; its other settings are in its directory."""
     experiment = run.experiment
     about = {"data": experiment.data, "partition": experiment.partition, "seed": experiment.seed}
-    return {**about, "rounds": len(lines), "seconds": round(seconds(lines), 1)}
+    return {**about, "rounds": lines[-1]["round"], "seconds": round(seconds(lines), 1)}

@@ -58,6 +58,7 @@ class Table:
     about   the data, and what is not as in the paper
     panels  for each part of the picture, its runs by the names of their curves
     curve   of a line of metrics, what the picture shows of it; None where it has no such value
+    portable  whether finished runs are kept in short beside the results (condensed.py), for other machines too
     """
 
     name: str
@@ -66,6 +67,7 @@ class Table:
     rows: tuple[Row, ...]
     panels: Mapping[str, Mapping[str, Run]]
     curve: Callable[[Line], float | None]
+    portable: bool = False
 
     def runs(self) -> list[Run]:
         """All runs, each once, in the order of the rows."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.papers import command, fedspa, fedumf, letters, omniglot, pflego, runs
+from bench.papers import command, condensed, fedspa, fedspu, fedumf, letters, omniglot, pflego, runs
 from bench.papers.measures import accuracy, bytes_up, last, rounds_to
 from bench.papers.record import record, write
 from bench.papers.show import draw
@@ -256,6 +256,78 @@ def test_fedspa_s_quick_tables_are_written(tmp_path: Path, capsys: pytest.Captur
     found = json.loads(capsys.readouterr().out)
     assert {row["label"] for row in found["results"]} >= {"DST", "FedAvg, the same run's global model", "Local"}
     assert all(run["rounds"] == 3 for run in found["runs"].values())
+
+
+# FedSPU's tables, whose runs are kept in short.
+
+
+def test_a_run_in_short_has_the_sums_between_evaluations() -> None:
+    clients = [{"status": "on", "seconds": 2.0, "executed_flops": 5.0}, {"status": "absent", "seconds": 0.0}]
+    run = lines(None, 3, None, None, 6)
+    for line in run:
+        line |= {"down": UP, "clients": clients, "running": 9}
+        for scores in line.get("evaluation", {}).values():
+            scores |= {"correct": [1, 2], "accuracy": 0.5}
+    first, last = condensed.condensed(run)
+    assert (first["round"], first["client_rounds"], first["device_s"], first["device_flops"]) == (2, 2, 4.0, 10.0)
+    assert (last["round"], last["seconds"], last["up"], last["running"]) == (
+        5,
+        1.5,
+        {n: 3 * v for n, v in UP.items()},
+        9,
+    )
+    assert first["evaluation"] == {"global_common": {"examples": 10, "accuracy": 0.5}}
+    assert last["evaluation"]["global_common"]["correct"] == [1, 2]
+    assert fedspa.payload([first, last]) == fedspa.payload(run)
+
+
+def test_a_kept_run_is_read_and_one_of_other_settings_refused(tmp_path: Path) -> None:
+    found = condensed.kept(one("run"), tmp_path, lambda: runs.metrics(one("run"), tmp_path / "whole", None))
+    assert [line["round"] for line in found] == [1, 2, 3, 4]
+    assert condensed.kept(one("run"), tmp_path, lambda: pytest.fail("it is there")) == found
+    with pytest.raises(RunError, match=r"run\.json is a run with other settings"):
+        condensed.kept(one("run", seed=2), tmp_path, list)
+
+
+def test_fedspu_s_measures_by_hand() -> None:
+    def line(round: int, running: int, up: int, correct: list[int]) -> dict[str, Any]:
+        scores = {"accuracy": 0.5, "correct": correct, "examples": [10] * 20}
+        return {
+            "round": round,
+            "running": running,
+            "down": {},
+            "up": {"values": up},
+            "evaluation": {"personal": scores},
+        }
+
+    hits = [9] * 18 + [1, 4]
+    whole, less = [line(50, 20, 600, hits), line(100, 20, 400, hits)], [line(50, 9, 500, hits), line(75, 0, 100, hits)]
+    assert fedspu.worst_tenth(whole) == Found(25.0)
+    assert fedspu._saved(less, whole) == Found(pytest.approx(40.0), "0 clients still run")
+    assert (fedspu._few_run(less), fedspu._few_run(whole)) == (Found(50.0), Found(None))
+
+
+def test_fedspu_s_quick_tables_are_kept_in_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["fedspu", "--quick", "--tables", "fedspu-0.1", "--json", "--dir"]
+    assert command.main([*arguments, str(tmp_path / "one")]) == 0
+    results = tmp_path / "one" / "quick"
+    assert command.main([*arguments, str(tmp_path / "two"), "--results", str(results)]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert not (tmp_path / "two" / "quick").exists()  # nothing was run again
+    assert (first["results"], first["curves"]) == (second["results"], second["curves"])
+    assert all(run["rounds"] == 4 for run in first["runs"].values())
+
+
+def test_fedspu_s_whole_runs_have_the_paper_s_settings() -> None:
+    for table in fedspu.tables(quick=False):
+        for run in table.runs():
+            experiment = run.experiment
+            assert (experiment.clients, experiment.per_round, experiment.rounds) == (100, 10, 500)
+            assert (experiment.lr, experiment.batch, experiment.epochs, experiment.seed) == (2e-4, 16, 5, 1)
+            assert experiment.pool
+            (method,) = experiment.algorithms().values()
+            assert getattr(method, "es_set", "carve") == ("test" if "test" in run.name else "carve")
+    assert len({run.name for table in fedspu.tables(quick=False) for run in table.runs()}) == 10
 
 
 def test_letters_are_dealt_and_tested_alike(tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""A run in short: a line per evaluation, with what came since the last one added up. Small enough to be committed.
+
+The lines have the keys of those that they stand for, so that measures which add up, or look at evaluations, find the
+same. Whose accuracy is which client's is kept for the last evaluation alone, and clients' rounds not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench import machine
+from bench.papers.table import Lines, Run
+from edgefl.durable import write_atomically
+from edgefl.errors import RunError
+from edgefl.rounds.training import EXECUTED
+
+FOLDER = "runs"  # of results
+
+
+def condensed(lines: Lines) -> list[dict[str, Any]]:
+    """As many lines as evaluations. Beside the sums of bytes and seconds they have client_rounds; device_s, the time
+    of clients' training; and device_flops, what it executed.
+    """
+    found: list[dict[str, Any]] = []
+    since: list[Any] = []
+    for line in lines:
+        since.append(line)
+        if "evaluation" in line:
+            found.append(_added(since))
+            since = []
+    for line in found[:-1]:
+        line["evaluation"] = {kind: _means(scores) for kind, scores in line["evaluation"].items()}
+    return found
+
+
+def kept(run: Run, results: Path, make: Callable[[], Lines]) -> Lines:
+    """The condensed lines of a run from `results`/runs/NAME.json; made and written where there is no such file.
+
+    Raises  RunError if the file is of a run with other settings.
+    """
+    path = results / FOLDER / f"{run.name}.json"
+    if not path.is_file():
+        lines = condensed(make())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, _text(run, lines).encode())
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if found["experiment"] != run.experiment.to_json():
+        raise RunError(f"{path} is a run with other settings; expected those of {run.name}; remove it to run it again")
+    return list(found["lines"])
+
+
+def _text(run: Run, lines: Lines) -> str:
+    """JSON with a line per entry and per evaluation."""
+    head = {"run": run.name, "experiment": run.experiment.to_json(), "machine": machine.facts()}
+    parts = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
+    parts.append('"lines": [\n  ' + ",\n  ".join(map(json.dumps, lines)) + "\n]")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _added(lines: Lines) -> dict[str, Any]:
+    last, clients = lines[-1], [each for line in lines for each in line.get("clients", ())]
+    sums = {side: {part: sum(line[side][part] for line in lines) for part in last[side]} for side in ("down", "up")}
+    found: dict[str, Any] = {
+        "round": last["round"],
+        **sums,
+        "seconds": round(sum(line["seconds"] for line in lines), 2),
+    }
+    found["client_rounds"] = sum(each["status"] != "absent" for each in clients)
+    found["device_s"] = round(sum(each["seconds"] for each in clients), 2)
+    found["device_flops"] = sum(each.get(EXECUTED, 0.0) for each in clients)
+    found |= {"running": last["running"]} if "running" in last else {}
+    return {**found, "evaluation": last["evaluation"]}
+
+
+def _means(scores: dict[str, Any]) -> dict[str, Any]:
+    """Of all clients together, without those of each."""
+    return {name: value for name, value in scores.items() if not isinstance(value, list)}

@@ -1,0 +1,207 @@
+"""PFLlib and edgefl on the same files: `python -m bench papers pfllib --pfllib FOLDER --python PY`.
+
+FOLDER is a checkout of TsingZ0/PFLlib, unchanged, whose generator has written dataset/FashionMNIST_pat (two classes a
+client) and dataset/FashionMNIST_dir (Dirichlet .1); PY the Python of an environment that has what it imports. 20
+clients, all of them in every round, its CNN, batches of 10, an epoch, lr .005; both on one thread, one after the other.
+Every run is a piece: the same command makes what is missing, and prints the table of what there is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, variance
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.papers import pfllib_peer
+from bench.papers.pieces import Piece, known, piece
+from bench.processes import ROOT, python
+
+ROUNDS, EVERY = 15, 5
+METHODS = {"fedavg": "FedAvg", "fedper": "FedPer", "ditto": "Ditto"}  # edgefl's name and PFLlib's
+PULL = "1"  # Ditto's, of both: PFLlib's default 0 would be training alone
+OPTIONS = {"ditto": ["-mu", PULL, "-pls", "1"]}
+SEEDS = {"pat": (1, 2, 3), "dir": (1,)}
+SIDES = ("pfllib", "edgefl")
+PUBLISHED = {  # after 2,000 rounds, in percent: docs/benchmark.html; its Ditto's mu is not said there
+    ("pat", "fedavg", "global"): 80.41, ("pat", "fedper", "personal"): 99.47, ("pat", "ditto", "personal"): 99.44,
+    ("dir", "fedavg", "global"): 85.85, ("dir", "fedper", "personal"): 97.44, ("dir", "ditto", "personal"): 97.47,
+}  # fmt: skip
+RESULTS = Path(__file__).with_name("results") / "pfllib"
+RUNS = Path("edgefl-runs/papers/pfllib")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run of both sides."""
+
+    partition: str
+    method: str
+    seed: int
+
+    @property
+    def data(self) -> str:
+        return f"FashionMNIST_{self.partition}"
+
+    def name(self, side: str) -> str:
+        return f"{self.partition}-{self.method}-{self.seed}-{side}"
+
+
+def cases() -> list[Case]:
+    """By seed, so that a table of one seed is soon whole."""
+    seeds = sorted({seed for each in SEEDS.values() for seed in each})
+    return [Case(each, method, seed) for seed in seeds for each in SEEDS if seed in SEEDS[each] for method in METHODS]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code 1 if a run could not be carried out."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not options.show and not (options.pfllib and options.python):
+        parser.error("--pfllib FOLDER and --python PY, or --show")
+    try:
+        for case in () if options.show else cases():
+            folder = options.pfllib.resolve()
+            theirs(case, options.results, folder, options.python, options.dir / "logs")
+            ours(case, options.results, folder, options.dir)
+    except (RuntimeError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print_table(options.results)
+    return 0
+
+
+def theirs(case: Case, results: Path, folder: Path, interpreter: Path, logs: Path) -> Piece:
+    """PFLlib's record of a case."""
+    name = case.name("pfllib")
+
+    def make() -> Piece:
+        given = OPTIONS.get(case.method, [])
+        options = pfllib_peer.arguments(case.data, METHODS[case.method], ROUNDS, EVERY, name, given)
+        command = [str(interpreter.absolute()), "-u", "main.py", *options]
+        done = pfllib_peer.carry_out(command, folder / "system", logs / f"{name}.log")
+        return {**pfllib_peer.read(done.words), **done.spent()}
+
+    return piece(results, name, make)
+
+
+def ours(case: Case, results: Path, folder: Path, runs: Path) -> Piece:
+    """edgefl's record of a case, from the same files and the same first model."""
+    name = case.name("edgefl")
+
+    def make() -> Piece:
+        model = runs.resolve() / "cnn.safetensors"
+        model.parent.mkdir(parents=True, exist_ok=True)
+        save_first_model(model)
+        files = folder / "dataset" / case.data
+        given = map(str, (files, case.method, case.seed, ROUNDS, EVERY, model, runs.resolve() / "edgefl"))
+        command = python("-m", "bench.papers.pfllib_edgefl", *given)
+        done = pfllib_peer.carry_out(command, ROOT, runs / "logs" / f"{name}.log")
+        return {**json.loads(done.words.splitlines()[-1]), **done.spent()}
+
+    return piece(results, name, make)
+
+
+def save_first_model(path: Path) -> None:
+    """PFLlib's CNN as its main.py first has it: torch's own draws after `manual_seed(0)`, layer by layer."""
+    import torch
+    from torch.nn import Conv2d, Flatten, Linear, MaxPool2d, ReLU
+
+    from edgefl.graph.files import save
+    from edgefl.nn import from_torch
+
+    torch.manual_seed(0)
+    layers = [Conv2d(1, 32, 5), ReLU(), MaxPool2d(2), Conv2d(32, 64, 5), ReLU(), MaxPool2d(2), Flatten()]
+    layers += [Linear(1024, 512), ReLU(), Linear(512, 10)]
+    save(path, from_torch(torch.nn.Sequential(*layers), torch.zeros(1, 1, 28, 28)))
+
+
+# The table.
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side's runs of a partition and a method, over seeds: accuracies in percent."""
+
+    accuracies: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return mean(self.accuracies)
+
+    @property
+    def squared_error(self) -> float | None:
+        """Of the mean; None with one seed."""
+        count = len(self.accuracies)
+        return variance(self.accuracies) / count if count > 1 else None
+
+
+def difference(pfllib: Side, edgefl: Side) -> tuple[float, float | None]:
+    """Of the means, edgefl's less PFLlib's, and its standard error; None where a side has one seed."""
+    errors = pfllib.squared_error, edgefl.squared_error
+    if errors[0] is None or errors[1] is None:
+        return edgefl.mean - pfllib.mean, None
+    return edgefl.mean - pfllib.mean, (errors[0] + errors[1]) ** 0.5
+
+
+def rows(results: Path) -> Iterator[list[str]]:
+    """Of the table, from the pieces that there are of both sides."""
+    for partition, seeds in SEEDS.items():
+        for method in METHODS:
+            both = [[known(results, Case(partition, method, seed).name(side)) for seed in seeds] for side in SIDES]
+            pairs = [(left, right) for left, right in zip(*both, strict=True) if left and right]
+            for kind in pairs[0][0]["accuracy"] if pairs else ():
+                yield _row(partition, method, kind, pairs)
+
+
+def _row(partition: str, method: str, kind: str, pairs: list[tuple[Piece, Piece]]) -> list[str]:
+    sides = [Side(tuple(_after(found[i], kind) for found in pairs)) for i in range(len(SIDES))]
+    off, error = difference(*sides)
+    within = "one seed" if error is None else f"{2 * error:.2f}: {'yes' if abs(off) <= 2 * error else 'no'}"
+    published = PUBLISHED.get((partition, method, kind))
+    numbers = [f"{side.mean:.2f}" for side in sides] + [f"{off:+.2f}", within]
+    spent = [_beside(pairs, name, scale) for name, scale in (("round_s", 1), ("cpu_s", 1), ("peak", 1e6))]
+    end = "" if published is None else f"{published:.2f}"
+    return [f"{partition}, {METHODS[method]}, {kind}", str(len(pairs)), *numbers, *spent, end]
+
+
+def _after(found: Piece, kind: str) -> float:
+    """Percent after ROUNDS."""
+    return 100 * dict(map(tuple, found["accuracy"][kind]))[ROUNDS]
+
+
+def _beside(pairs: list[tuple[Piece, Piece]], name: str, scale: float) -> str:
+    """PFLlib's mean / edgefl's."""
+    return " / ".join(f"{mean(found[i][name] for found in pairs) / scale:.0f}" for i in range(len(SIDES)))
+
+
+def print_table(results: Path) -> None:
+    """What the pieces in this folder show."""
+    headings = (
+        "", "seeds", "PFLlib %", "edgefl %", "difference", "within 2 errors", "s a round", "CPU s", "MB at most",
+        "published, 2,000 rounds",
+    )  # fmt: skip
+    table = Table(title=f"Fashion-MNIST, {ROUNDS} rounds: PFLlib / edgefl", title_justify="left")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "" else "right")
+    for row in rows(results):
+        table.add_row(*row)
+    console = Console()
+    console.width = max(console.width, 160)
+    console.print(table)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench papers pfllib", description=__doc__)
+    parser.add_argument("--pfllib", type=Path, help="its checkout")
+    parser.add_argument("--python", type=Path, help="of its environment")
+    parser.add_argument("--dir", type=Path, default=RUNS, help="of the runs; default: %(default)s")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="of the records; default: beside this file")
+    parser.add_argument("--show", action="store_true", help="run nothing: the table of what there is")
+    return parser

@@ -1,0 +1,56 @@
+"""The files that PFLlib's Fashion-MNIST generator writes, as a federation of edgefl.
+
+The images are bytes again, normalised when they are read: (x / 255 - .5) / .5, as the generator wrote them. PFLlib
+leaves out the last, smaller batch of an epoch, another one each time; edgefl keeps it. Here a client trains on as many
+whole batches, so that both take as many steps: up to nine fixed samples are left out. The files are pickled, so they
+must be one's own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from edgefl.data.split import Split
+from edgefl.errors import DataError
+from edgefl.experiment.federation import Federation
+from edgefl.graph.files import load
+from edgefl.learners import Samples
+
+CLIENTS, BATCH = 20, 10
+SCALE, SHIFT = 2 / 255, -1.0
+
+
+def federation(folder: Path, model: Path, seed: int) -> Federation:
+    """Every client's training and test part as its two files have them.
+
+    folder  of the partition, with train/0.npz, test/0.npz and so on
+    model   file that training starts from
+    Raises  DataError if a file is missing, or its images are not normalised bytes.
+    """
+    images, labels, splits, start = [], [], [], 0
+    for client in range(CLIENTS):
+        both = [_read(folder / part / f"{client}.npz") for part in ("train", "test")]
+        train, test = (len(y) for _, y in both)
+        rows = np.arange(start, start + train + test, dtype=np.int32)
+        splits.append(Split(rows[: train - train % BATCH], rows[:0], rows[train:]))
+        images += [x for x, _ in both]
+        labels += [y for _, y in both]
+        start += train + test
+    graph, params = load(model)
+    data = Samples(np.concatenate(images), np.concatenate(labels), SCALE, SHIFT)
+    return Federation(graph, data, tuple(splits), seed, weights=dict(params))
+
+
+def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Images, uint8 [N, 1, 28, 28], and labels of one file."""
+    if not path.is_file():
+        raise DataError(f"no {path}; expected what PFLlib's generate_FashionMNIST.py writes")
+    with np.load(path, allow_pickle=True) as archive:
+        content = archive["data"].item()
+    values = (content["x"] - SHIFT) / SCALE
+    images = np.rint(values)
+    if np.abs(values - images).max(initial=0) > 1e-3:
+        raise DataError(f"{path} has other values than normalised bytes")
+    return images.astype(np.uint8), content["y"].astype(np.int32)
