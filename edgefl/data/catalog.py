@@ -13,46 +13,71 @@ A digest is checked after a download. Files found on this machine are checked by
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from edgefl.data.cifar import CifarSet
 from edgefl.data.dataset import DataSet, Shape
 from edgefl.data.idx import IdxSet
+from edgefl.data.images import has_images, read_images
 from edgefl.data.locate import ENVIRONMENT, candidates, holds, roots
-from edgefl.data.npz import read_npz
+from edgefl.data.npz import read_npy, read_npz
 from edgefl.data.published import Download, Published
+from edgefl.data.reading import Reading
 from edgefl.data.speech import SpeechSet
+from edgefl.data.table import read_table
 from edgefl.errors import DataError
+
+READERS: dict[str, Callable[[Path, Reading | None], DataSet]] = {
+    ".npz": read_npz,
+    ".npy": read_npy,
+    ".csv": read_table,
+    ".tsv": read_table,
+}
+FILES = "an .npz file, an x.npy beside its y.npy, a .csv file, a folder CLASS/images, or one of words with wav files"
 
 
 def load(
     name: str,
     data_dir: str | os.PathLike[str] | None = None,
     *,
-    group: str | None = None,
+    reading: Reading | None = None,
     fetch: bool = True,
     progress: bool = True,
 ) -> DataSet:
-    """The data set of that name: one of NAMES, or the path of an npz file or of a folder of words with wav files.
+    """The data set of that name: one of NAMES, or the path of a file or folder of one's own (FILES).
 
     data_dir  searched first, then $EDGEFL_DATA, the cache and the system's data sets, for relative paths too
-    group     the key of the group ids in an npz file
+    reading   how a file of one's own is to be read
     fetch     download what is not found, into data_dir, else $EDGEFL_DATA, else the cache
     progress  show a bar while downloading
     Raises  DataError if the name is unknown, nothing is found (it lists where it looked), or a file is damaged.
     """
+    if name in NAMES and reading is not None:
+        reading.check(f"data={name}")
     if name == "digits":
         return read_npz(Path(__file__).with_name("digits.npz"))
     if name in PUBLISHED:
         return load_published(PUBLISHED[name], roots(data_dir), fetch=fetch, progress=progress)
     for place in [Path(name).expanduser(), *(root / name for root in roots(data_dir))]:
-        if place.suffix == ".npz" and place.is_file():
-            return read_npz(place, group)
+        if place.suffix.lower() in READERS and place.is_file():
+            return READERS[place.suffix.lower()](place, reading)
         if place.is_dir():
-            return SpeechSet(name=place.name).read(place)
+            return _read_folder(place, reading)
     looked = ", ".join(str(root) for root in roots(data_dir))
     known = ", ".join(NAMES)
-    raise DataError(f"data set {name!r}; expected one of {known}, or an npz file or a folder, here or in {looked}")
+    raise DataError(f"data set {name!r}; expected one of {known}, or {FILES}, here or in {looked}")
+
+
+def _read_folder(place: Path, reading: Reading | None) -> DataSet:
+    """Arrays, images, or words as sound, by what is in it."""
+    if (place / "x.npy").is_file():
+        return read_npy(place / "x.npy", reading)
+    if has_images(place):
+        return read_images(place, reading)
+    if reading is not None:
+        reading.check(f"{place}, a folder of sounds,")
+    return SpeechSet(name=place.name).read(place)
 
 
 def shape_of(name: str) -> Shape | None:

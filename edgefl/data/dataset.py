@@ -15,18 +15,24 @@ import numpy.typing as npt
 from edgefl.errors import DataError
 
 Array = npt.NDArray[Any]
-Shape = tuple[int, int, int]
+Shape = tuple[int, ...]
+Groups = tuple[Array, tuple[str, ...]]  # ids, and the names that they stand for, if they have some
 
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
     """Examples of one problem, with labels or with values.
 
-    x             uint8 or float32 [N, C, H, W], or [N, F]; a model's input is x * scale + shift
+    x             uint8 or float32 [N, C, H, W], [N, C, L] or [N, F]; a model's input is x * scale + shift
     y             int32 [N], labels in [0, classes); or float32 [N, classes], a value for each output of a model
     groups        int32 [N], who an example comes from (speaker, alphabet); negative: not known. None: not recorded
     partial       what is missing, in words, if this is not the whole published data set
-    x_test, ...   the published test part, alike; None where there is none
+    x_test, ...   the published test part, alike; None where there is none. It has no times
+    times         float64 [N], when an example was made, in any unit; None: not recorded
+    class_names   what labels stand for; None: numbers
+    group_names   what groups stand for, alike
+    columns       what the features of [N, F] are called
+    vocabulary    how many ids of words there are, where x has ids [N, F]; None where it has features
     Raises  DataError naming the field, its value and what was expected.
     """
 
@@ -41,9 +47,15 @@ class DataSet:
     x_test: Array | None = None
     y_test: Array | None = None
     groups_test: Array | None = None
+    times: Array | None = None
+    class_names: tuple[str, ...] | None = None
+    group_names: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
+    vocabulary: int | None = None
 
     def __post_init__(self) -> None:
         _check(self.name, "", self.x, self.y, self.groups, self.classes)
+        _check_times(self.name, self.times, len(self.x))
         if (self.x_test is None) != (self.y_test is None):
             raise DataError(f"{self.name}: only one of x_test and y_test is given; expected both or neither")
         _check_scaling(self.name, self.x, self.scale, self.shift)
@@ -62,7 +74,7 @@ class DataSet:
 
     @property
     def input_shape(self) -> Shape:
-        """(channels, height, width), or how many features or ids there are."""
+        """(channels, height, width), (channels, length), or how many features or ids there are."""
         return self.x.shape[1:]
 
     @property
@@ -79,13 +91,13 @@ class DataSet:
             groups = np.concatenate([self.groups, self.groups_test])
         return replace(
             self, x=np.concatenate([self.x, self.x_test]), y=np.concatenate([self.y, self.y_test]), groups=groups,
-            x_test=None, y_test=None, groups_test=None,
+            x_test=None, y_test=None, groups_test=None, times=None,
         )  # fmt: skip
 
 
 def _check(name: str, suffix: str, x: Array, y: Array, groups: Array | None, classes: int) -> None:
-    if x.ndim not in (2, 4) or x.dtype not in (np.uint8, np.float32) or not x.flags.c_contiguous:
-        expected = "contiguous uint8 or float32 [N, C, H, W] or [N, F]"
+    if x.ndim not in (2, 3, 4) or x.dtype not in (np.uint8, np.float32) or not x.flags.c_contiguous:
+        expected = "contiguous uint8 or float32 [N, C, H, W], [N, C, L] or [N, F]"
         raise DataError(f"{name}: x{suffix} is {x.dtype} {x.shape}; expected {expected}")
     if y.dtype == np.float32:
         _check_values(name, suffix, y, (len(x), classes))
@@ -99,6 +111,15 @@ def _check(name: str, suffix: str, x: Array, y: Array, groups: Array | None, cla
     if y.dtype == np.int32 and wrong.any():
         at = int(np.argmax(wrong))
         raise DataError(f"{name}: y{suffix}[{at}] is {y[at]}; expected 0 <= label < {classes}")
+
+
+def _check_times(name: str, times: Array | None, examples: int) -> None:
+    if times is None:
+        return
+    if times.shape != (examples,) or times.dtype != np.float64:
+        raise DataError(f"{name}: times is {times.dtype} {times.shape}; expected float64 ({examples},)")
+    if (place := not_finite(times)) is not None:
+        raise DataError(f"{name}: times[{listed(place)}] is {times[place]}; expected finite values")
 
 
 def _check_values(name: str, suffix: str, y: Array, shape: tuple[int, int]) -> None:

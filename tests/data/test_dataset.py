@@ -24,7 +24,7 @@ def test_length_and_input_shape() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"x": np.zeros((3, 2, 2), np.uint8)}, r"x is uint8 \(3, 2, 2\); expected"),
+        ({"x": np.zeros((3, 1, 1, 2, 2), np.uint8)}, r"x is uint8 \(3, 1, 1, 2, 2\); expected"),
         ({"x": np.zeros((3, 1, 2, 2), np.float64)}, "x is float64"),
         ({"y": np.zeros(2, np.int32)}, r"y is int32 \(2,\); expected int32 \(3,\)"),
         ({"y": np.zeros(3, np.int64)}, "y is int64"),

@@ -10,6 +10,7 @@ import pytest
 
 from edgefl.data.catalog import load
 from edgefl.data.npz import read_npz
+from edgefl.data.reading import Reading
 from edgefl.errors import DataError
 
 X = np.arange(24, dtype=np.uint8).reshape(4, 2, 3)
@@ -76,11 +77,11 @@ def test_quantised_features_and_class_names(tmp_path: Path) -> None:
 
 def test_named_group_wins(tmp_path: Path) -> None:
     path = save(tmp_path, speaker_train=np.array([0, 0, 1, 1]), drawer_train=np.array([9, 8, 7, 6]))
-    speaker, drawer = read_npz(path).groups, read_npz(path, "drawer").groups
+    speaker, drawer = read_npz(path).groups, read_npz(path, Reading(group="drawer")).groups
     assert speaker is not None and speaker.tolist() == [0, 0, 1, 1]
     assert drawer is not None and drawer.tolist() == [9, 8, 7, 6]
     with pytest.raises(DataError, match=r"no writer or writer_train among drawer_train, .*; expected group ids"):
-        read_npz(path, "writer")
+        read_npz(path, Reading(group="writer"))
 
 
 @pytest.mark.parametrize(
@@ -89,8 +90,8 @@ def test_named_group_wins(tmp_path: Path) -> None:
         ({"x": X.astype(np.int16)}, r"x is int16 \(4, 2, 3\); expected uint8 or float"),
         ({"x": X[0, 0]}, r"x is uint8 \(3,\)"),
         ({"x": np.full((4, 5), 2**24 + 1)}, r"x is from 16777217 to 16777217; expected ids of at most 16777216"),
-        ({"y": Y.astype(complex)}, r"y is complex128 \(4,\); expected integers \[N\], or numbers"),
-        ({"y": Y[:, np.newaxis, np.newaxis]}, r"y is int64 \(4, 1, 1\); expected integers \[N\], or numbers"),
+        ({"y": Y.astype(complex)}, r"y is complex128 \(4,\); expected integers or texts \[N\], or numbers"),
+        ({"y": Y[:, np.newaxis, np.newaxis]}, r"y is int64 \(4, 1, 1\); expected integers or texts \[N\], or numbers"),
         ({"y": np.array([0, 1, np.inf, 1])}, r"y\[2, 0\] is inf; expected finite float32 values"),
         ({"y": Y[:3]}, r"y is int32 \(3,\); expected int32 \(4,\)"),
         ({"y": np.array([0, 1, 2**40, 1])}, "y goes from 0 to 1099511627776; expected 32-bit integers"),
