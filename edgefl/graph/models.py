@@ -1,99 +1,47 @@
 """The built-in models: architectures only, as Graphs. Parameters come from Graph.init.
 
 Sources: FedSPU's public code (fedspu_*), FedSpa section 5 (lenet5, vgg11, resnet18), PFLEGO fig. 10 (pflego_*),
-the public code of FedDyn and FedDC that FedUmf's appendix uses (feddyn_mlp).
-GroupNorm has 2 groups, as the papers give no number. The last layer of every model is the Linear "fc".
+the public code of FedDyn and FedDC that FedUmf's appendix uses (feddyn_mlp). Those for data of one's own follow the
+shape of the data (general.py).
+GroupNorm has 2 groups, as the papers give no number (layers.py). The last layer of every model is the Linear "fc".
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from edgefl.errors import GraphError
-from edgefl.graph.graph import INPUT, Graph, Node
-from edgefl.graph.operations import (
-    Add,
-    BatchNorm2d,
-    Conv2d,
-    Flatten,
-    GlobalAvgPool,
-    GroupNorm,
-    Linear,
-    MaxPool2d,
-    Operation,
-    ReLU,
-    Shape,
-)
-
-NORM_GROUPS = 2
+from edgefl.graph import general
+from edgefl.graph.graph import Graph
+from edgefl.graph.layers import Layers
+from edgefl.graph.operations import Add, Conv2d, Flatten, GlobalAvgPool, ReLU, Shape
 
 
-def build(name: str, input_shape: Shape, classes: int) -> Graph:
-    """The named model for examples of `input_shape` [channels, height, width] and `classes` outputs.
+def build(name: str, input_shape: Shape, classes: int, vocabulary: int | None = None) -> Graph:
+    """The named model for examples of `input_shape`, without the batch, and `classes` outputs.
 
-    Raises GraphError if the name is not in NAMES, or the input is too small for the model's windows.
+    vocabulary  how many ids of words there are, for a model of them
+    Raises GraphError if the name is not in NAMES, or the input is not for the model, as too small for its windows.
     """
-    if name not in _BUILDERS:
+    if name not in NAMES:
         raise GraphError(f"model {name!r}; expected one of {', '.join(NAMES)}")
-    model = _Layers(input_shape)
-    _BUILDERS[name](model)
+    model = Layers(input_shape)
+    if name in general.BUILDERS:
+        general.BUILDERS[name](model, vocabulary)
+    else:
+        _BUILDERS[name](model)
     if len(model.shape) > 1:
         model.add("flatten", Flatten())
     model.linear("fc", classes)
     return Graph(input_shape, tuple(model.nodes))
 
 
-@dataclass
-class _Layers:
-    """Nodes appended one after the other, and the shape of every result so far."""
-
-    input_shape: Shape
-    nodes: list[Node] = field(default_factory=list)
-    shapes: dict[str, Shape] = field(default_factory=dict)
-
-    @property
-    def last(self) -> str:
-        return self.nodes[-1].name if self.nodes else INPUT
-
-    @property
-    def shape(self) -> Shape:
-        return self.shapes.get(self.last, self.input_shape)
-
-    def add(self, name: str, op: Operation, *inputs: str) -> None:
-        """Append `op` on `inputs`, or on the last result if none are given."""
-        node = Node(name, op, inputs or (self.last,))
-        self.shapes[name] = node.output({INPUT: self.input_shape} | self.shapes)
-        self.nodes.append(node)
-
-    def conv(self, name: str, out: int, kernel: int, *, stride: int = 1, pad: int = 0, bias: bool = True) -> None:
-        op = Conv2d(self.shape[0], out, (kernel, kernel), (stride, stride), (pad, pad), bias=bias)
-        self.add(name, op)
-
-    def linear(self, name: str, out: int, *, bias: bool = True) -> None:
-        self.add(name, Linear(math.prod(self.shape), out, bias))
-
-    def pool(self, name: str, kernel: int = 2, *, stride: int = 2, pad: int = 0) -> None:
-        self.add(name, MaxPool2d((kernel, kernel), (stride, stride), (pad, pad)))
-
-    def group_norm(self, name: str) -> None:
-        self.add(name, GroupNorm(NORM_GROUPS, self.shape[0]))
-
-    def conv_bn(self, index: int, out: int, kernel: int, *, stride: int = 1, pad: int) -> None:
-        """Convolution, batch norm, ReLU and 2x2 pooling: the block of FedSPU's CNNs."""
-        self.conv(f"conv{index}", out, kernel, stride=stride, pad=pad)
-        self.add(f"bn{index}", BatchNorm2d(out))
-        self.add(f"relu{index}", ReLU())
-        self.pool(f"pool{index}")
-
-
-def _fedspu_emnist(model: _Layers) -> None:
+def _fedspu_emnist(model: Layers) -> None:
     model.conv_bn(1, 20, 3, pad=1)
     model.conv_bn(2, 20, 3, pad=1)
 
 
-def _fedspu_cifar(model: _Layers) -> None:
+def _fedspu_cifar(model: Layers) -> None:
     model.conv_bn(1, 6, 3, pad=1)
     model.conv_bn(2, 16, 3, pad=1)
     model.add("flatten", Flatten())
@@ -102,18 +50,18 @@ def _fedspu_cifar(model: _Layers) -> None:
         model.add(f"relu{index + 2}", ReLU())
 
 
-def _fedspu_speech(model: _Layers) -> None:
+def _fedspu_speech(model: Layers) -> None:
     model.conv_bn(1, 50, 2, stride=2, pad=2)
     model.conv_bn(2, 50, 2, stride=2, pad=2)
 
 
-def _digits_cnn(model: _Layers) -> None:
+def _digits_cnn(model: Layers) -> None:
     """For the 8x8 digits that come with the package; ours."""
     model.conv_bn(1, 32, 3, pad=1)
     model.conv_bn(2, 64, 3, pad=1)
 
 
-def _lenet5(model: _Layers) -> None:
+def _lenet5(model: Layers) -> None:
     """The sizes of Caffe's LeNet. ReLU after every hidden layer; the paper does not say where it goes."""
     for index, channels in ((1, 20), (2, 50)):
         model.conv(f"conv{index}", channels, 5)
@@ -124,7 +72,7 @@ def _lenet5(model: _Layers) -> None:
     model.add("relu3", ReLU())
 
 
-def _vgg11(model: _Layers) -> None:
+def _vgg11(model: Layers) -> None:
     pooled_after = (1, 2, 4, 6, 8)
     for index, channels in enumerate((64, 128, 256, 256, 512, 512, 512, 512), start=1):
         model.conv(f"conv{index}", channels, 3, pad=1)
@@ -134,7 +82,7 @@ def _vgg11(model: _Layers) -> None:
             model.pool(f"pool{index}")
 
 
-def _resnet18(model: _Layers) -> None:
+def _resnet18(model: Layers) -> None:
     """The CIFAR form: 3x3 stem without pooling, 1x1 convolution where a block changes the shape."""
     model.conv("conv1", 64, 3, pad=1, bias=False)
     model.group_norm("gn1")
@@ -145,7 +93,7 @@ def _resnet18(model: _Layers) -> None:
     model.add("pool", GlobalAvgPool())
 
 
-def _residual_block(model: _Layers, name: str, channels: int, stride: int) -> None:
+def _residual_block(model: Layers, name: str, channels: int, stride: int) -> None:
     start, start_shape = model.last, model.shape
     model.conv(f"{name}.conv1", channels, 3, stride=stride, pad=1, bias=False)
     model.group_norm(f"{name}.gn1")
@@ -162,13 +110,13 @@ def _residual_block(model: _Layers, name: str, channels: int, stride: int) -> No
     model.add(f"{name}.relu2", ReLU())
 
 
-def _pflego_mlp(model: _Layers) -> None:
+def _pflego_mlp(model: Layers) -> None:
     model.add("flatten", Flatten())
     model.linear("fc1", 200)
     model.add("relu1", ReLU())
 
 
-def _feddyn_mlp(model: _Layers) -> None:
+def _feddyn_mlp(model: Layers) -> None:
     """784-100-100-10 on MNIST."""
     model.add("flatten", Flatten())
     for index in (1, 2):
@@ -176,7 +124,7 @@ def _feddyn_mlp(model: _Layers) -> None:
         model.add(f"relu{index}", ReLU())
 
 
-def _pflego_cifar(model: _Layers) -> None:
+def _pflego_cifar(model: Layers) -> None:
     """Padded so that 4096 features reach fc1, as in the paper's figure; its other shapes contradict each other."""
     for index in (1, 2):
         model.conv(f"conv{index}", 64, 5, pad=2)
@@ -188,14 +136,14 @@ def _pflego_cifar(model: _Layers) -> None:
         model.add(f"relu{index + 2}", ReLU())
 
 
-def _pflego_omniglot(model: _Layers) -> None:
+def _pflego_omniglot(model: Layers) -> None:
     for index in range(1, 5):
         model.conv(f"conv{index}", 64, 3, pad=1)
         model.add(f"relu{index}", ReLU())
         model.pool(f"pool{index}")
 
 
-_BUILDERS: dict[str, Callable[[_Layers], None]] = {
+_BUILDERS: dict[str, Callable[[Layers], None]] = {
     "fedspu_emnist": _fedspu_emnist,
     "fedspu_cifar": _fedspu_cifar,
     "fedspu_speech": _fedspu_speech,
@@ -208,7 +156,7 @@ _BUILDERS: dict[str, Callable[[_Layers], None]] = {
     "feddyn_mlp": _feddyn_mlp,
     "digits_cnn": _digits_cnn,
 }
-NAMES = tuple(_BUILDERS)
+NAMES = (*_BUILDERS, *general.BUILDERS)
 
 EXAMPLES: dict[str, tuple[Shape, int]] = {  # input shape and classes of the data that each was published with
     "fedspu_emnist": ((1, 28, 28), 62),
