@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     given = dict(vars(options))
     out, data_dir = given.pop("out"), given.pop("data_dir")
     try:
-        experiment, model = requested(given, None)
+        experiment, model = requested(given, None, data_dir=data_dir)
         federation = assemble(experiment, data_dir, model)
     except (ValueError, DataError, OSError) as error:
         raise RequestError(str(error)) from error

@@ -14,14 +14,16 @@ from edgefl.algorithms.fold import FOLDS
 from edgefl.algorithms.training import LocalSteps
 from edgefl.algorithms.variant import Variant, labels_in
 from edgefl.codec import FORMATS
+from edgefl.data.catalog import FILES
+from edgefl.data.reading import AXES
 from edgefl.errors import RunError
 from edgefl.experiment import model_file
-from edgefl.experiment.assemble import PARTITIONS
+from edgefl.experiment.assemble import PARTITIONS, groups_in
 from edgefl.experiment.growth import GROWING, check_growth
 from edgefl.experiment.presets import NAMES as PRESETS
 from edgefl.experiment.presets import defaults, preset
 from edgefl.experiment.run_file import read_makers
-from edgefl.experiment.settings import SHARED, Experiment
+from edgefl.experiment.settings import SHARED, SPLITS, Experiment
 from edgefl.graph import Model
 from edgefl.graph.models import NAMES
 from edgefl.learners.losses import LOSSES, Loss
@@ -29,6 +31,7 @@ from edgefl.rounds.bound import BOUNDS
 from edgefl.rounds.maker import other_makers
 
 RUNS = "edgefl-runs"
+ALL = "all"
 LOSS_HELP = f"{', '.join(LOSSES)}, with settings as in huber:delta=0.5, bce:pos_weight=2 or cross-entropy:weight=1,3"
 OPTIMIZERS, SCHEDULES, SAVED = (
     get_args(get_type_hints(LocalSteps)[name]) for name in ("optimizer", "schedule", "saved")
@@ -42,6 +45,15 @@ REFRESH_HELP = (
     "evaluate every client's model once more, after it has taken the newest values that the server would send it and "
     "has trained for so many epochs, of which nothing is kept"
 )
+READING = (  # of a file of one's own: data/reading.py
+    ("label", "NAME", "column of a table, or array, that is to be learnt; default: label or y"),
+    ("group", "NAME", "the one that says whom a sample comes from: every group becomes a client, unless --partition or "
+     "--clients says otherwise. Of image files a regular expression with brackets around the group"),
+    ("time", "NAME", "the one that says when, for --split time"),
+    ("drop", "NAME,...", "columns that are no inputs"),
+    ("axes", "AXES", f"of the array x: {', '.join(AXES)}; default: NF or NL, NHW, NCHW"),
+    ("image_size", "N", "scale images to N x N pixels"),
+)  # fmt: skip
 MODELS = f"one of {', '.join(NAMES)}, or FILE.safetensors, whose weights training starts from"
 
 
@@ -54,10 +66,17 @@ def add_experiment(parser: argparse.ArgumentParser) -> None:
 
 def _add_what(what: argparse._ArgumentGroup) -> None:
     what.add_argument("--method", action="append", help=METHOD_HELP)
-    what.add_argument("--data", help="data set; default: digits, which comes with the package")
+    what.add_argument("--data", help=f"data set by name, or {FILES}; default: digits, which comes with the package")
+    for name, metavar, text in READING:
+        what.add_argument(
+            f"--{name.replace('_', '-')}", metavar=metavar, type=int if metavar == "N" else str, help=text
+        )
     what.add_argument("--model", help=f"{MODELS}; default: chosen by the shape of the data")
     what.add_argument("--partition", help=f"{PARTITIONS}; {_default('partition')}")
-    what.add_argument("--clients", type=int, help=_default("clients"))
+    what.add_argument(
+        "--clients", type=count_or_all, help=f"how many, or all: one for each group; {_default('clients')}"
+    )
+    what.add_argument("--fewest", type=int, metavar="N", help="leave out groups that have fewer samples")
     what.add_argument("--pool", action="store_true", help="merge the published test part into the clients' data")
     what.add_argument(
         "--deal-test", action="store_true", help="deal the published test part to the clients as well (with classes:K)"
@@ -87,6 +106,12 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     )
     training.add_argument("--saved", choices=SAVED, help=f"{SAVED_HELP}; default: fp32")
     training.add_argument(
+        "--split",
+        choices=SPLITS,
+        help="part a client's samples by chance (default), or by time: the newest test",
+    )
+    training.add_argument("--train-share", type=float, metavar="SHARE", help=_default("train_share"))
+    training.add_argument(
         "--validation-share", type=float, metavar="SHARE", help="share of a client's training samples to hold out"
     )
     training.add_argument("--values", choices=FORMATS, help="number format of the payloads")
@@ -115,6 +140,14 @@ def _default(name: str) -> str:
     return f"default: {ours}" if other in (None, ours) else f"default: {ours} for digits, otherwise {other}"
 
 
+def count_or_all(text: str) -> int | str:
+    """An option's value: a number, or `all`."""
+    try:
+        return text if text == ALL else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}; expected a number, or {ALL}") from None
+
+
 def shares(text: str) -> tuple[float, ...]:
     """An option's value of numbers separated by commas."""
     try:
@@ -124,7 +157,7 @@ def shares(text: str) -> tuple[float, ...]:
 
 
 def requested(
-    options: Mapping[str, Any], resume: Path | None, may_grow: bool = False
+    options: Mapping[str, Any], resume: Path | None, may_grow: bool = False, data_dir: str | None = None
 ) -> tuple[Experiment, Model | None]:
     """`experiment_of`, and the model that a file has; None where the experiment names a built-in one.
 
@@ -132,27 +165,32 @@ def requested(
     """
     given, path = dict(options), str(options.get("model", ""))
     if not path.endswith(model_file.SUFFIX):
-        experiment, model = experiment_of(given, resume, may_grow), None
+        experiment, model = experiment_of(given, resume, may_grow, data_dir), None
     else:
         model = model_file.read(Path(path))
         given["model"] = model_file.name_of(model)
         if resume is not None and (began := Experiment.of_run(resume).model) != given["model"]:
             raise RunError(f"{resume} was run with model={began}; {path} is {given['model']}; expected the same model")
-        experiment = experiment_of(given, resume, may_grow)
+        experiment = experiment_of(given, resume, may_grow, data_dir)
     return experiment, model if resume is None else model_file.kept(resume, experiment.model)
 
 
-def experiment_of(options: Mapping[str, Any], resume: Path | None, may_grow: bool = False) -> Experiment:
+def experiment_of(
+    options: Mapping[str, Any], resume: Path | None, may_grow: bool = False, data_dir: str | None = None
+) -> Experiment:
     """The experiment that was asked for, or the one of the resumed run if the options given agree with it.
 
     options   what `add_experiment` parsed and nothing else
     may_grow  a resumed run may be asked for more rounds or seeds than it has
+    data_dir  directory of the data set's files, which are read where all its groups are to be clients
     Raises    ValueError naming a value that is out of range, RunError naming a setting that the run does not have.
     """
-    if resume is None:
-        return _with_defaults(_given(options, Experiment()))
-    stored = Experiment.of_run(resume)
+    stored = Experiment() if resume is None else Experiment.of_run(resume)
     given = _given(options, stored)
+    if given.get("clients") == ALL:
+        given["clients"] = _groups(given, stored, data_dir)
+    if resume is None:
+        return _with_defaults(given)
     if may_grow:
         wanted = replace(stored, **{name: given.pop(name) for name in GROWING if name in given})
         check_growth(resume, stored, wanted)
@@ -185,6 +223,7 @@ def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
     methods = [Variant.of(label).method for label in given.get("methods", base.methods)]
     if "preset" in given:
         given = {**preset(given.pop("preset"), given.get("data", base.data)), **given}
+    _read_reading(given)
     if given.get("loss"):
         given["loss"] = str(Loss.parse(given["loss"]))
     chosen = dict(given.get("options", base.options))
@@ -197,6 +236,27 @@ def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
             chosen[name] = parse(methods, name, value)
     given["options"] = tuple(sorted(chosen.items()))
     return given
+
+
+def _read_reading(given: dict[str, Any]) -> None:
+    """The options about a file of one's own become one setting; with a group every group is a client."""
+    said = {name: given.pop(name) for name, _, _ in READING if name in given}
+    if "group" in said:
+        given.setdefault("partition", "group")
+        if given["partition"] == "group":
+            given.setdefault("clients", ALL)
+    if "drop" in said:
+        said["drop"] = tuple(filter(None, said["drop"].split(",")))
+    if "image_size" in said:
+        said["size"] = said.pop("image_size")
+    if said:
+        given["reading"] = tuple(sorted(said.items()))
+
+
+def _groups(given: Mapping[str, Any], base: Experiment, data_dir: str | None) -> int:
+    """How many groups the data have. Raises DataError if they have none, or cannot be had."""
+    of_data = {name: given[name] for name in ("data", "reading", "fewest", "pool") if name in given}
+    return groups_in(replace(base, **of_data), data_dir)
 
 
 def _assignment(text: str) -> tuple[str, str]:

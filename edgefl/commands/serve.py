@@ -84,7 +84,7 @@ def _request(options: dict[str, Any]) -> _Request:
         raise ValueError(f"--run-dir {how.run_dir} with --resume {how.resume}; expected one of them")
     if how.keep_rounds < 2:
         raise ValueError(f"--keep-rounds {how.keep_rounds}; expected at least 2")
-    experiment, model = _experiment(options, how.resume)
+    experiment, model = _experiment(options, how.resume, how.data_dir)
     for client in how.accept_loss:
         if not 0 <= client < experiment.clients:
             raise ValueError(f"--accept-loss {client}; expected the id of a client, below {experiment.clients}")
@@ -130,13 +130,13 @@ def words_of(deadline: Deadline) -> str:
     return f"a round is closed after {deadline:g} s (--deadline none waits for ever)"
 
 
-def _experiment(options: dict[str, Any], resume: Path | None) -> tuple[Experiment, Model | None]:
+def _experiment(options: dict[str, Any], resume: Path | None, data_dir: str | None) -> tuple[Experiment, Model | None]:
     """The experiment asked for, and the model of a file. It has one method: FedSPU with early stopping unless another
     is named.
     """
     if resume is None:
         options.setdefault("method", ["fedspu-es"])
-    experiment, model = requested(options, resume)
+    experiment, model = requested(options, resume, data_dir=data_dir)
     experiment.check_served()
     return experiment, model
 

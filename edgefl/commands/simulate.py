@@ -154,7 +154,7 @@ def _request(options: dict[str, Any]) -> _Request:
         raise ValueError(f"--ray-address {how['ray_address']} without --engine ray; expected both")
     if how["engine"] == "ray" and find_spec("ray") is None:
         raise ValueError("--engine ray without the package ray; expected it here and on every node: pip install ray")
-    experiment, model = requested(options, how["resume"], may_grow=True)
+    experiment, model = requested(options, how["resume"], may_grow=True, data_dir=how["data_dir"])
     workers = doctor.processors() if how["workers"] is None else how["workers"]
     study = runner.prepare(experiment, model, how["data_dir"], workers, how["max_empty_rounds"])
     run = how["resume"] or how["run_dir"] or new_directory(Path(experiment.data).stem)

@@ -82,6 +82,28 @@ class DataSet:
         """Whether an example has a class."""
         return bool(self.y.dtype == np.int32)
 
+    def group_sizes(self) -> tuple[Array, Array]:
+        """The ids of the groups that there are, ascending, and how many examples each has."""
+        assert self.groups is not None
+        ids, sizes = np.unique(self.groups[self.groups >= 0], return_counts=True)
+        return ids, sizes
+
+    def name_of_group(self, group: int) -> str:
+        """What a group is called."""
+        names = self.group_names
+        return repr(names[group]) if names is not None and 0 <= group < len(names) else str(group)
+
+    def without_small_groups(self, fewest: int) -> DataSet:
+        """Examples of groups that have fewer than so many belong to nobody. Raises DataError if all do."""
+        if self.groups is None:
+            raise DataError(f"{self.name}: fewest={fewest} for data without groups; expected groups")
+        ids, sizes = self.group_sizes()
+        if not (sizes >= fewest).any():
+            largest = int(sizes.max(initial=0))
+            raise DataError(f"{self.name}: fewest={fewest}, and the largest group has {largest} samples; expected less")
+        groups = np.where(np.isin(self.groups, ids[sizes >= fewest]), self.groups, np.int32(-1))
+        return replace(self, groups=groups.astype(np.int32))
+
     def pooled(self) -> DataSet:
         """All examples in one pool, test part last. `groups` survive if both parts have them."""
         if self.x_test is None or self.y_test is None:

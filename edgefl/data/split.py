@@ -15,6 +15,7 @@ from edgefl import rng
 from edgefl.errors import DataError
 
 Indices = NDArray[np.int32]
+Times = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -26,17 +27,38 @@ class Split:
     test: Indices
 
 
-def split(share: Indices, seed: int, client: int, train_share: float, validation_share: float) -> Split:
+def split(share: Indices, seed: int, client: int, train_share: float, validation_share: float, who: str = "") -> Split:
     """A client's parts of its own samples; a function of the seed and the client alone.
 
+    who     the client is, for the error
     Raises  DataError if the client gets no training or no test samples.
     """
     stream = rng.stream(seed, rng.SPLIT, client=client)
-    train, validation, test = parts(share, stream, train_share, validation_share)
-    if not len(train) or not len(test):
-        found = f"{len(train)} training and {len(test)} test samples of {len(share)}"
-        raise DataError(f"client {client} gets {found}; expected at least one of each; try fewer clients")
-    return Split(train, validation, test)
+    return _some(Split(*parts(share, stream, train_share, validation_share)), who or f"client {client}")
+
+
+def split_by_time(share: Indices, times: Times, train_share: float, validation_share: float, who: str) -> Split:
+    """A client's parts of its own samples, the oldest for training, then those for validation, the newest for testing.
+
+    times   float64 [N] of all samples; of those of one time the first come first
+    Raises  DataError if the client gets no training or no test samples.
+    """
+    ordered = share[np.argsort(times[share], kind="stable")]
+    kept, carved = _counts(len(share), train_share, validation_share)
+    pieces = np.split(ordered, [kept - carved, kept])
+    return _some(Split(*(np.sort(piece) for piece in pieces)), who)
+
+
+def _some(found: Split, who: str) -> Split:
+    """What was found, if there is something to train on and to test with."""
+    if not len(found.train) or not len(found.test):
+        total = sum(map(len, (found.train, found.validation, found.test)))
+        counts = f"{len(found.train)} training and {len(found.test)} test samples of {total}"
+        raise DataError(
+            f"{who} gets {counts}; expected at least one of each; try fewer clients, or --fewest N to leave out groups "
+            "that have fewer"
+        )
+    return found
 
 
 def parts(

@@ -15,7 +15,8 @@ from edgefl.algorithms.base import Task
 from edgefl.data import partition
 from edgefl.data.catalog import load, shape_of
 from edgefl.data.dataset import Array, DataSet, Shape
-from edgefl.data.split import Indices, Split, parts, split
+from edgefl.data.split import Indices, Split, parts, split, split_by_time
+from edgefl.errors import DataError
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.model_file import NAMED, check_fits
 from edgefl.experiment.settings import Experiment
@@ -36,7 +37,7 @@ SCHEMES: dict[str, tuple[Callable[..., list[Indices]], tuple[type, ...]]] = {  #
     "shards": (partition.shards, (int,)),
     "classes": (partition.few_classes, (int,)),
 }
-MODEL_OF_SHAPE = {
+MODEL_OF_SHAPE: dict[Shape, str] = {  # other shapes have models that follow them (graph/general.py)
     (1, 8, 8): "digits_cnn",
     (1, 28, 28): "fedspu_emnist",
     (1, 32, 32): "fedspu_speech",
@@ -60,7 +61,7 @@ def assemble(
     loss = Loss.parse(experiment.loss) if experiment.loss else default_loss(data.y)
     outputs = data.classes if loss.has_labels == data.has_labels else 1
     if model is None:
-        graph = _built_in(experiment, data.input_shape, outputs)
+        graph = _built_in(experiment, data.input_shape, outputs, data.vocabulary)
     else:
         graph = model.graph
         check_fits(graph, experiment.data, data.input_shape, outputs, loss.has_labels)
@@ -71,8 +72,17 @@ def assemble(
 
 def data_of(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> DataSet:
     """What the clients are dealt from. Raises DataError if it cannot be had."""
-    data = load(experiment.data, data_dir)
+    data = load(experiment.data, data_dir, reading=experiment.how_to_read())
+    data = data.without_small_groups(experiment.fewest) if experiment.fewest else data
     return data.pooled() if experiment.pool else data
+
+
+def groups_in(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> int:
+    """How many groups an experiment's data have: its clients, if all are to be. Raises DataError if there are none."""
+    data = data_of(experiment, data_dir)
+    if data.groups is None or not (count := len(data.group_sizes()[0])):
+        raise DataError(f"clients=all with data={data.name}, which has no groups; expected some (--group NAME)")
+    return count
 
 
 def _with_loss(federation: Federation, loss: Loss) -> Federation:
@@ -89,9 +99,20 @@ def _dealt(experiment: Experiment, data: DataSet, graph: Graph) -> Federation:
     common = None
     if data.x_test is not None and data.y_test is not None:
         common = _samples(data, data.x_test, data.y_test)
-    parts = experiment.train_share, experiment.validation_share
-    clients = tuple(split(share, experiment.seed, client, *parts) for client, share in enumerate(shares))
+    clients = tuple(_split(experiment, data, client, share) for client, share in enumerate(shares))
     return Federation(graph, _samples(data, data.x, data.y), clients, experiment.seed, common)
+
+
+def _split(experiment: Experiment, data: DataSet, client: int, share: Indices) -> Split:
+    """A client's parts of its share."""
+    parts, who = (experiment.train_share, experiment.validation_share), f"client {client}"
+    if data.groups is not None and experiment.partition == "group":
+        who = f"client {client}, group {data.name_of_group(int(data.groups[share[0]]))},"
+    if experiment.split != "time":
+        return split(share, experiment.seed, client, *parts, who)
+    if data.times is None:
+        raise ValueError(f"split=time with data={data.name}, which says no times; expected some (--time NAME)")
+    return split_by_time(share, data.times, *parts, who)
 
 
 def _samples(data: DataSet, x: Array, y: Array) -> Samples:
@@ -193,19 +214,15 @@ def built_in(experiment: Experiment, classes: int) -> Graph | None:
     return None if shape is None else _built_in(experiment, shape, classes)
 
 
-def _built_in(experiment: Experiment, input_shape: Shape, classes: int) -> Graph:
-    return models.build(_model(experiment, input_shape), input_shape, classes)
+def _built_in(experiment: Experiment, input_shape: Shape, classes: int, vocabulary: int | None = None) -> Graph:
+    return models.build(_model(experiment, input_shape, vocabulary), input_shape, classes, vocabulary)
 
 
-def _model(experiment: Experiment, input_shape: Shape) -> str:
+def _model(experiment: Experiment, input_shape: Shape, vocabulary: int | None) -> str:
     if experiment.model.startswith(NAMED):
         raise ValueError(f"model={experiment.model} without its file; expected --model FILE, or the run that has it")
     if experiment.model and experiment.model not in models.NAMES:
         raise ValueError(f"model={experiment.model}; expected one of {', '.join(models.NAMES)}, or FILE.safetensors")
     if experiment.model:
         return experiment.model
-    if input_shape not in MODEL_OF_SHAPE:
-        raise ValueError(
-            f"no default model for inputs of shape {input_shape}; expected --model {' | '.join(models.NAMES)}"
-        )
-    return MODEL_OF_SHAPE[input_shape]
+    return MODEL_OF_SHAPE.get(input_shape) or models.default_name(input_shape, vocabulary)

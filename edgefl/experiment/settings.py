@@ -15,6 +15,7 @@ from typing import Any
 from edgefl.algorithms import Algorithm, build
 from edgefl.algorithms.fold import Fold
 from edgefl.codec import FORMATS
+from edgefl.data.reading import Reading
 from edgefl.data.split import training_samples
 from edgefl.errors import RunError
 from edgefl.experiment.run_file import EXPERIMENT, read_experiment
@@ -30,7 +31,17 @@ SHARED = (
     "lr",
     "rounds",
 )  # hyper-parameters that every method which has them gets
-UNSAID = (("loss", ""), ("seeds", 1), ("refresh", 0), ("train_scores", False))  # values that run.json leaves out
+UNSAID: tuple[tuple[str, Any], ...] = (
+    ("loss", ""),
+    ("seeds", 1),
+    ("refresh", 0),
+    ("train_scores", False),
+    ("reading", []),
+    ("fewest", 0),
+    ("split", "random"),
+)  # values that run.json leaves out
+PAIRS = ("options", "reading")  # settings that are names with values
+SPLITS = ("random", "time")
 KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -70,6 +81,8 @@ class Experiment:
 
     methods: tuple[str, ...] = ("fedspu", "fedspu-es", "local", "fedavg-ft", "fedavg")  # labels (variant.py)
     data: str = "digits"
+    reading: tuple[tuple[str, Any], ...] = ()  # how a file of one's own is read: fields of data/reading.py's, by name
+    fewest: int = 0  # groups with fewer samples are left out
     model: str = ""  # empty: the one that fits the shape of the data; of a file: its content (model_file.py)
     pool: bool = False  # merge the published test part into the clients' data, as the FedSPU paper does
     partition: str = "dirichlet:0.1"
@@ -83,6 +96,7 @@ class Experiment:
     seed: int = 1
     seeds: int = 1  # so many runs of every method, with seed, seed + 1, ...
     deal_test: bool = False  # clients test on their share of the published test part, dealt like their training part
+    split: str = "random"  # how a client's samples are parted: by chance, or by "time", the newest for testing
     train_share: float = 0.7
     validation_share: float = 0.1
     values: str = "float32"
@@ -109,6 +123,8 @@ class Experiment:
         _check(self.refresh >= 0, "refresh", self.refresh, "refresh >= 0")
         _check(self.seed >= 0, "seed", self.seed, "seed >= 0")
         _check(self.seeds >= 1, "seeds", self.seeds, "seeds >= 1")
+        _check(self.split in SPLITS, "split", self.split, " or ".join(SPLITS))
+        _check(self.fewest >= 0, "fewest", self.fewest, "fewest >= 0")
         _check(0 < self.train_share < 1, "train_share", self.train_share, "0 < train_share < 1")
         _check(0 <= self.validation_share < 1, "validation_share", self.validation_share, "0 <= validation_share < 1")
         _check(
@@ -118,6 +134,10 @@ class Experiment:
             Loss.parse(self.loss)
         fewest = self.folding().fold.fewest
         _check(fewest <= self.per_round, "per_round", self.per_round, f"per_round >= {fewest} with fold={self.fold}")
+
+    def how_to_read(self) -> Reading:
+        """What is said about a file of one's own. Raises DataError naming a value that is none."""
+        return Reading(**dict(self.reading))
 
     def algorithms(self) -> dict[str, Algorithm]:
         """The methods with their hyper-parameters. Raises ValueError naming a value that is out of range."""
@@ -184,10 +204,12 @@ class Experiment:
             raise RunError(f"setting {unknown[0]!r}; expected one of {', '.join(sorted(known))}")
         for name, value in values.items():
             _check_kind(name, value)
-        options = tuple((name, _frozen(value)) for name, value in values.get("options", ()))
-        plain = {name: _frozen(value) for name, value in values.items() if name != "options"}
+        pairs: dict[str, Any] = {
+            name: tuple((key, _frozen(value)) for key, value in values.get(name, ())) for name in PAIRS
+        }
+        plain = {name: _frozen(value) for name, value in values.items() if name not in PAIRS}
         try:
-            return Experiment(**plain, options=options)
+            return Experiment(**plain, **pairs)
         except ValueError as error:
             raise RunError(str(error)) from None
 
@@ -199,7 +221,7 @@ def _frozen(value: Any) -> Any:
 def _check_kind(name: str, value: Any) -> None:
     """Raises RunError if JSON has another kind of value than the setting is."""
     default = getattr(Experiment, name)
-    if name == "options":
+    if name in PAIRS:
         fits = isinstance(value, list) and all(isinstance(each, list) and len(each) == 2 for each in value)
     elif isinstance(default, tuple):
         fits = isinstance(value, list) and all(_is_like(each, default[0]) for each in value)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from edgefl.errors import GraphError
 from edgefl.graph import general
+from edgefl.graph.general import default_name as default_name
 from edgefl.graph.graph import Graph
 from edgefl.graph.layers import Layers
 from edgefl.graph.operations import Add, Conv2d, Flatten, GlobalAvgPool, ReLU, Shape
@@ -156,7 +157,8 @@ _BUILDERS: dict[str, Callable[[Layers], None]] = {
     "feddyn_mlp": _feddyn_mlp,
     "digits_cnn": _digits_cnn,
 }
-NAMES = (*_BUILDERS, *general.BUILDERS)
+PUBLISHED = tuple(_BUILDERS)
+NAMES = (*PUBLISHED, *general.BUILDERS)
 
 EXAMPLES: dict[str, tuple[Shape, int]] = {  # input shape and classes of the data that each was published with
     "fedspu_emnist": ((1, 28, 28), 62),

@@ -19,7 +19,7 @@ from edgefl.neurons.spec import ModelSpec
 
 from .graphs import GRAPHS, model, samples
 
-BUILT_IN = {name: models.build(name, (3, 32, 32), 10) for name in models.NAMES}
+BUILT_IN = {name: models.build(name, (3, 32, 32), 10) for name in models.PUBLISHED}
 
 
 def assert_disjoint(buffers: tuple[Buffer, ...], offsets: tuple[int, ...], size: int, float_bytes: int) -> None:
@@ -60,7 +60,7 @@ def test_live_buffers_never_overlap(drawn: list[tuple[int, int, int]]) -> None:
 
 
 @pytest.mark.parametrize("keep", [1.0, 0.4])
-@pytest.mark.parametrize("name", models.NAMES)
+@pytest.mark.parametrize("name", models.PUBLISHED)
 def test_no_overlap_in_the_plans_of_built_in_models(name: str, keep: float) -> None:
     graph = BUILT_IN[name]
     spec = ModelSpec.of(graph)
@@ -97,7 +97,7 @@ def _arena(graph: Graph, keep: float, terms: Terms | None = None) -> Schedule:
     return lower(graph, spec, 16, NeuronSet.draw(spec, keep, rng.stream(1, rng.NEURONS)), terms=terms)
 
 
-@pytest.mark.parametrize("name", models.NAMES)
+@pytest.mark.parametrize("name", models.PUBLISHED)
 def test_fewer_neurons_hardly_ever_need_a_larger_arena(name: str) -> None:
     """A layer's input and the copy of its active channels are both live for one call, which may be the peak."""
     graph = BUILT_IN[name]

@@ -24,14 +24,14 @@ STEPS = {"native": 50, "numba": 5, "reference": 5}
 DISTINCT = 5  # batches, taken in turn
 DEEP = ("vgg11", "resnet18")
 LARGE = (*DEEP, "pflego_cifar", "pflego_omniglot")  # too slow for numpy here
-BOUNDS = {name: (1e-4, 5e-2) if name in DEEP else (1e-5, 1e-2) for name in models.NAMES}  # loss, distance
+BOUNDS = {name: (1e-4, 5e-2) if name in DEEP else (1e-5, 1e-2) for name in models.PUBLISHED}  # loss, distance
 ROUNDING = 1e-6
 GREY = (1, 28, 28)
 INPUTS = {"digits_cnn": (1, 8, 8), "lenet5": GREY, "pflego_mlp": GREY, "pflego_omniglot": GREY, "resnet18": (3, 16, 16)}
 CASES = [
-    *((name, "native", 0.5) for name in models.NAMES),
-    *((name, "native", 1.0) for name in models.NAMES if name not in DEEP),
-    *((name, "reference", 0.5) for name in models.NAMES if name not in LARGE),
+    *((name, "native", 0.5) for name in models.PUBLISHED),
+    *((name, "native", 1.0) for name in models.PUBLISHED if name not in DEEP),
+    *((name, "reference", 0.5) for name in models.PUBLISHED if name not in LARGE),
     *((name, "numba", 0.5) for name in ("digits_cnn", "fedspu_cifar")),
 ]
 
@@ -57,7 +57,7 @@ def test_training_tracks_torch(name: str, backend: str, keep: float) -> None:
 
 
 @pytest.mark.parametrize("keep", [1.0, 0.2])
-@pytest.mark.parametrize("name", [name for name in models.NAMES if name not in DEEP])
+@pytest.mark.parametrize("name", [name for name in models.PUBLISHED if name not in DEEP])
 def test_one_and_two_threads_give_the_same_bits(name: str, keep: float) -> None:
     from edgefl.kernels import native
 

@@ -27,7 +27,7 @@ def test_one_layer_keeps_its_input_and_logits_for_the_backward_pass() -> None:
     assert saved_bytes(schedule(ONE_LAYER)) == tensors["input.out"] + tensors["fc.y"]
 
 
-@pytest.mark.parametrize("name", models.NAMES)
+@pytest.mark.parametrize("name", models.PUBLISHED)
 def test_every_buffer_has_a_name_and_lies_in_the_arena(name: str) -> None:
     graph = models.build(name, (3, 32, 32), 10)
     lowered = schedule(graph)

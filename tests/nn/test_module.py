@@ -38,7 +38,7 @@ def batch(graph: Graph, size: int = 3) -> torch.Tensor:
     return torch.randn(size, *graph.input_shape, generator=torch.Generator().manual_seed(4))
 
 
-@pytest.mark.parametrize("name", models.NAMES)
+@pytest.mark.parametrize("name", models.PUBLISHED)
 def test_built_in_models_survive_the_way_to_torch_and_back(name) -> None:
     model = fresh(models.build(name, INPUTS.get(name, (3, 32, 32)), 7))
     module = to_torch(model)
