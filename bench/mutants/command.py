@@ -27,6 +27,7 @@ from bench.mutants import (
     models,
     nodes,
     operations,
+    own_data,
     payloads,
     places,
     rounds,
@@ -61,6 +62,7 @@ ALL: tuple[Mutant, ...] = (
     *seams.MUTANTS,
     *service.MUTANTS,
     *sparse.MUTANTS,
+    *own_data.MUTANTS,
     *studies.MUTANTS,
 )
 LIMIT_S = 300.0  # of the tests without a mutant, and the least that those with one get
