@@ -18,8 +18,8 @@ from bench.papers.record import record, write
 from bench.papers.runs import metrics
 from bench.papers.show import draw, print_table
 from bench.papers.table import Lines, Run, Table
-from edgefl.experiment.settings import processors
 from edgefl.errors import EdgeflError
+from edgefl.experiment.settings import processors
 
 PAPERS = {
     "fedspa": fedspa.tables,
