@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -18,7 +18,8 @@ from edgefl.data.catalog import FILES
 from edgefl.data.reading import AXES
 from edgefl.errors import RunError
 from edgefl.experiment import model_file
-from edgefl.experiment.assemble import PARTITIONS, groups_in
+from edgefl.experiment.assemble import PARTITIONS
+from edgefl.experiment.chosen import ALL, with_defaults, with_everybody
 from edgefl.experiment.growth import GROWING, check_growth
 from edgefl.experiment.presets import NAMES as PRESETS
 from edgefl.experiment.presets import defaults, preset
@@ -30,8 +31,6 @@ from edgefl.learners.losses import LOSSES, Loss
 from edgefl.rounds.bound import BOUNDS
 from edgefl.rounds.maker import other_makers
 
-RUNS = "edgefl-runs"
-ALL = "all"
 LOSS_HELP = f"{', '.join(LOSSES)}, with settings as in huber:delta=0.5, bce:pos_weight=2 or cross-entropy:weight=1,3"
 OPTIMIZERS, SCHEDULES, SAVED = (
     get_args(get_type_hints(LocalSteps)[name]) for name in ("optimizer", "schedule", "saved")
@@ -45,15 +44,6 @@ REFRESH_HELP = (
     "evaluate every client's model once more, after it has taken the newest values that the server would send it and "
     "has trained for so many epochs, of which nothing is kept"
 )
-READING = (  # of a file of one's own: data/reading.py
-    ("label", "NAME", "column of a table, or array, that is to be learnt; default: label or y"),
-    ("group", "NAME", "the one that says whom a sample comes from: every group becomes a client, unless --partition or "
-     "--clients says otherwise. Of image files a regular expression with brackets around the group"),
-    ("time", "NAME", "the one that says when, for --split time"),
-    ("drop", "NAME,...", "columns that are no inputs"),
-    ("axes", "AXES", f"of the array x: {', '.join(AXES)}; default: NF or NL, NHW, NCHW"),
-    ("image_size", "N", "scale images to N x N pixels"),
-)  # fmt: skip
 MODELS = f"one of {', '.join(NAMES)}, or FILE.safetensors, whose weights training starts from"
 
 
@@ -67,10 +57,7 @@ def add_experiment(parser: argparse.ArgumentParser) -> None:
 def _add_what(what: argparse._ArgumentGroup) -> None:
     what.add_argument("--method", action="append", help=METHOD_HELP)
     what.add_argument("--data", help=f"data set by name, or {FILES}; default: digits, which comes with the package")
-    for name, metavar, text in READING:
-        what.add_argument(
-            f"--{name.replace('_', '-')}", metavar=metavar, type=int if metavar == "N" else str, help=text
-        )
+    _add_reading(what)
     what.add_argument("--model", help=f"{MODELS}; default: chosen by the shape of the data")
     what.add_argument("--partition", help=f"{PARTITIONS}; {_default('partition')}")
     what.add_argument(
@@ -88,6 +75,22 @@ def _add_what(what: argparse._ArgumentGroup) -> None:
         help="take the settings of the FedSPU paper, of its released code, of the FedUmf paper, of the PFLEGO paper by "
         "degree of personalisation, or of the FedSpa paper",
     )
+
+
+def _add_reading(what: argparse._ArgumentGroup) -> None:
+    """Of a file of one's own: fields of data/reading.py's."""
+    learnt = "column of a table, or array, that is to be learnt; default: label or y"
+    what.add_argument("--label", metavar="NAME", help=learnt)
+    people = (
+        "the one that says whom a sample comes from: every group becomes a client, unless --partition or --clients "
+        "says otherwise. Of image files a regular expression with brackets around the group"
+    )
+    what.add_argument("--group", metavar="NAME", help=people)
+    what.add_argument("--time", metavar="NAME", help="the one that says when, for --split time")
+    what.add_argument("--drop", metavar="NAME,...", type=names, help="columns that are no inputs")
+    axes = f"of the array x: {', '.join(AXES)}; default: NF or NL, NHW, NCHW"
+    what.add_argument("--axes", metavar="AXES", help=axes)
+    what.add_argument("--image-size", type=int, metavar="N", help="scale images to N x N pixels")
 
 
 def _add_training(training: argparse._ArgumentGroup) -> None:
@@ -140,6 +143,11 @@ def _default(name: str) -> str:
     return f"default: {ours}" if other in (None, ours) else f"default: {ours} for digits, otherwise {other}"
 
 
+def names(text: str) -> tuple[str, ...]:
+    """An option's value of names separated by commas."""
+    return tuple(filter(None, text.split(",")))
+
+
 def count_or_all(text: str) -> int | str:
     """An option's value: a number, or `all`."""
     try:
@@ -187,10 +195,9 @@ def experiment_of(
     """
     stored = Experiment() if resume is None else Experiment.of_run(resume)
     given = _given(options, stored)
-    if given.get("clients") == ALL:
-        given["clients"] = _groups(given, stored, data_dir)
+    given = with_everybody(given, stored, data_dir)
     if resume is None:
-        return _with_defaults(given)
+        return with_defaults(given)
     if may_grow:
         wanted = replace(stored, **{name: given.pop(name) for name in GROWING if name in given})
         check_growth(resume, stored, wanted)
@@ -204,17 +211,6 @@ def experiment_of(
     return wanted
 
 
-def _with_defaults(given: dict[str, Any]) -> Experiment:
-    """The settings that were given, the data set's for the rest, and by default no more clients a round than there are.
-
-    A number that was given is never lowered: Experiment refuses it.
-    """
-    settings = {**asdict(Experiment()), **defaults(given.get("data", Experiment.data)), **given}
-    if "per_round" not in given:
-        settings["per_round"] = min(settings["per_round"], settings["clients"])
-    return Experiment(**settings)
-
-
 def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
     """The options that were given, as fields of Experiment; `base` says which methods and data there are otherwise."""
     given = dict(options)
@@ -223,7 +219,6 @@ def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
     methods = [Variant.of(label).method for label in given.get("methods", base.methods)]
     if "preset" in given:
         given = {**preset(given.pop("preset"), given.get("data", base.data)), **given}
-    _read_reading(given)
     if given.get("loss"):
         given["loss"] = str(Loss.parse(given["loss"]))
     chosen = dict(given.get("options", base.options))
@@ -238,38 +233,11 @@ def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
     return given
 
 
-def _read_reading(given: dict[str, Any]) -> None:
-    """The options about a file of one's own become one setting; with a group every group is a client."""
-    said = {name: given.pop(name) for name, _, _ in READING if name in given}
-    if "group" in said:
-        given.setdefault("partition", "group")
-        if given["partition"] == "group":
-            given.setdefault("clients", ALL)
-    if "drop" in said:
-        said["drop"] = tuple(filter(None, said["drop"].split(",")))
-    if "image_size" in said:
-        said["size"] = said.pop("image_size")
-    if said:
-        given["reading"] = tuple(sorted(said.items()))
-
-
-def _groups(given: Mapping[str, Any], base: Experiment, data_dir: str | None) -> int:
-    """How many groups the data have. Raises DataError if they have none, or cannot be had."""
-    of_data = {name: given[name] for name in ("data", "reading", "fewest", "pool") if name in given}
-    return groups_in(replace(base, **of_data), data_dir)
-
-
 def _assignment(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"--set {text}; expected NAME=VALUE")
     return name, value
-
-
-def new_directory(name: str) -> Path:
-    """A directory of a run that does not exist yet: the next number and this name under edgefl-runs."""
-    numbers = [int(path.name.split("-")[0]) for path in Path(RUNS).glob("[0-9][0-9][0-9]-*")]
-    return Path(RUNS) / f"{max(numbers, default=0) + 1:03d}-{name}"
 
 
 def say_who_made(run: Path, devices: Iterable[str] = ()) -> None:

@@ -7,28 +7,34 @@ import json
 import sys
 import tempfile
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from edgefl.commands import doctor, progress
-from edgefl.commands.experiment_options import add_experiment, new_directory, requested, say_who_made
+from edgefl.commands.experiment_options import add_experiment, requested, say_who_made
 from edgefl.commands.refusals import Refusals
 from edgefl.errors import DataError, RequestError, RunError
+from edgefl.experiment import recipe
+from edgefl.experiment.chosen import new_directory
+from edgefl.experiment.own_data import own_file
+from edgefl.experiment.run_data import own_of_run
 from edgefl.experiment.run_file import EXPERIMENT
+from edgefl.experiment.settings import processors
+from edgefl.experiment.trials import Trial
 from edgefl.rounds.closing import MAX_EMPTY_ROUNDS
 from edgefl.server import history
 from edgefl.simulation.engine import MakeEngine
 from edgefl.simulation.replay import replay
-from edgefl.study import runner
-from edgefl.study.picture import check_picture, plot
-from edgefl.study.sentences import to_json
+from edgefl.study import progress, runner
+from edgefl.study.picture import check_picture, plot_seeds
+from edgefl.study.sentences import seeds_to_json
 from edgefl.study.summary import Summary
-from edgefl.study.tables import console, print_tables
+from edgefl.study.tables import console, print_seeds
 
 EMPTY = "end with an error after so many rounds in a row that accept nobody"
+SETTINGS = "what to run, as a file, like the run.toml that every run writes; options beside it go before it"
 SEEDS = "run every method so many times, with seed, seed + 1, ...; default: 1"
 RESUME = "continue the run in this directory, with more --rounds or --seeds if asked"
 ENGINES = ("threads", "ray")
@@ -38,6 +44,7 @@ INTERRUPTED = "interrupted; --resume continues from the last checkpoint"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the experiment, and how it is run."""
+    parser.add_argument("settings", nargs="?", type=Path, metavar="FILE.toml", help=SETTINGS)
     add_experiment(parser)
     how = parser.add_argument_group("how to run it")
     how.add_argument("--seeds", type=int, default=argparse.SUPPRESS, metavar="N", help=SEEDS)
@@ -71,28 +78,17 @@ def run(options: argparse.Namespace) -> int:
     for each in done:
         by_seed.setdefault(each.trial.seed, []).append(each.summary(tiers))
     if request.as_json:
-        print(json.dumps({"run": str(request.run), "experiment": request.study.experiment.to_json(), **_json(by_seed)}))
+        print(
+            json.dumps(
+                {"run": str(request.run), "experiment": request.study.experiment.to_json(), **seeds_to_json(by_seed)}
+            )
+        )
     else:
-        _print(by_seed)
+        print_seeds(console(), by_seed)
     if request.plot is not None:
         sys.stdout.flush()
-        drawn = [replace(each.summary(tiers), method=str(each.trial)) for each in done]
-        plot(request.plot, drawn)  # last: what was computed is printed whatever becomes of the picture
+        plot_seeds(request.plot, by_seed)  # last: what was computed is printed whatever becomes of the picture
     return 0
-
-
-def _json(by_seed: dict[int, list[Summary]]) -> dict[str, Any]:
-    """The figures; of several seeds, of each."""
-    each = {str(seed): to_json(summaries) for seed, summaries in by_seed.items()}
-    return {"seeds": each} if len(each) > 1 else next(iter(each.values()))
-
-
-def _print(by_seed: dict[int, list[Summary]]) -> None:
-    terminal = console()
-    for seed, summaries in by_seed.items():
-        if len(by_seed) > 1:
-            terminal.print(f"Seed {seed}", style="bold")
-        print_tables(terminal, summaries)
 
 
 def _replay(options: dict[str, Any]) -> int:
@@ -105,7 +101,7 @@ def _replay(options: dict[str, Any]) -> int:
     if history.is_served(path):
         say_who_made(path, (made for _, made in history.progress(path).makers))
     with tempfile.TemporaryDirectory(prefix="edgefl-replay-") as folder:
-        round, found = replay(path, Path(folder), data_dir, workers or doctor.processors())
+        round, found = replay(path, Path(folder), data_dir, workers or processors())
     if found is None:
         print(f"identical after round {round}: the replay has the same server state, bit for bit")
         return 0
@@ -134,6 +130,7 @@ def _prepare(options: dict[str, Any]) -> _Request:
 
 def _request(options: dict[str, Any]) -> _Request:
     names = (
+        "settings",
         "run_dir",
         "resume",
         "replay",
@@ -154,9 +151,14 @@ def _request(options: dict[str, Any]) -> _Request:
         raise ValueError(f"--ray-address {how['ray_address']} without --engine ray; expected both")
     if how["engine"] == "ray" and find_spec("ray") is None:
         raise ValueError("--engine ray without the package ray; expected it here and on every node: pip install ray")
-    experiment, model = requested(options, how["resume"], may_grow=True, data_dir=how["data_dir"])
-    workers = doctor.processors() if how["workers"] is None else how["workers"]
-    study = runner.prepare(experiment, model, how["data_dir"], workers, how["max_empty_rounds"])
+    given = options if how["settings"] is None else _beside(recipe.read(how["settings"]), options)
+    how["data_dir"] = given.pop("data_dir", None) if how["data_dir"] is None else how["data_dir"]
+    own = own_file(given.get("data", ""))
+    given |= {} if own is None else {"data": own.name}
+    experiment, model = requested(given, how["resume"], may_grow=True, data_dir=how["data_dir"])
+    own = own or own_of_run(how["resume"], experiment)
+    workers = processors() if how["workers"] is None else how["workers"]
+    study = runner.prepare(experiment, model, how["data_dir"], workers, how["max_empty_rounds"], own)
     run = how["resume"] or how["run_dir"] or new_directory(Path(experiment.data).stem)
     if how["resume"] is None and (run / EXPERIMENT).exists():
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
@@ -165,25 +167,26 @@ def _request(options: dict[str, Any]) -> _Request:
     return _Request(study, run, how["plot"], bool(how["json"]), engines)
 
 
+def _beside(file: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a file with options beside it, which go before it."""
+    kept = [text for text in file.pop("set", []) if text.partition("=")[0] not in options]
+    both = {**file, **options, "set": [*kept, *options.get("set", [])]}
+    return {name: value for name, value in both.items() if name != "data_dir" or value is not None}
+
+
 def _cluster(address: str | None, workers: int) -> AbstractContextManager[MakeEngine]:
     from edgefl.integrations.ray import cluster  # takes a second
 
     return cluster(address, workers)
 
 
-class _Shown:
+class _Shown(progress.Displayed):
     """A display of the progress, and beside it the replies that were not folded as they came."""
 
-    def __init__(self, display: progress.Display) -> None:
-        self._display = display
-
-    def begin(self, trial: runner.Trial, at: int) -> None:
-        self._display.begin(str(trial), trial.rounds, at)
+    def begin(self, trial: Trial, at: int) -> None:
+        super().begin(trial, at)
         self._refusals = Refusals(lambda line: print(line, file=sys.stderr))
 
     def line(self, line: dict[str, Any]) -> None:
         self._refusals.closed(line)
-        self._display.line(line)
-
-    def end(self) -> None:
-        self._display.end()
+        super().line(line)

@@ -1,7 +1,8 @@
 """Labelled examples as arrays by name, in an npz file or as npy files beside one another; with optional group ids.
 
     x or x_train    uint8 or float [N, H, W] or [N, C, H, W]; or [N, F], features, or ids of words as any integers; as
-                    [N, C, L] and with channels last only where the caller says so (Reading.axes)
+                    [N, C, L] and with channels last only where the caller or the file says so
+    axes            optional text: the order of x's axes (Reading.axes)
     y or y_train    integers [N], labels from 0, or texts [N], classes by name; or values: float [N] or [N, outputs], or
                     integers [N, outputs]
     x_test, y_test  optional, alike
@@ -113,6 +114,12 @@ class _Reader:
         self.reading.check(str(path), *USED)
         self.keys = set(entries)
         self.listed = ", ".join(sorted(self.keys))
+        self.axes = self.reading.axes or self.stated_axes()
+
+    def stated_axes(self) -> str:
+        """What the file says of x's axes. Raises DataError if it is none of AXES."""
+        stated = str(self.array("axes")) if "axes" in self.keys else ""
+        return Reading(axes=stated).axes
 
     def data_set(self, name: str) -> DataSet:
         x = self.inputs(self.first("x", "x_train"))
@@ -252,7 +259,7 @@ class _Reader:
         if x.ndim not in (2, 3, 4) or (x.dtype != np.uint8 and x.dtype.kind != "f"):
             expected = "uint8 or float [N, H, W], [N, C, H, W] or [N, F], or integers [N, F]"
             raise DataError(f"{self.path}: {key} is {x.dtype} {x.shape}; expected {expected}")
-        if x.ndim == 3 and self.reading.axes not in ("NCL", "NLC"):
+        if x.ndim == 3 and self.axes not in ("NCL", "NLC"):
             x = x[:, np.newaxis]
         if x.dtype == np.uint8:
             return np.ascontiguousarray(x)
@@ -264,7 +271,7 @@ class _Reader:
 
     def in_order(self, key: str, x: Array) -> Array:
         """Its axes as a model takes them."""
-        axes = self.reading.axes
+        axes = self.axes
         if axes and len(axes) != x.ndim:
             raise DataError(f"{self.path}: {key} is {x.dtype} {x.shape}; expected {len(axes)} axes, {axes}")
         return np.transpose(x, ORDER[axes]) if axes in ORDER else x

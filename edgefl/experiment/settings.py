@@ -7,6 +7,7 @@ workers train are not among them.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -36,13 +37,22 @@ UNSAID: tuple[tuple[str, Any], ...] = (
     ("seeds", 1),
     ("refresh", 0),
     ("train_scores", False),
-    ("reading", []),
+    ("label", ""),
+    ("group", ""),
+    ("time", ""),
+    ("drop", []),
+    ("axes", ""),
+    ("image_size", 0),
     ("fewest", 0),
     ("split", "random"),
 )  # values that run.json leaves out
-PAIRS = ("options", "reading")  # settings that are names with values
 SPLITS = ("random", "time")
 KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+def processors() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -81,7 +91,12 @@ class Experiment:
 
     methods: tuple[str, ...] = ("fedspu", "fedspu-es", "local", "fedavg-ft", "fedavg")  # labels (variant.py)
     data: str = "digits"
-    reading: tuple[tuple[str, Any], ...] = ()  # how a file of one's own is read: fields of data/reading.py's, by name
+    label: str = ""  # this and the next five: how a file of one's own is read (data/reading.py)
+    group: str = ""
+    time: str = ""
+    drop: tuple[str, ...] = ()
+    axes: str = ""
+    image_size: int = 0
     fewest: int = 0  # groups with fewer samples are left out
     model: str = ""  # empty: the one that fits the shape of the data; of a file: its content (model_file.py)
     pool: bool = False  # merge the published test part into the clients' data, as the FedSPU paper does
@@ -137,7 +152,7 @@ class Experiment:
 
     def how_to_read(self) -> Reading:
         """What is said about a file of one's own. Raises DataError naming a value that is none."""
-        return Reading(**dict(self.reading))
+        return Reading(self.label, self.group, self.time, self.drop, self.axes, self.image_size)
 
     def algorithms(self) -> dict[str, Algorithm]:
         """The methods with their hyper-parameters. Raises ValueError naming a value that is out of range."""
@@ -203,13 +218,11 @@ class Experiment:
         if unknown := sorted(values.keys() - known):
             raise RunError(f"setting {unknown[0]!r}; expected one of {', '.join(sorted(known))}")
         for name, value in values.items():
-            _check_kind(name, value)
-        pairs: dict[str, Any] = {
-            name: tuple((key, _frozen(value)) for key, value in values.get(name, ())) for name in PAIRS
-        }
-        plain = {name: _frozen(value) for name, value in values.items() if name not in PAIRS}
+            check_kind(name, value)
+        options = tuple((name, _frozen(value)) for name, value in values.get("options", ()))
+        plain = {name: _frozen(value) for name, value in values.items() if name != "options"}
         try:
-            return Experiment(**plain, **pairs)
+            return Experiment(**plain, options=options)
         except ValueError as error:
             raise RunError(str(error)) from None
 
@@ -218,20 +231,20 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _check_kind(name: str, value: Any) -> None:
+def check_kind(name: str, value: Any) -> None:
     """Raises RunError if JSON has another kind of value than the setting is."""
     default = getattr(Experiment, name)
-    if name in PAIRS:
+    if name == "options":
         fits = isinstance(value, list) and all(isinstance(each, list) and len(each) == 2 for each in value)
     elif isinstance(default, tuple):
-        fits = isinstance(value, list) and all(_is_like(each, default[0]) for each in value)
+        fits = isinstance(value, list) and all(is_like(each, default[0] if default else "") for each in value)
     else:
-        fits = default is None or _is_like(value, default)
+        fits = default is None or is_like(value, default)
     if not fits:
         raise RunError(f"{name}={value!r}; expected {KINDS[type(default)]}, as {default!r}")
 
 
-def _is_like(value: Any, default: Any) -> bool:
+def is_like(value: Any, default: Any) -> bool:
     """True if it is a number where that is one, whole where that is whole; otherwise if it has the same type."""
     return type(value) is type(default) or (type(value) is int and type(default) is float)
 

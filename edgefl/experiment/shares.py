@@ -40,7 +40,9 @@ def write_share(path: Path, federation: Federation, client: int) -> None:
     parts = {name: np.searchsorted(rows, getattr(split, name)).astype(np.int32) for name in PARTS}
     (classes,) = federation.graph.shapes[federation.graph.nodes[-1].name]
     content = io.BytesIO()
-    np.savez(content, x=data.x[rows], y=data.y[rows], scale=data.scale, shift=data.shift, classes=classes, **parts)
+    lines = {"axes": "NCL"} if data.x.ndim == 3 else {}
+    what = {"x": data.x[rows], "y": data.y[rows], "scale": data.scale, "shift": data.shift, "classes": classes}
+    np.savez(content, **what, **lines, **parts)  # type: ignore[arg-type]
     write_atomically(path, content.getvalue())
 
 

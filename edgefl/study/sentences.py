@@ -6,6 +6,7 @@ kB and MB are 1e3 and 1e6 bytes. Not the figures (summary.py), nor tables of the
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from edgefl.study.summary import ADAPTED, GLOBAL, PERSONAL, Summary
@@ -70,6 +71,12 @@ def percent(share: float) -> str:
 def number(value: float | None) -> str:
     """A loss; of a model that has diverged it is no number."""
     return "none" if value is None else f"{value:.4g}"
+
+
+def seeds_to_json(by_seed: Mapping[int, list[Summary]]) -> dict[str, Any]:
+    """All figures of a run; of several seeds, of each."""
+    each = {str(seed): to_json(summaries) for seed, summaries in by_seed.items()}
+    return {"seeds": each} if len(each) > 1 else next(iter(each.values()))
 
 
 def to_json(summaries: list[Summary]) -> dict[str, Any]:

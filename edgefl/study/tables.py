@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from typing import Any
 
 from rich import box
@@ -18,6 +19,21 @@ from edgefl.study.summary import COMMON, MODELS, UNFOLDED, Summary
 def console() -> Console:
     """The terminal, or 100 columns where there is none."""
     return Console() if sys.stdout.isatty() else Console(width=100)
+
+
+def as_text(by_seed: Mapping[int, list[Summary]], width: int) -> str:
+    """What `print_seeds` prints, in lines of so many columns."""
+    lines = StringIO()
+    print_seeds(Console(file=lines, width=width, force_jupyter=False), by_seed)
+    return lines.getvalue()
+
+
+def print_seeds(console: Console, by_seed: Mapping[int, list[Summary]]) -> None:
+    """The tables of a run; of several seeds, of each."""
+    for seed, summaries in by_seed.items():
+        if len(by_seed) > 1:
+            console.print(f"Seed {seed}", style="bold")
+        print_tables(console, summaries)
 
 
 def print_tables(console: Console, summaries: list[Summary]) -> None:

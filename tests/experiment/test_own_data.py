@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from edgefl.data.split import split_by_time
 from edgefl.errors import DataError
 from edgefl.experiment.assemble import assemble, groups_in
 from edgefl.experiment.settings import Experiment
+from edgefl.experiment.shares import read_share, share_file, write_share
 
 PEOPLE = {"anna": 10, "ben": 20, "cleo": 3}
 
@@ -61,9 +63,7 @@ def test_a_group_that_is_too_small_is_named(walks: Path) -> None:
     with pytest.raises(DataError, match=r"client 3, group 'dora', gets 0 training and 1 test samples of 1; .*--fewest"):
         assemble(asked(walks))
     with pytest.raises(DataError, match="fewest=21, and the largest group has 20 samples"):
-        groups_in(
-            Experiment(data=str(walks), reading=(("group", "who"), ("label", "kind"), ("drop", ("when",))), fewest=21)
-        )
+        groups_in(replace(asked(walks, clients=2, method=["fedspu"]), fewest=21))
 
 
 def test_times_and_groups_have_to_be_there(walks: Path) -> None:
@@ -72,13 +72,14 @@ def test_times_and_groups_have_to_be_there(walks: Path) -> None:
     with pytest.raises(DataError, match="clients=all with data=digits, which has no groups"):
         experiment_of({"clients": "all"}, None)
     with pytest.raises(DataError, match=r"data=digits with label='kind'; expected nothing to be said of it"):
-        assemble(Experiment(reading=(("label", "kind"),)))
+        assemble(Experiment(label="kind"))
     with pytest.raises(ValueError, match="split=age; expected random or time"):
         Experiment(split="age")
 
 
 def test_settings_that_are_not_used_leave_run_json_as_it_was() -> None:
-    assert not {"reading", "split", "fewest"} & Experiment().to_json().keys()
+    names = {"label", "group", "time", "drop", "axes", "image_size", "split", "fewest"}
+    assert not names & Experiment().to_json().keys()
 
 
 @pytest.mark.parametrize(
@@ -93,8 +94,19 @@ def test_settings_that_are_not_used_leave_run_json_as_it_was() -> None:
 def test_the_model_follows_the_shape(tmp_path: Path, x: np.ndarray, axes: str, layers: list[str]) -> None:
     path = tmp_path / "made.npz"
     np.savez(path, x=x, y=np.arange(40) % 4)
-    reading = (("axes", axes),) if axes else ()
-    experiment = Experiment(data=str(path), clients=2, per_round=2, partition="iid", reading=reading)
+    experiment = Experiment(data=str(path), clients=2, per_round=2, partition="iid", axes=axes)
     graph = assemble(experiment).graph
     assert [node.name for node in graph.nodes][: len(layers)] == layers
     assert graph.output_shape == (4,)
+
+
+def test_lines_of_channels_reach_a_device_as_they_are(tmp_path: Path) -> None:
+    x = np.random.default_rng(1).normal(size=(40, 3, 9)).astype(np.float32)
+    np.savez(tmp_path / "made.npz", x=x.transpose(0, 2, 1), y=np.arange(40) % 4)
+    path = str(tmp_path / "made.npz")
+    federation = assemble(Experiment(data=path, clients=2, per_round=2, partition="iid", axes="NLC"))
+    write_share(share_file(tmp_path, 0), federation, 0)
+    samples, parts = read_share(share_file(tmp_path, 0))
+    assert parts is not None
+    assert samples.x[parts.test].tobytes() == federation.data.x[federation.clients[0].test].tobytes()
+    assert samples.x.shape[1:] == (3, 9)
