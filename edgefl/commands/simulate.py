@@ -7,7 +7,7 @@ import json
 import sys
 import tempfile
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,22 +16,22 @@ from typing import Any
 from edgefl.commands.experiment_options import add_experiment, requested, say_who_made
 from edgefl.commands.refusals import Refusals
 from edgefl.errors import DataError, RequestError, RunError
-from edgefl.experiment import recipe
+from edgefl.experiment import recipe, tuned
 from edgefl.experiment.chosen import new_directory
 from edgefl.experiment.own_data import own_file
 from edgefl.experiment.run_data import own_of_run
 from edgefl.experiment.run_file import EXPERIMENT
-from edgefl.experiment.settings import processors
+from edgefl.experiment.settings import Experiment, processors
 from edgefl.experiment.trials import Trial
 from edgefl.rounds.closing import MAX_EMPTY_ROUNDS
 from edgefl.server import history
 from edgefl.simulation.engine import MakeEngine
 from edgefl.simulation.replay import replay
-from edgefl.study import progress, runner
+from edgefl.study import progress, runner, tuning
 from edgefl.study.picture import check_picture, plot_seeds
-from edgefl.study.sentences import seeds_to_json
+from edgefl.study.sentences import to_json
 from edgefl.study.summary import Summary
-from edgefl.study.tables import console, print_seeds
+from edgefl.study.tables import console, print_tables
 
 EMPTY = "end with an error after so many rounds in a row that accept nobody"
 SETTINGS = "what to run, as a file, like the run.toml that every run writes; options beside it go before it"
@@ -72,19 +72,18 @@ def run(options: argparse.Namespace) -> int:
     request = _prepare(vars(options))
     print(f"run directory: {request.run}", file=sys.stderr)
     say_who_made(request.run)
-    tiers = request.study.tiers()
     done = runner.run(request.study, request.run, _Shown(progress.watch()), request.engines)
+    tiers = replace(request.study, experiment=Experiment.of_run(request.run)).tiers()  # as it was tuned
     by_seed: dict[int, list[Summary]] = {}
     for each in done:
         by_seed.setdefault(each.trial.seed, []).append(each.summary(tiers))
     if request.as_json:
-        print(
-            json.dumps(
-                {"run": str(request.run), "experiment": request.study.experiment.to_json(), **seeds_to_json(by_seed)}
-            )
-        )
+        chosen = {"tuning": found} if (found := tuned.read(request.run)) else {}
+        asked = {"run": str(request.run), "experiment": request.study.experiment.to_json()}
+        print(json.dumps({**asked, **to_json(by_seed), **chosen}))
     else:
-        print_seeds(console(), by_seed)
+        print_tables(console(), by_seed)
+        print(*tuning.words(request.run), sep="\n", end="\n" if tuned.read(request.run) else "")
     if request.plot is not None:
         sys.stdout.flush()
         plot_seeds(request.plot, by_seed)  # last: what was computed is printed whatever becomes of the picture

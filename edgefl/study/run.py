@@ -93,9 +93,9 @@ class Run:
 
     def to_json(self) -> dict[str, Any]:
         """All figures as JSON values, as `edgefl simulate --json` prints them."""
-        from edgefl.study.sentences import seeds_to_json
+        from edgefl.study.sentences import to_json
 
-        return {"run": str(self.directory), "experiment": self.experiment.to_json(), **seeds_to_json(self.summaries)}
+        return {"run": str(self.directory), "experiment": self.experiment.to_json(), **to_json(self.summaries)}
 
     @cached_property
     def tiers(self) -> Tiers:
