@@ -49,12 +49,12 @@ def run(options: argparse.Namespace) -> int:
     devices = [_device(client, tiers.keep[client], split, served) for client, split in enumerate(federation.clients)]
     traffic = {each.method: _traffic(each, summary) for each, summary in zip(served, summaries, strict=True)}
     if options.json:
-        found = {"run": str(path), "devices": devices, "sockets": traffic, **to_json(summaries)}
+        found = {"run": str(path), "devices": devices, "sockets": traffic, **to_json({experiment.seed: summaries})}
         print(json.dumps(found))
     else:
         terminal = console()
         terminal.print(_device_table(devices, served))
-        print_tables(terminal, summaries)
+        print_tables(terminal, {experiment.seed: summaries})
         terminal.print(_traffic_table(traffic))
     _picture(path / PICTURE, summaries, devices)
     return 0

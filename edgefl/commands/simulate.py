@@ -71,28 +71,16 @@ def run(options: argparse.Namespace) -> int:
     for each in done:
         by_seed.setdefault(each.trial.seed, []).append(each.summary(tiers))
     if request.as_json:
-        print(json.dumps({"run": str(request.run), "experiment": request.study.experiment.to_json(), **_json(by_seed)}))
+        print(
+            json.dumps({"run": str(request.run), "experiment": request.study.experiment.to_json(), **to_json(by_seed)})
+        )
     else:
-        _print(by_seed)
+        print_tables(console(), by_seed)
     if request.plot is not None:
         sys.stdout.flush()
         drawn = [replace(each.summary(tiers), method=str(each.trial)) for each in done]
         plot(request.plot, drawn)  # last: what was computed is printed whatever becomes of the picture
     return 0
-
-
-def _json(by_seed: dict[int, list[Summary]]) -> dict[str, Any]:
-    """The figures; of several seeds, of each."""
-    each = {str(seed): to_json(summaries) for seed, summaries in by_seed.items()}
-    return {"seeds": each} if len(each) > 1 else next(iter(each.values()))
-
-
-def _print(by_seed: dict[int, list[Summary]]) -> None:
-    terminal = console()
-    for seed, summaries in by_seed.items():
-        if len(by_seed) > 1:
-            terminal.print(f"Seed {seed}", style="bold")
-        print_tables(terminal, summaries)
 
 
 def _replay(options: dict[str, Any]) -> int:

@@ -42,10 +42,16 @@ def _row(density: float, records: Sequence[Record], nominal: Callable[[int], flo
         "density": density,
         "client_rounds": len(records),
         "bytes": mean([record["down"] + record["up"] for record in records]),
+        "messages": mean([messages(record) for record in records]),
         "seconds": mean([record["seconds"] for record in records]),
         "nominal_flops": mean(said),
         **executed(records),
     }
+
+
+def messages(record: Record) -> int:
+    """How many of a client round's messages, one down and one up, carried a part of a model."""
+    return (record["down"] > 0) + (record["up"] > 0)
 
 
 def executed(records: Sequence[Record]) -> dict[str, float | None]:

@@ -1,13 +1,14 @@
 """What the figures of a run say, in words: what a method gained against another, and how far chance alone goes.
 
-kB and MB are 1e3 and 1e6 bytes. Not the figures (summary.py), nor tables of them (tables.py).
+kB and MB are 1e3 and 1e6 bytes. Not the figures (summary.py, comparison.py), nor tables of them (tables.py).
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+from edgefl.algorithms.variant import Variant
+from edgefl.study.comparison import Comparison, Figure, Row, Summaries, compare
 from edgefl.study.summary import ADAPTED, GLOBAL, PERSONAL, Summary
 
 WORDS = {
@@ -15,42 +16,56 @@ WORDS = {
     ADAPTED: "its global model, adapted by each client",
     GLOBAL: "its global model",
 }
+NONE = "-"  # a figure that there is not
+OURS = ("fedspu", "fedspu-es")
 
 
-def gains(summaries: list[Summary]) -> list[str]:
-    """What FedSPU gained or lost against each other method, one sentence each."""
-    by_name = {summary.method: summary for summary in summaries}
-    sentences = []
-    for ours in (s for s in summaries if s.method.startswith("fedspu")):
-        for other in (s for s in summaries if not s.method.startswith("fedspu")):
-            gained = f"{_gained(ours, other)}{other.method} ({WORDS[other.kind]})"
-            sentences.append(f"{ours.method}: {gained}.")
-    if "fedspu" in by_name and "fedspu-es" in by_name:
-        sentences.append(_early_stopping(by_name["fedspu"], by_name["fedspu-es"]))
-    return sentences
+def sentences(by_seed: Summaries, found: Comparison) -> list[str]:
+    """All there is to say of a run: gains, what early stopping saved, who diverged or is missing, and the precision."""
+    said = [*gains(found), *early_stopping(by_seed), *lost(found)]
+    return [*said, precision(by_seed, found)]
 
 
-def _gained(ours: Summary, other: Summary) -> str:
-    """How much better one is, up to the other's name."""
-    if ours.has_accuracy:
-        return f"{100 * (ours.accuracy - other.accuracy):+.1f} points of accuracy against "
-    return f"a loss of {number(ours.loss)} against the {number(other.loss)} of "
+def gains(found: Comparison) -> list[str]:
+    """What FedSPU gained or lost against each other method, one sentence each. Over seeds: of the differences seed by
+    seed their mean and standard deviation.
+    """
+    rows = list(found.rows.values())
+    family = [row for row in rows if Variant.of(row.method).method in OURS]
+    ours = [row for row in family if row.method in OURS] or family
+    others = [row for row in rows if row not in ours]
+    return [f"{row.method}: {_gained(row, other)} ({WORDS[other.kind]})." for row in ours for other in others]
 
 
-def precision(summaries: list[Summary]) -> str:
-    """How far chance alone moves these accuracies: the largest binomial standard error among the methods."""
-    tested = [s.evaluation[s.kind] for s in summaries]
-    samples = sum(examples or 0 for examples in tested[0]["examples"])
-    if not summaries[0].has_accuracy:
-        return f"One seed, {samples} test samples."
-    error = max(math.sqrt(t["accuracy_weighted"] * (1 - t["accuracy_weighted"]) / samples) for t in tested)
-    return f"One seed, {samples} test samples: the standard error of an accuracy is up to {100 * error:.1f} points."
+def _gained(ours: Row, other: Row) -> str:
+    """How much better one is."""
+    if not ours.has_accuracy:
+        return f"a loss of {number(ours.score.mean)} against the {number(other.score.mean)} of {other.method}"
+    return f"{_points(ours.score.minus(other.score))} of accuracy against {other.method}"
 
 
-def _early_stopping(plain: Summary, stopped: Summary) -> str:
+def _points(difference: Figure) -> str:
+    if difference.mean is None:
+        return "no number of points"
+    spread = "" if difference.spread is None else f" ± {100 * difference.spread:.1f}"
+    return f"{100 * difference.mean:+.1f}{spread} points"
+
+
+def early_stopping(by_seed: Summaries) -> list[str]:
+    """What it saved FedSPU and changed, seed by seed."""
+    found = []
+    for seed, summaries in by_seed.items():
+        by_name = {summary.method: summary for summary in summaries}
+        if by_name.keys() >= set(OURS):
+            of = f" of seed {seed}" if len(by_seed) > 1 else ""
+            found.append(f"Early stopping{of}: {_stopped(by_name['fedspu'], by_name['fedspu-es'])}")
+    return found
+
+
+def _stopped(plain: Summary, stopped: Summary) -> str:
     saved = percent(1 - stopped.payload_bytes / plain.payload_bytes)
     sentence = (
-        f"Early stopping: {stopped.rounds} of {plain.rounds} rounds, {stopped.client_rounds} of {plain.client_rounds} "
+        f"{stopped.rounds} of {plain.rounds} rounds, {stopped.client_rounds} of {plain.client_rounds} "
         f"client rounds, {saved} of the bytes saved, {_changed(stopped, plain)}"
     )
     scarce = stopped.server["round_lt_C"]
@@ -63,19 +78,51 @@ def _changed(stopped: Summary, plain: Summary) -> str:
     return f"a loss of {number(stopped.loss)} in place of {number(plain.loss)}"
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+def lost(found: Comparison) -> list[str]:
+    """Whose clients no figure, or none that is a number, is over."""
+    said = []
+    for row in found.rows.values():
+        if row.diverged:
+            said.append(f"{row.method}: {row.diverged} of {row.clients} clients have diverged.")
+        if row.missing:
+            said.append(f"{row.method}: {row.missing} of {row.clients} clients were not tested; no mean is over them.")
+    return said
 
 
-def number(value: float | None) -> str:
+def precision(by_seed: Summaries, found: Comparison) -> str:
+    """How far chance alone moves these means: the largest standard error over clients among the methods."""
+    first = next(iter(by_seed.values()))[0]
+    tested = first.evaluation[first.kind]["examples"]
+    samples, clients = sum(examples or 0 for examples in tested), sum(examples is not None for examples in tested)
+    runs = f"{len(found.seeds)} seeds, ± their standard deviation" if len(found.seeds) > 1 else "One seed"
+    errors = [row.standard_error for row in found.rows.values() if row.standard_error is not None]
+    said = f"{runs}, {clients} clients with {samples} test samples"
+    if not errors:
+        return f"{said}."
+    error = f"{100 * max(errors):.1f} points" if first.has_accuracy else number(max(errors))
+    return f"{said}: the standard error over clients of a mean is up to {error}."
+
+
+def percent(share: float | None, spread: float | None = None) -> str:
+    """A share, and how far it spreads; a dash where there is none."""
+    if share is None:
+        return NONE
+    return f"{100 * share:.1f} %" if spread is None else f"{100 * share:.1f} ± {100 * spread:.1f} %"
+
+
+def number(value: float | None, spread: float | None = None) -> str:
     """A loss; of a model that has diverged it is no number."""
-    return "none" if value is None else f"{value:.4g}"
+    if value is None:
+        return "none"
+    return f"{value:.4g}" if spread is None else f"{value:.4g} ± {spread:.2g}"
 
 
-def to_json(summaries: list[Summary]) -> dict[str, Any]:
-    """All figures as JSON values."""
-    return {
-        "methods": {summary.method: summary.to_json() for summary in summaries},
-        "gains": gains(summaries),
-        "precision": precision(summaries),
+def to_json(by_seed: Summaries) -> dict[str, Any]:
+    """All figures as JSON values: of one seed by method; of several by seed; and the comparison over them."""
+    found = compare(by_seed)
+    each = {
+        str(seed): {"methods": {summary.method: summary.to_json() for summary in of}} for seed, of in by_seed.items()
     }
+    figures = next(iter(each.values())) if len(each) == 1 else {"seeds": each}
+    said = {"gains": [*gains(found), *early_stopping(by_seed)], "precision": precision(by_seed, found)}
+    return {**figures, "comparison": found.to_json(), **said}

@@ -1,20 +1,23 @@
 """What a run says about its methods, as figures: the metrics of its rounds, added up. It measures and prints nothing.
 
 Payload bytes are what the codec wrote, both directions: values, neuron ids and block headers. "Dense" is what the same
-client rounds would cost if every one sent and received the whole model as float32. Not the sentences about them
-(sentences.py), nor tables (tables.py) nor a picture (picture.py).
+messages would cost if every one that carried a part of a model carried all of it as float32. Not methods beside each
+other over seeds (comparison.py), sentences about them (sentences.py), tables (tables.py) nor a picture (picture.py).
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from edgefl.errors import RunError
+from edgefl.rounds.metrics import REFRESHED, TRAINING
+from edgefl.rounds.training import EXECUTED
 from edgefl.study.capacity import Tiers
-from edgefl.study.density_costs import by_density, executed
+from edgefl.study.density_costs import by_density, executed, messages
 
 PERSONAL, ADAPTED, GLOBAL, COMMON = "personal", "adapted", "global_local", "global_common"
 MODELS = {PERSONAL: "own", ADAPTED: "adapted", GLOBAL: "global"}  # whose accuracy counts, the first that there is
@@ -23,7 +26,13 @@ UNFOLDED = ("refused", "excluded", "clipped")  # replies that were not folded as
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of one method's run; see `summarise`."""
+    """The figures of one method's run; see `summarise`.
+
+    seconds         of the rounds, by the clock of who ran them
+    device_seconds  of training, of all clients together
+    work            floating point operations that they executed to train; None: not logged
+    diverged        clients whose model has no finite loss any more, or whose last reply was refused for that
+    """
 
     method: str
     rounds: int
@@ -42,6 +51,9 @@ class Summary:
     density: float | None = None  # of its masks, where it has some
     flops: float | None = None  # nominal, of all clients together
     densities: list[dict[str, Any]] = field(default_factory=list)  # what a client round cost at each
+    device_seconds: float = 0.0
+    work: float | None = None
+    diverged: list[int] = field(default_factory=list)
 
     @property
     def payload_bytes(self) -> int:
@@ -70,9 +82,53 @@ class Summary:
         found: float | None = self.evaluation[self.kind]["loss"]
         return found
 
+    @property
+    def score(self) -> str:
+        """By what its model is scored."""
+        return "accuracy" if self.has_accuracy else "loss"
+
+    @property
+    def by_client(self) -> list[float | None]:
+        """Every client's accuracy, or loss; None of one that was not tested, or whose loss is no finite number."""
+        found = self.evaluation[self.kind]
+        return [_score(found, client) for client in range(len(found["examples"]))]
+
+    @property
+    def missing(self) -> int:
+        """Clients that the last evaluation has nothing of: no mean is over them."""
+        return sum(examples is None for examples in self.evaluation[self.kind]["examples"])
+
+    @property
+    def worst_tenth(self) -> float | None:
+        """Mean over the tenth of the tested clients, rounded up, that do worst; None if one of all has no number."""
+        found = sorted(score for score in self.by_client if score is not None)
+        if len(found) < len(self.by_client) - self.missing or not found:
+            return None
+        count = math.ceil(len(found) / 10)
+        worst = found[:count] if self.has_accuracy else found[-count:]
+        return sum(worst) / count
+
+    @property
+    def standard_error(self) -> float | None:
+        """Of the mean over clients, were they drawn from many: their standard deviation over the root of their number;
+        None of fewer than two, or where one has no number.
+        """
+        found = [score for score in self.by_client if score is not None]
+        if len(found) < max(2, len(self.by_client) - self.missing):
+            return None
+        return statistics.stdev(found) / math.sqrt(len(found))
+
+    @property
+    def refreshed(self) -> float | None:
+        """The score after a refresh; None where that was not asked for, or is no finite number."""
+        found: float | None = self.evaluation.get(REFRESHED, {}).get(self.score)
+        return found
+
     def to_json(self) -> dict[str, Any]:
         score = {"accuracy": self.accuracy} if self.has_accuracy else {"loss": self.loss}
-        return {**vars(self), "payload_bytes": self.payload_bytes, "accuracy_of": self.kind, **score}
+        names = "payload_bytes", "by_client", "missing", "worst_tenth", "standard_error", "refreshed"
+        found = {name: getattr(self, name) for name in names}
+        return {**vars(self), **found, "accuracy_of": self.kind, **score}
 
 
 def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server: dict[str, Any]) -> Summary:
@@ -97,7 +153,7 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
         seconds=sum(line["seconds"] for line in lines),
         down=_added(line["down"] for line in lines),
         up=_added(line["up"] for line in lines),
-        dense_bytes=2 * 4 * tiers.scalars * len(records),
+        dense_bytes=4 * tiers.scalars * sum(map(messages, records)),
         evaluation=last,
         tiers=[_tier(p, tiers, records, last) for p in sorted(set(tiers.keep))],
         curve=_curve(lines),
@@ -105,13 +161,31 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
         density=tiers.densities.get(method),
         flops=_flops(method, records, tiers),
         densities=_densities(method, records, tiers),
+        device_seconds=sum(record["seconds"] for record in records),
+        work=_work(records),
+        diverged=_diverged(records, last),
     )
 
 
 def _densities(method: str, records: Sequence[dict[str, Any]], tiers: Tiers) -> list[dict[str, Any]]:
     rows = by_density(records, tiers.densities.get(method, 1.0), lambda examples: tiers.flops(method, examples))
-    shared = {"dense_bytes": 2 * 4 * tiers.scalars, "memory_bytes": tiers.mask_bytes.get(method)}
-    return [{**row, **shared} for row in rows]
+    memory = tiers.mask_bytes.get(method)
+    return [{**row, "dense_bytes": 4 * tiers.scalars * row["messages"], "memory_bytes": memory} for row in rows]
+
+
+def _work(records: Sequence[dict[str, Any]]) -> float | None:
+    """Operations executed; None where a reply that was taken does not say."""
+    taken = [record for record in records if "reason" not in record and record["status"] != "late"]
+    return sum(record[EXECUTED] for record in taken) if all(EXECUTED in record for record in taken) else None
+
+
+def _diverged(records: Sequence[dict[str, Any]], evaluation: Mapping[str, Any]) -> list[int]:
+    """A refusal says of a value that is not finite that it was expected to be."""
+    found, last = evaluation[kind_of(evaluation)], {record["client"]: record for record in records}
+    losses = zip(found["examples"], found.get("loss_sum", found["examples"]), strict=True)
+    lost = {client for client, (examples, loss) in enumerate(losses) if examples is not None and loss is None}
+    refused = {client for client, record in last.items() if "finite" in record.get("reason", "")}
+    return sorted(lost | refused)
 
 
 def _flops(method: str, records: Sequence[dict[str, Any]], tiers: Tiers) -> float | None:
@@ -145,9 +219,9 @@ def _tier(p: float, tiers: Tiers, records: list[dict[str, Any]], evaluation: dic
         "keep": p,
         "clients": len(clients),
         "client_rounds": len(mine),
-        score: sum(tested) / len(tested) if tested else math.nan,
+        score: sum(tested) / len(tested) if tested else None,
         "bytes": sum(record["down"] + record["up"] for record in mine) / rounds,
-        "dense_bytes": 2 * 4 * tiers.scalars,
+        "dense_bytes": 4 * tiers.scalars * sum(map(messages, mine)) / rounds,
         "seconds": sum(record["seconds"] for record in mine) / rounds,
         "memory_bytes": tiers.memory_bytes[p],
         **executed(mine),
@@ -163,12 +237,23 @@ def _score(found: Mapping[str, Any], client: int) -> float | None:
 
 
 def _curve(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Accuracy, or loss, and payload bytes so far, at every evaluated round."""
-    points, sent = [], 0
+    """Accuracy, or loss, and what had been spent so far, at every evaluated round; beside them what there is of it on
+    training samples and after a refresh.
+    """
+    points, spent, records = [], {"payload_bytes": 0, "device_seconds": 0.0}, list[dict[str, Any]]()
     for line in lines:
-        sent += sum(line["down"].values()) + sum(line["up"].values())
+        new = [record for record in line.get("clients", ()) if record["status"] != "absent"]
+        records += new
+        spent["payload_bytes"] += sum(line["down"].values()) + sum(line["up"].values())
+        spent["device_seconds"] += sum(record["seconds"] for record in new)
         if evaluation := line.get("evaluation"):
             found = evaluation[kind_of(evaluation)]
             score = "accuracy" if "accuracy" in found else "loss"
-            points.append({"round": line["round"], score: found[score], "payload_bytes": sent})
+            point = {"round": line["round"], score: found[score], **spent, "work": _work(records)}
+            if "train_loss" in line:
+                point["train_loss"] = line["train_loss"]
+            for kind in (REFRESHED, TRAINING):
+                if kind in evaluation:
+                    point[kind] = evaluation[kind][score]
+            points.append(point)
     return points

@@ -11,8 +11,17 @@ from rich.console import Console
 from rich.table import Table
 
 from edgefl.rounds.training import EXECUTED, SEARCH
-from edgefl.study.sentences import gains, number, percent, precision
+from edgefl.study.comparison import Comparison, Figure, Row, Summaries, compare
+from edgefl.study.sentences import NONE, number, percent, sentences
 from edgefl.study.summary import COMMON, MODELS, UNFOLDED, Summary
+
+LOST = ("missing", "diverged")  # clients; columns where there are any
+SPENT = {  # a budget in words, by its name
+    "rounds": lambda spent: f"{spent:.4g} rounds",
+    "bytes": lambda spent: f"{spent / 1e6:.2f} MB",
+    "device seconds": lambda spent: f"{spent:.1f} s",
+    "work": lambda spent: f"{spent / 1e9:.4g} GFLOP",
+}
 
 
 def console() -> Console:
@@ -20,88 +29,110 @@ def console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=100)
 
 
-def print_tables(console: Console, summaries: list[Summary]) -> None:
-    """The methods side by side, the capacity tiers, and the gains in sentences."""
-    console.print(_methods(summaries))
-    for summary in summaries:
-        if summary.method.startswith("fedspu"):
-            console.print(_tiers(summary, summaries))
+def print_tables(console: Console, by_seed: Summaries) -> None:
+    """The methods side by side, at their ends and at equal budgets, the capacity tiers, and the gains in sentences."""
+    found, first = compare(by_seed), list(next(iter(by_seed.values())))
+    console.print(_methods(found, by_seed))
+    if len(found.rows) > 1:
+        console.print(_budgets(found))
+    for row in found.rows.values():
+        if row.method.startswith("fedspu"):
+            console.print(_tier_scores(found))
+            console.print(_tier_costs(row))
             break
-    if any(summary.density is not None for summary in summaries):
-        console.print(_masks(summaries))
-    for sentence in [*gains(summaries), precision(summaries)]:
+    if any(summary.density is not None for summary in first):
+        console.print(_masks(first))
+    for sentence in sentences(by_seed, found):
         console.print(sentence, soft_wrap=True)
 
 
-def _methods(summaries: list[Summary]) -> Table:
-    common = any(COMMON in summary.evaluation for summary in summaries)
-    unfolded = [name for name in UNFOLDED if any(getattr(summary, name) for summary in summaries)]
-    score, decisions = _name_of(summaries), summaries[0].evaluation[summaries[0].kind].get("decisions", 1)
-    what = f"{score} of {decisions} decisions" if decisions > 1 else score
-    table = new_table(f"Mean {what} on every client's own test samples, and what it cost")
-    table.add_column("method")
+def _methods(found: Comparison, by_seed: Summaries) -> Table:
+    each = {name: [s for of in by_seed.values() for s in of if s.method == name] for name in found.rows}
+    first = {name: of[0] for name, of in each.items()}
+    rows, one = list(found.rows.values()), next(iter(first.values()))
+    decisions = one.evaluation[one.kind].get("decisions", 1)
+    what = f"{one.score} of {decisions} decisions" if decisions > 1 else one.score
+    of_seeds = f" of {len(found.seeds)} seeds" if len(found.seeds) > 1 else ""
+    table = new_table(f"Mean {what} on every client's own test samples{of_seeds}, and what it cost")
+    sparse = any(summary.density is not None for summary in first.values())
+    has_refreshed, has_common = any(row.refreshed for row in rows), any(COMMON in s.evaluation for s in first.values())
+    unfolded = [name for name in UNFOLDED if any(getattr(s, name) for of in each.values() for s in of)]
+    lost = [name for name in LOST if any(getattr(row, name) for row in rows)]
+    table.add_column("method", overflow="fold")
     table.add_column("model")
-    sparse = ["density", "GFLOP"] if any(summary.density is not None for summary in summaries) else []
-    columns = [score, "weighted", "rounds", "payload", "of dense", "time", *sparse, *unfolded]
-    for column in [*columns, *(["common test"] if common else [])]:
+    columns = [one.score, "worst tenth", *(["refreshed"] if has_refreshed else []), "rounds", "payload", "of dense"]
+    columns += ["time", *(["density", "GFLOP"] if sparse else []), *unfolded, *lost]
+    for column in [*columns, *(["common test"] if has_common else [])]:
         table.add_column(column, justify="right")
-    for s in summaries:
-        cells = [s.method, MODELS[s.kind], *_scores(s), str(s.rounds)]
-        cells += [f"{s.payload_bytes / 1e6:.2f} MB", percent(s.payload_bytes / s.dense_bytes), f"{s.seconds:.1f} s"]
+    for row in rows:
+        shown = percent if row.has_accuracy else number
+        cells = [row.method, MODELS[row.kind], shown(row.score.mean, row.score.spread), shown(row.worst_tenth.mean)]
+        if has_refreshed:
+            cells.append(shown(row.refreshed.mean, row.refreshed.spread) if row.refreshed else "")
+        cells += [f"{row.rounds.mean or 0:.4g}", f"{(row.payload_bytes.mean or 0) / 1e6:.2f} MB", percent(row.of_dense)]
+        cells.append(f"{row.device_seconds.mean or 0:.1f} s")
         if sparse:
-            cells += ["1" if s.density is None else f"{s.density:g}", "" if s.flops is None else f"{s.flops / 1e9:.4g}"]
-        cells += [str(getattr(s, name)) for name in unfolded]
-        if COMMON in s.evaluation:
-            cells.append(_of_common(s.evaluation[COMMON]))
+            density, flops = first[row.method].density, first[row.method].flops
+            cells += ["1" if density is None else f"{density:g}", "" if flops is None else f"{flops / 1e9:.4g}"]
+        cells += [str(sum(getattr(s, name) for s in each[row.method])) for name in unfolded]
+        cells += [str(getattr(row, name)) for name in lost]
+        if has_common:
+            cells.append(_of_common([s.evaluation.get(COMMON) for s in each[row.method]]))
         table.add_row(*cells)
     return table
 
 
-def _name_of(summaries: Sequence[Summary]) -> str:
-    """What a run's models are scored by."""
-    return "accuracy" if summaries[0].has_accuracy else "loss"
+def _of_common(found: Sequence[Mapping[str, Any] | None]) -> str:
+    """Of the test set that no client owns, mean over seeds; nothing where the method has no model of all clients."""
+    known = [each for each in found if each is not None]
+    if not known:
+        return ""
+    if "correct" not in known[0]:
+        return number(Figure(tuple(each["loss"] for each in known)).mean)
+    return percent(sum(each["correct"] / (each["examples"] * each.get("decisions", 1)) for each in known) / len(known))
 
 
-def _scores(summary: Summary) -> list[str]:
-    """The mean over clients, and by their test samples."""
-    found = summary.evaluation[summary.kind]
-    if summary.has_accuracy:
-        return [percent(summary.accuracy), percent(found["accuracy_weighted"])]
-    answers = [(total, n) for total, n in zip(found["loss_sum"], found["examples"], strict=True) if n is not None]
-    is_finite = all(total is not None for total, _ in answers)
-    weighted = sum(total for total, _ in answers) / sum(n for _, n in answers) if is_finite else None
-    return [number(summary.loss), number(weighted)]
-
-
-def _of_common(found: Mapping[str, Any]) -> str:
-    if "correct" not in found:
-        return number(found["loss"])
-    return percent(found["correct"] / (found["examples"] * found.get("decisions", 1)))
-
-
-def _tiers(summary: Summary, summaries: list[Summary]) -> Table:
-    others = [s for s in summaries if not s.method.startswith("fedspu")]
-    table = new_table(f"Capacity tiers, costs per client round of {summary.method}; memory: account exact")
-    columns = ["p", "clients", summary.method, *(s.method for s in others), "payload", "of dense", "MFLOP", "time"]
-    columns.append("memory")
-    for column in columns:
-        table.add_column(column, justify="right")
-    for i, tier in enumerate(summary.tiers):
-        table.add_row(
-            f"{tier['keep']:g}",
-            str(tier["clients"]),
-            *(_of_tier(s.tiers[i]) for s in (summary, *others)),
-            f"{tier['bytes'] / 1e3:.1f} kB",
-            percent(tier["bytes"] / tier["dense_bytes"]),
-            _mega(tier[EXECUTED]),
-            f"{1e3 * tier['seconds']:.1f} ms",
-            f"{tier['memory_bytes'] / 1e3:.0f} kB",
-        )
+def _budgets(found: Comparison) -> Table:
+    table = new_table("The same at equal rounds, bytes, device time and work: the least that a method took")
+    table.add_column("method", overflow="fold")
+    for key, budget in found.budgets.items():
+        table.add_column(SPENT[key](budget.least.mean or 0), justify="right")
+    for name, row in found.rows.items():
+        scores = [budget.scores[name] for budget in found.budgets.values()]
+        shown = percent if row.has_accuracy else number
+        table.add_row(name, *(NONE if score.mean is None else shown(score.mean, score.spread) for score in scores))
     return table
 
 
-def _of_tier(tier: Mapping[str, Any]) -> str:
-    return percent(tier["accuracy"]) if "accuracy" in tier else number(tier["loss"])
+def _tier_scores(found: Comparison) -> Table:
+    rows = list(found.rows.values())
+    table = new_table(
+        f"Mean {'accuracy' if rows[0].has_accuracy else 'loss'} by the share p of neurons of FedSPU's tiers"
+    )
+    table.add_column("method", overflow="fold")
+    for tier in rows[0].tiers:
+        table.add_column(f"p = {tier['keep']:g}", justify="right")
+    for row in rows:
+        shown = (percent(tier["accuracy"]) if "accuracy" in tier else number(tier["loss"]) for tier in row.tiers)
+        table.add_row(row.method, *shown)
+    return table
+
+
+def _tier_costs(row: Row) -> Table:
+    """Of a tier in which nobody has trained there are none."""
+    table = new_table(f"Costs per client round of {row.method} by p; memory: account exact")
+    for column in ("p", "clients", "rounds", "payload", "of dense", "MFLOP", "time", "memory"):
+        table.add_column(column, justify="right")
+    for tier in row.tiers:
+        cells = [f"{tier['keep']:g}", f"{tier['clients']:g}", f"{tier['client_rounds']:g}"]
+        if tier["client_rounds"]:
+            share = tier["bytes"] / tier["dense_bytes"] if tier["dense_bytes"] else None
+            cells += [f"{tier['bytes'] / 1e3:.1f} kB", percent(share), _mega(tier[EXECUTED])]
+            cells.append(f"{1e3 * tier['seconds']:.1f} ms")
+        else:
+            cells += [NONE] * 4
+        table.add_row(*cells, f"{tier['memory_bytes'] / 1e3:.0f} kB")
+    return table
 
 
 def _masks(summaries: list[Summary]) -> Table:
@@ -118,7 +149,7 @@ def _masks(summaries: list[Summary]) -> Table:
                 f"{row['density']:g}",
                 str(row["client_rounds"]),
                 f"{row['bytes'] / 1e3:.1f} kB",
-                percent(row["bytes"] / row["dense_bytes"]),
+                percent(row["bytes"] / row["dense_bytes"] if row["dense_bytes"] else None),
                 *(_mega(row[name]) for name in ("nominal_flops", EXECUTED, SEARCH)),
                 f"{1e3 * row['seconds']:.1f} ms",
                 "" if row["memory_bytes"] is None else f"{row['memory_bytes'] / 1e3:.0f} kB",

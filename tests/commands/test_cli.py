@@ -36,7 +36,7 @@ def edgefl(*arguments: str, cwd: Path, **environment: str) -> subprocess.Complet
 def test_simulate_ends_with_tables_of_methods_and_tiers(tmp_path: Path) -> None:
     done = edgefl("simulate", *SHORT, "--keep", ".5,1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+    rows = {line.split()[0]: line for line in reversed(done.stdout.splitlines()) if line.strip()}  # the first of each
     assert {"fedspu", "fedspu-es", "local", "fedavg-ft", "fedavg", "0.5", "1"} <= rows.keys()
     assert " own " in rows["fedspu"]
     assert " adapted " in rows["fedavg-ft"]

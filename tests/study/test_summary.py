@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from io import StringIO
 from typing import Any
@@ -14,7 +13,8 @@ from edgefl.errors import RunError
 from edgefl.experiment.settings import Experiment
 from edgefl.graph.models import EXAMPLES, build
 from edgefl.study.capacity import Tiers, tiers_of
-from edgefl.study.sentences import gains, precision
+from edgefl.study.comparison import compare
+from edgefl.study.sentences import early_stopping, gains, precision
 from edgefl.study.summary import Summary, summarise
 from edgefl.study.tables import print_tables
 
@@ -71,7 +71,7 @@ def test_methods_with_masks_say_their_density_and_what_they_compute_by_the_paper
     assert sparse.to_json()["flops"] == 40e9
     for summaries, has_columns in (([sparse, other], True), ([other], False)):
         console = Console(width=200, file=StringIO())
-        print_tables(console, summaries)
+        print_tables(console, {1: summaries})
         text = console.file.getvalue()
         assert ("GFLOP" in text and " 0.5 " in text and " 40 " in text) == has_columns
     experiment = Experiment(
@@ -125,22 +125,24 @@ def test_each_tier_has_its_clients_accuracy_and_mean_cost(plain: Summary) -> Non
 
 
 def test_the_curve_has_the_evaluated_rounds_and_the_bytes_so_far(plain: Summary) -> None:
-    assert plain.curve == [{"round": 2, "accuracy": 0.75, "payload_bytes": 280}]
+    assert plain.curve == [{"round": 2, "accuracy": 0.75, "payload_bytes": 280, "device_seconds": 4.0, "work": None}]
 
 
 def test_early_stopping_is_compared_with_the_same_method_without_it(plain: Summary) -> None:
     stopped = summary([line(1, [client(0)], correct=[6, 20])], "fedspu-es")
-    assert gains([plain, stopped])[-1] == (
+    assert early_stopping({1: [plain, stopped]}) == [
         "Early stopping: 1 of 2 rounds, 1 of 4 client rounds, 50.0 % of the bytes saved, +5.0 points of accuracy; "
         "too few clients for a full round after round 1."
-    )
+    ]
 
 
 def test_gains_say_which_model_was_compared(plain: Summary) -> None:
     shared = line(1, [client(0)], correct=[1, 2])
     shared["evaluation"]["global_local"] = shared["evaluation"].pop("personal")
     other = summary([shared], "fedavg")
-    assert gains([plain, other]) == ["fedspu: +65.0 points of accuracy against fedavg (its global model)."]
+    assert gains(compare({1: [plain, other]})) == [
+        "fedspu: +65.0 points of accuracy against fedavg (its global model)."
+    ]
 
 
 def test_a_model_that_clients_adapt_counts_before_the_global_one_and_is_named_so(plain: Summary) -> None:
@@ -151,27 +153,31 @@ def test_a_model_that_clients_adapt_counts_before_the_global_one_and_is_named_so
     other = summary([shared], "fedavg-ft")
     assert other.accuracy == 0.75
     ours = "its global model, adapted by each client"
-    assert gains([plain, other]) == [f"fedspu: +0.0 points of accuracy against fedavg-ft ({ours})."]
+    assert gains(compare({1: [plain, other]})) == [f"fedspu: +0.0 points of accuracy against fedavg-ft ({ours})."]
     out = StringIO()
-    print_tables(Console(file=out, width=100), [other])
+    print_tables(Console(file=out, width=100), {1: [other]})
     assert "fedavg-ft  adapted" in out.getvalue()
 
 
 def test_the_precision_is_that_of_the_least_certain_method(plain: Summary) -> None:
-    """25 of 30 right: sqrt(5/6 * 1/6 / 30) = 0.068."""
-    assert precision([plain]) == "One seed, 30 test samples: the standard error of an accuracy is up to 6.8 points."
+    """.5 and 1: a standard deviation of .354 over the root of 2."""
+    by_seed = {1: [plain]}
+    expected = (
+        "One seed, 2 clients with 30 test samples: the standard error over clients of a mean is up to 25.0 points."
+    )
+    assert precision(by_seed, compare(by_seed)) == expected
 
 
 def test_tables_fit_eighty_columns(plain: Summary) -> None:
     out = StringIO()
-    print_tables(Console(file=out, width=80), [plain])
+    print_tables(Console(file=out, width=80), {1: [plain]})
     assert "75.0 %" in out.getvalue()
     assert "…" not in out.getvalue()
 
 
 def shown(found: Summary) -> str:
     out = StringIO()
-    print_tables(Console(file=out, width=80), [found])
+    print_tables(Console(file=out, width=80), {1: [found]})
     return out.getvalue()
 
 
@@ -200,7 +206,7 @@ def test_a_client_that_was_not_evaluated_is_left_out_of_its_tier() -> None:
     last = line(1, [client(0)], correct=[5, 20])
     last["evaluation"]["personal"].update(correct=[None, 20], examples=[None, 20])
     half, full = summary([last]).tiers
-    assert math.isnan(half["accuracy"])
+    assert half["accuracy"] is None
     assert full["accuracy"] == 1.0
 
 

@@ -1,0 +1,190 @@
+"""Methods beside each other over seeds: what each reached and what it cost, at its end and at equal budgets.
+
+Figures alone, of those of single runs (summary.py). A figure that one seed lacks has no mean: no average hides who is
+missing.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgefl.study.summary import Summary
+
+BUDGETS = {  # what is spent: a key of a curve's points, and its name
+    "round": "rounds",
+    "payload_bytes": "bytes",
+    "device_seconds": "device seconds",
+    "work": "work",
+}
+Summaries = Mapping[int, Sequence[Summary]]  # by seed
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure by seed, in their order; None where a seed has none."""
+
+    values: tuple[float | None, ...]
+
+    @property
+    def mean(self) -> float | None:
+        """Over the seeds; None if one has none."""
+        found = [value for value in self.values if value is not None]
+        return sum(found) / len(found) if found and len(found) == len(self.values) else None
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation over the seeds, of n - 1; None of one seed, or if one has none."""
+        found = [value for value in self.values if value is not None]
+        return statistics.stdev(found) if len(found) == len(self.values) > 1 else None
+
+    def minus(self, other: Figure) -> Figure:
+        """The differences, seed by seed."""
+        pairs = zip(self.values, other.values, strict=True)
+        return Figure(tuple(None if a is None or b is None else a - b for a, b in pairs))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"mean": self.mean, "spread": self.spread, "seeds": list(self.values)}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method over all seeds.
+
+    kind            whose models are scored (summary.py)
+    standard_error  of the mean over clients, of one seed: root of the mean square over the seeds
+    of_dense        payload over what dense messages would have cost, all seeds together; None where none were sent
+    missing, diverged  clients, all seeds together
+    """
+
+    method: str
+    kind: str
+    has_accuracy: bool
+    score: Figure
+    worst_tenth: Figure
+    standard_error: float | None
+    refreshed: Figure | None
+    rounds: Figure
+    payload_bytes: Figure
+    of_dense: float | None
+    device_seconds: Figure
+    work: Figure
+    clients: int
+    missing: int
+    diverged: int
+    tiers: list[dict[str, Any]]  # as of a summary, means over the seeds
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value.to_json() if isinstance(value, Figure) else value for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """All methods at one budget: what each had reached at its last evaluated round before that was spent.
+
+    least   by seed: the least total of the methods that spend any
+    scores  by method; a seed in which nothing was evaluated in time has none
+    rounds  by method: of those evaluations
+    """
+
+    name: str
+    least: Figure
+    scores: dict[str, Figure]
+    rounds: dict[str, Figure]
+
+    def to_json(self) -> dict[str, Any]:
+        parts = {"scores": self.scores, "rounds": self.rounds}
+        found = {part: {method: each.to_json() for method, each in of.items()} for part, of in parts.items()}
+        return {"least": self.least.to_json(), **found}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Of a run: `rows` by method, in its order; `budgets` by name."""
+
+    seeds: tuple[int, ...]
+    rows: dict[str, Row]
+    budgets: dict[str, Budget]
+
+    def to_json(self) -> dict[str, Any]:
+        rows = {name: row.to_json() for name, row in self.rows.items()}
+        budgets = {name: budget.to_json() for name, budget in self.budgets.items()}
+        return {"seeds": list(self.seeds), "methods": rows, "budgets": budgets}
+
+
+def compare(by_seed: Summaries) -> Comparison:
+    """The comparison of a run. Every seed has the same methods."""
+    seeds = tuple(by_seed)
+    by_method = {each.method: [] for each in next(iter(by_seed.values()))}  # type: dict[str, list[Summary]]
+    for summaries in by_seed.values():
+        for each in summaries:
+            by_method[each.method].append(each)
+    rows = {method: _row(method, each) for method, each in by_method.items()}
+    found = {name: _budget(key, name, by_method) for key, name in BUDGETS.items()}
+    return Comparison(seeds, rows, {name: budget for name, budget in found.items() if budget is not None})
+
+
+def _row(method: str, each: Sequence[Summary]) -> Row:
+    errors = [summary.standard_error for summary in each]
+    squares = [error**2 for error in errors if error is not None]
+    dense = sum(summary.dense_bytes for summary in each)
+    refreshed = Figure(tuple(summary.refreshed for summary in each))
+    return Row(
+        method=method,
+        kind=each[0].kind,
+        has_accuracy=each[0].has_accuracy,
+        score=Figure(tuple(_score(summary) for summary in each)),
+        worst_tenth=Figure(tuple(summary.worst_tenth for summary in each)),
+        standard_error=math.sqrt(sum(squares) / len(squares)) if len(squares) == len(errors) else None,
+        refreshed=refreshed if any(value is not None for value in refreshed.values) else None,
+        rounds=Figure(tuple(float(summary.rounds) for summary in each)),
+        payload_bytes=Figure(tuple(float(summary.payload_bytes) for summary in each)),
+        of_dense=sum(summary.payload_bytes for summary in each) / dense if dense else None,
+        device_seconds=Figure(tuple(summary.device_seconds for summary in each)),
+        work=Figure(tuple(summary.work for summary in each)),
+        clients=sum(len(summary.by_client) for summary in each),
+        missing=sum(summary.missing for summary in each),
+        diverged=sum(len(summary.diverged) for summary in each),
+        tiers=[_tier(tiers) for tiers in zip(*(summary.tiers for summary in each), strict=True)],
+    )
+
+
+def _tier(tiers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The mean over seeds of every figure of a tier; client rounds are added up."""
+    found = {name: Figure(tuple(tier[name] for tier in tiers)).mean for name in tiers[0]}
+    return {**found, "client_rounds": sum(tier["client_rounds"] for tier in tiers)}
+
+
+def _score(summary: Summary) -> float | None:
+    return summary.accuracy if summary.has_accuracy else summary.loss
+
+
+def _budget(key: str, name: str, by_method: Mapping[str, Sequence[Summary]]) -> Budget | None:
+    """None where nobody spends any, or a run does not say how much."""
+    ends = {method: [summary.curve[-1].get(key) for summary in each] for method, each in by_method.items()}
+    if any(end is None for each in ends.values() for end in each):
+        return None
+    least = []
+    for totals in zip(*ends.values(), strict=True):
+        spent = [total for total in totals if total]
+        if not spent:
+            return None
+        least.append(min(spent))
+    points = {
+        method: [reached(summary.curve, key, budget) for summary, budget in zip(each, least, strict=True)]
+        for method, each in by_method.items()
+    }
+    score = next(iter(by_method.values()))[0].score
+
+    def figures(entry: str) -> dict[str, Figure]:
+        return {method: Figure(tuple(None if p is None else p[entry] for p in of)) for method, of in points.items()}
+
+    return Budget(name, Figure(tuple(least)), figures(score), figures("round"))
+
+
+def reached(curve: Sequence[Mapping[str, Any]], key: str, budget: float) -> Mapping[str, Any] | None:
+    """The last point of a curve at which no more than the budget had been spent; None if there is none."""
+    return next((point for point in reversed(curve) if point[key] <= budget), None)
