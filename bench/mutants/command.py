@@ -18,6 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from bench.mutants import (
+    comparing,
     converted,
     dropout,
     kernels,
@@ -59,6 +60,7 @@ ALL: tuple[Mutant, ...] = (
     *nodes.MUTANTS,
     *rounds.MUTANTS,
     *seams.MUTANTS,
+    *comparing.MUTANTS,
     *service.MUTANTS,
     *sparse.MUTANTS,
     *studies.MUTANTS,

@@ -1,0 +1,78 @@
+"""Mutants of comparisons: rows with options of their own, evaluations after a refresh, statistics and budgets."""
+
+from __future__ import annotations
+
+from bench.mutants.mutant import Mutant
+
+VARIANT, REFRESH, COMPARED = (
+    "tests/algorithms/test_variant.py",
+    "tests/simulation/test_simulate_refresh.py",
+    "tests/study/test_comparison.py",
+)
+
+MUTANTS = (
+    Mutant(
+        "own-options-lose",
+        "edgefl/algorithms/__init__.py",
+        "{**options, **own}",
+        "{**own, **options}",
+        "what all methods share goes before a row's own options",
+        VARIANT,
+    ),
+    Mutant(
+        "refresh-of-this-round",
+        "edgefl/simulation/evaluation.py",
+        "refreshes(self._task, state, round + 1, clients)",
+        "refreshes(self._task, state, round, clients)",
+        "a refresh takes the neurons of the round that is over",
+        REFRESH,
+    ),
+    Mutant(
+        "refresh-trains-all",
+        "edgefl/algorithms/fedspu.py",
+        '{"trainable": neurons, "delta"',
+        '{"trainable": None, "delta"',
+        "after a refresh a client of FedSPU trains its frozen neurons too",
+        REFRESH,
+    ),
+    Mutant(
+        "training-scores-of-tests",
+        "edgefl/simulation/scoring.py",
+        'return split.test if part == "test" else split.train',
+        "return split.test",
+        "training scores are of the test samples",
+        REFRESH,
+    ),
+    Mutant(
+        "mean-of-some-seeds",
+        "edgefl/study/comparison.py",
+        "return sum(found) / len(found) if found and len(found) == len(self.values) else None",
+        "return sum(found) / len(found) if found else None",
+        "the mean over seeds leaves out those that have no figure",
+        COMPARED,
+    ),
+    Mutant(
+        "budget-overdrawn",
+        "edgefl/study/comparison.py",
+        "next((point for point in reversed(curve) if point[key] <= budget), None)",
+        "next((point for point in curve if point[key] >= budget), None)",
+        "at a budget the first evaluation after it counts",
+        COMPARED,
+    ),
+    Mutant(
+        "dense-both-ways",
+        "edgefl/study/density_costs.py",
+        'return (record["down"] > 0) + (record["up"] > 0)',
+        "return 2",
+        "messages that were never sent count as dense ones",
+        COMPARED,
+    ),
+    Mutant(
+        "diverged-refusals",
+        "edgefl/study/summary.py",
+        "return sorted(lost | refused)",
+        "return sorted(lost)",
+        "a client whose reply had no numbers has not diverged",
+        COMPARED,
+    ),
+)
