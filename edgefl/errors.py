@@ -45,6 +45,10 @@ class RunError(EdgeflError):
     """A run directory that is corrupt, or belongs to another run."""
 
 
+class StuckError(RunError):
+    """A run in which nobody's reply is accepted any more."""
+
+
 class RequestError(EdgeflError):
     """Something that cannot be done as it was asked for on the command line."""
 

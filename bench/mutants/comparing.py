@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-VARIANT, REFRESH, COMPARED = (
+VARIANT, REFRESH, COMPARED, TUNED = (
     "tests/algorithms/test_variant.py",
     "tests/simulation/test_simulate_refresh.py",
     "tests/study/test_comparison.py",
+    "tests/study/test_tuning.py",
 )
 
 MUTANTS = (
@@ -74,5 +75,29 @@ MUTANTS = (
         "return sorted(lost)",
         "a client whose reply had no numbers has not diverged",
         COMPARED,
+    ),
+    Mutant(
+        "tuned-by-tests",
+        "edgefl/study/tuning.py",
+        "replace(split, test=split.validation)",
+        "split",
+        "test samples choose the learning rate",
+        TUNED,
+    ),
+    Mutant(
+        "tuned-to-the-worst",
+        "edgefl/study/tuning.py",
+        "best = max(finite",
+        "best = min(finite",
+        "the worst value is chosen",
+        TUNED,
+    ),
+    Mutant(
+        "tuned-and-forgotten",
+        "edgefl/experiment/settings.py",
+        "**tuned.get(name, {})",
+        "",
+        "runs do not get what was chosen",
+        TUNED,
     ),
 )

@@ -38,6 +38,10 @@ METHOD_HELP = (
     f"one or several of {', '.join(METHODS)}, separated by commas; NAME:OPTION=VALUE is a row with options of its own, "
     "as fedspu:keep=1"
 )
+TUNE_HELP = (
+    "for each method that has this option choose one of these values, by the clients' validation samples of the first "
+    "seed; given several times, among all combinations"
+)
 REFRESH_HELP = (
     "evaluate every client's model once more, after it has taken the newest values that the server would send it and "
     "has trained for so many epochs, of which nothing is kept"
@@ -92,6 +96,8 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument("--values", choices=FORMATS, help="number format of the payloads")
     training.add_argument("--set", action="append", metavar="NAME=VALUE", help="set any hyper-parameter of a method")
     training.add_argument("--eval-every", type=int, metavar="ROUNDS")
+    training.add_argument("--tune", action="append", metavar="NAME=VALUE,VALUE", help=TUNE_HELP)
+    training.add_argument("--tune-rounds", type=int, metavar="N", help="rounds of such a trial; default: as --rounds")
     training.add_argument("--refresh", type=int, metavar="EPOCHS", help=REFRESH_HELP)
     training.add_argument("--train-scores", action="store_true", help="evaluate on clients' training samples too")
 
@@ -196,7 +202,20 @@ def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
         else:
             chosen[name] = parse(methods, name, value)
     given["options"] = tuple(sorted(chosen.items()))
+    if "tune" in given:
+        given["tune"] = tuple(sorted(_tried(methods, text) for text in given["tune"]))
     return given
+
+
+def _tried(methods: list[str], text: str) -> tuple[str, tuple[Any, ...]]:
+    """What `--tune text` stands for."""
+    name, equals, values = text.partition("=")
+    if not (equals and values):
+        raise ValueError(f"--tune {text}; expected NAME=VALUE,VALUE")
+    found = tuple(parse(methods, name, value) for value in values.split(","))
+    if name == "rounds" or isinstance(found[0], tuple):
+        raise ValueError(f"--tune {text}; expected an option of a method that is one number or word")
+    return name, found
 
 
 def _assignment(text: str) -> tuple[str, str]:

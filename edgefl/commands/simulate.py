@@ -17,12 +17,14 @@ from edgefl.commands import doctor, progress
 from edgefl.commands.experiment_options import add_experiment, new_directory, requested, say_who_made
 from edgefl.commands.refusals import Refusals
 from edgefl.errors import DataError, RequestError, RunError
+from edgefl.experiment import tuned
 from edgefl.experiment.run_file import EXPERIMENT
+from edgefl.experiment.settings import Experiment
 from edgefl.rounds.closing import MAX_EMPTY_ROUNDS
 from edgefl.server import history
 from edgefl.simulation.engine import MakeEngine
 from edgefl.simulation.replay import replay
-from edgefl.study import runner
+from edgefl.study import runner, tuning
 from edgefl.study.picture import check_picture, plot
 from edgefl.study.sentences import to_json
 from edgefl.study.summary import Summary
@@ -65,17 +67,18 @@ def run(options: argparse.Namespace) -> int:
     request = _prepare(vars(options))
     print(f"run directory: {request.run}", file=sys.stderr)
     say_who_made(request.run)
-    tiers = request.study.tiers()
     done = runner.run(request.study, request.run, _Shown(progress.watch()), request.engines)
+    tiers = replace(request.study, experiment=Experiment.of_run(request.run)).tiers()  # as it was tuned
     by_seed: dict[int, list[Summary]] = {}
     for each in done:
         by_seed.setdefault(each.trial.seed, []).append(each.summary(tiers))
     if request.as_json:
-        print(
-            json.dumps({"run": str(request.run), "experiment": request.study.experiment.to_json(), **to_json(by_seed)})
-        )
+        chosen = {"tuning": found} if (found := tuned.read(request.run)) else {}
+        asked = {"run": str(request.run), "experiment": request.study.experiment.to_json()}
+        print(json.dumps({**asked, **to_json(by_seed), **chosen}))
     else:
         print_tables(console(), by_seed)
+        print(*tuning.words(request.run), sep="\n", end="\n" if tuned.read(request.run) else "")
     if request.plot is not None:
         sys.stdout.flush()
         drawn = [replace(each.summary(tiers), method=str(each.trial)) for each in done]

@@ -18,6 +18,7 @@ from edgefl.codec import FORMATS
 from edgefl.data.split import training_samples
 from edgefl.errors import RunError
 from edgefl.experiment.run_file import EXPERIMENT, read_experiment
+from edgefl.experiment.tuned import Choices, Grid, choices
 from edgefl.learners.losses import Loss
 from edgefl.rounds.bound import Bound
 from edgefl.rounds.closing import MAX_EMPTY_ROUNDS, Folding
@@ -30,7 +31,10 @@ SHARED = (
     "lr",
     "rounds",
 )  # hyper-parameters that every method which has them gets
-UNSAID = (("loss", ""), ("seeds", 1), ("refresh", 0), ("train_scores", False))  # values that run.json leaves out
+UNSAID: tuple[tuple[str, Any], ...] = (  # values that run.json leaves out
+    ("loss", ""), ("seeds", 1), ("refresh", 0), ("train_scores", False), ("tune", []), ("tune_rounds", 0),
+)  # fmt: skip
+PAIRS = ("options", "tune")  # settings that are values by name
 KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -94,6 +98,9 @@ class Experiment:
     loss: str = ""  # what is minimised (learners/losses.py); empty: the one that the data's targets ask for
     refresh: int = 0  # as of Settings
     train_scores: bool = False
+    tune: Grid = ()  # options that each method gets by validation data of the first seed (study/tuning.py)
+    tune_rounds: int = 0  # of each trial then; 0: as many as rounds
+    tuned: Choices = ()  # what they became; it stands in a file of its own (tuned.py), not in run.json
     max_examples: int | None = None  # a client that has more for training counts as one of so many; None: see `folding`
 
     def __post_init__(self) -> None:
@@ -106,6 +113,9 @@ class Experiment:
             self.per_round,
             f"1 <= per_round <= {self.clients} clients",
         )
+        _check(self.tune_rounds >= 0, "tune_rounds", self.tune_rounds, "tune_rounds >= 0")
+        for name, tried in self.tune:
+            _check(len(set(tried)) == len(tried) > 0, f"tune {name}", tried, "at least one value, each once")
         _check(self.refresh >= 0, "refresh", self.refresh, "refresh >= 0")
         _check(self.seed >= 0, "seed", self.seed, "seed >= 0")
         _check(self.seeds >= 1, "seeds", self.seeds, "seeds >= 1")
@@ -122,7 +132,8 @@ class Experiment:
     def algorithms(self) -> dict[str, Algorithm]:
         """The methods with their hyper-parameters. Raises ValueError naming a value that is out of range."""
         shared = {name: getattr(self, name) for name in SHARED}
-        methods = {name: build(name, {**shared, **dict(self.options)}) for name in self.methods}
+        tuned = {label: dict(chosen) for label, chosen in self.tuned}
+        methods = {name: build(name, {**shared, **dict(self.options), **tuned.get(name, {})}) for name in self.methods}
         for name, method in methods.items():
             if self.refresh and not method.can_refresh:
                 raise ValueError(f"refresh={self.refresh} with {name}; expected a method that says what a refresh is")
@@ -135,6 +146,8 @@ class Experiment:
         if self.refresh or self.train_scores:
             asked = f"refresh={self.refresh}" if self.refresh else "train_scores"
             raise ValueError(f"{asked} of devices; expected them of a simulation (fedavg-ft adapts on devices, too)")
+        if self.tune:
+            raise ValueError(f"tune={self.tune[0][0]} with a server; expected it of a simulation, which has trials")
 
     def settings(self, workers: int) -> Settings:
         """How the rounds are carried out."""
@@ -160,7 +173,8 @@ class Experiment:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, as in run.json. What older runs have no word for is left out where nobody asked for it."""
-        values = dict(json.loads(json.dumps(asdict(self))))
+        values = dict(json.loads(json.dumps(asdict(replace(self, tuned=())))))
+        del values["tuned"]
         return {name: value for name, value in values.items() if (name, value) not in UNSAID}
 
     def each_seed(self) -> tuple[Experiment, ...]:
@@ -169,25 +183,25 @@ class Experiment:
 
     @staticmethod
     def of_run(path: Path) -> Experiment:
-        """The experiment of the run in this directory. Raises RunError naming run.json."""
-        values = read_experiment(path)
+        """The experiment of the run in this directory, tuned if that is done. Raises RunError naming the file."""
+        values, tuned = read_experiment(path), choices(path)
         try:
-            return Experiment.from_json(values)
+            return replace(Experiment.from_json(values), tuned=tuned)
         except RunError as error:
             raise RunError(f"{path / EXPERIMENT} has {error}") from None
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Experiment:
         """The inverse of `to_json`. Raises RunError for a name that is no setting, or a value that it cannot have."""
-        known = {each.name for each in fields(Experiment)}
+        known = {each.name for each in fields(Experiment)} - {"tuned"}
         if unknown := sorted(values.keys() - known):
             raise RunError(f"setting {unknown[0]!r}; expected one of {', '.join(sorted(known))}")
         for name, value in values.items():
             _check_kind(name, value)
-        options = tuple((name, _frozen(value)) for name, value in values.get("options", ()))
-        plain = {name: _frozen(value) for name, value in values.items() if name != "options"}
+        pairs = {name: tuple((key, _frozen(each)) for key, each in values.get(name, ())) for name in PAIRS}
+        plain = {name: _frozen(value) for name, value in values.items() if name not in PAIRS}
         try:
-            return Experiment(**plain, options=options)
+            return Experiment(**{**plain, **pairs})
         except ValueError as error:
             raise RunError(str(error)) from None
 
@@ -199,7 +213,7 @@ def _frozen(value: Any) -> Any:
 def _check_kind(name: str, value: Any) -> None:
     """Raises RunError if JSON has another kind of value than the setting is."""
     default = getattr(Experiment, name)
-    if name == "options":
+    if name in PAIRS:
         fits = isinstance(value, list) and all(isinstance(each, list) and len(each) == 2 for each in value)
     elif isinstance(default, tuple):
         fits = isinstance(value, list) and all(_is_like(each, default[0]) for each in value)

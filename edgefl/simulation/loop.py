@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from edgefl.algorithms.base import Algorithm, Plan, State, Task
-from edgefl.errors import RunError
+from edgefl.errors import StuckError
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learners import GraphLearner
@@ -99,7 +99,7 @@ class _Simulation:
                 self.journal.commit(round, state, done)
             watch(line)
             if is_stuck:
-                raise RunError(stuck(round, empty, line))
+                raise StuckError(stuck(round, empty, line))
         return state
 
     def _plan(self, state: State, round: int) -> list[Plan]:

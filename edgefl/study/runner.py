@@ -26,6 +26,7 @@ from edgefl.graph import Model
 from edgefl.simulation.engine import MakeEngine, Threads
 from edgefl.simulation.journal import Journal, read_metrics
 from edgefl.simulation.loop import simulate
+from edgefl.study import tuning
 from edgefl.study.capacity import Tiers, tiers_of
 from edgefl.study.summary import Summary, summarise
 
@@ -120,6 +121,7 @@ def prepare(
         federation = prepared.of_seed(one)
         check_held_out(algorithms, federation)
         check_begin(algorithms, federation, experiment.rounds)
+    tuning.check(experiment, prepared.federation)
     return prepared
 
 
@@ -135,7 +137,8 @@ def claim(prepared: Prepared, directory: Path) -> None:
 def run(
     prepared: Prepared, directory: Path, watcher: Watcher | None = None, engines: Engines = threads
 ) -> list[Finished]:
-    """Runs every trial from its last checkpoint in `directory`, which has been claimed; in the order of `trials`.
+    """Runs every trial from its last checkpoint in `directory`, which has been claimed; in the order of `trials`. What
+    is to be tuned is tuned before (tuning.py).
 
     Raises  RunError as `simulate` does, or if another process runs the directory.
     """
@@ -143,12 +146,20 @@ def run(
     with ExitStack() as until_end:
         until_end.callback(watcher.end)
         engine = until_end.enter_context(engines())
+        prepared = _tuned(prepared, directory, watcher, engine)
         federations = {one.seed: one for one in prepared.experiment.each_seed()}
         found = []
         for seed, of_seed in groupby(trials(prepared.experiment, directory), lambda trial: trial.seed):
             federation = prepared.of_seed(federations[seed])
             found += [_one(prepared, trial, federation, watcher, engine) for trial in of_seed]
         return found
+
+
+def _tuned(prepared: Prepared, directory: Path, watcher: Watcher, engine: MakeEngine) -> Prepared:
+    """With the options that validation data choose, if that was asked for."""
+    experiment, told = prepared.experiment, (watcher.begin, watcher.line)
+    tuned = tuning.tune(experiment, prepared.federation, prepared.settings, directory, *told, engine)
+    return replace(prepared, experiment=tuned, algorithms=tuned.algorithms())
 
 
 def _one(prepared: Prepared, trial: Trial, federation: Federation, watcher: Watcher, engine: MakeEngine) -> Finished:

@@ -163,7 +163,7 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
         densities=_densities(method, records, tiers),
         device_seconds=sum(record["seconds"] for record in records),
         work=_work(records),
-        diverged=_diverged(records, last),
+        diverged=diverged_in(records, last),
     )
 
 
@@ -179,8 +179,10 @@ def _work(records: Sequence[dict[str, Any]]) -> float | None:
     return sum(record[EXECUTED] for record in taken) if all(EXECUTED in record for record in taken) else None
 
 
-def _diverged(records: Sequence[dict[str, Any]], evaluation: Mapping[str, Any]) -> list[int]:
-    """A refusal says of a value that is not finite that it was expected to be."""
+def diverged_in(records: Sequence[dict[str, Any]], evaluation: Mapping[str, Any]) -> list[int]:
+    """Clients whose model has no finite loss in an evaluation, or whose last reply was refused for a value that is not
+    finite: such a refusal says that it was expected to be.
+    """
     found, last = evaluation[kind_of(evaluation)], {record["client"]: record for record in records}
     losses = zip(found["examples"], found.get("loss_sum", found["examples"]), strict=True)
     lost = {client for client, (examples, loss) in enumerate(losses) if examples is not None and loss is None}

@@ -1,0 +1,163 @@
+"""Options chosen for each method by validation data, before the runs that are compared.
+
+Every combination of values is a trial: a run of its own on the first seed, in which nobody has test samples. A client's
+validation samples are in their place, so nothing that a method may look at, or is judged by, is a test label. The best
+mean over clients counts: of accuracies; among equal ones, and where there are none, of losses; then the first. A trial
+whose clients diverge has no number and loses against any that has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgefl.algorithms import build, settings_of
+from edgefl.algorithms.variant import Variant, folder, label_of
+from edgefl.errors import RunError, StuckError
+from edgefl.experiment import tuned as record
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import SHARED, Experiment, Settings
+from edgefl.experiment.trials import Trial
+from edgefl.rounds.metrics import accepts_nobody
+from edgefl.simulation.engine import MakeEngine
+from edgefl.simulation.journal import Journal
+from edgefl.simulation.loop import simulate
+from edgefl.study.sentences import number, percent
+from edgefl.study.summary import diverged_in, kind_of
+
+FOLDER = "tuning"  # of the trials, in the directory of a run
+
+
+def check(experiment: Experiment, federation: Federation) -> None:
+    """Raises ValueError for an option that no method has, a value that is out of range, or a client of the first seed
+    without validation samples.
+    """
+    methods = [Variant.of(label).method for label in experiment.methods]
+    for name, _ in experiment.tune:
+        if not any(name in settings_of(method) for method in methods):
+            raise ValueError(f"tune {name}; expected an option of {', '.join(experiment.methods)}")
+    for label in experiment.methods:
+        for values in record.combinations(experiment.tune, label):
+            build(label, {**_shared(experiment), **values})
+    for client, split in enumerate(federation.clients if experiment.tune else ()):
+        if not len(split.validation):
+            raise ValueError(f"tune: client {client} has 0 validation samples; expected some; raise validation_share")
+
+
+def tune(
+    experiment: Experiment,
+    federation: Federation,
+    settings: Settings,
+    run: Path,
+    begin: Callable[[Trial, int], None],
+    line: Callable[[dict[str, Any]], None],
+    engine: MakeEngine,
+) -> Experiment:
+    """The experiment with what was chosen. A directory that has a record is not tuned again; trials go on from their
+    last checkpoints.
+
+    federation, settings  of the first seed of the runs that are to follow
+    begin, line           are told of each trial's begin and rounds
+    Raises                RunError if every trial of a method has diverged
+    """
+    if experiment.tune and not record.read(run):
+        rounds = experiment.tune_rounds or experiment.rounds
+        trial_settings = replace(settings, rounds=rounds, eval_every=rounds, refresh=0, train_scores=False)
+        judged = on_validation(federation)
+        found = {}
+        for label in experiment.methods:
+            reached = []
+            for values in record.combinations(experiment.tune, label):
+                name = _label(label, values)
+                trial = Trial(name, experiment.seed, rounds, run / FOLDER / folder(name), True)
+                algorithm = build(label, {**_shared(experiment), **values, "rounds": rounds})
+                reached.append(
+                    {"values": values, **_one(algorithm, judged, trial_settings, trial, begin, line, engine)}
+                )
+            found[label] = {"chosen": _best(label, reached), "reached": reached}
+        record.write(run, {"seed": experiment.seed, "rounds": rounds, "methods": found})
+    return replace(experiment, tuned=record.choices(run))
+
+
+def on_validation(federation: Federation) -> Federation:
+    """The federation whose clients are tested on their validation samples. Nobody's test samples are in it."""
+    clients = tuple(replace(split, test=split.validation) for split in federation.clients)
+    return replace(federation, clients=clients, common=None)
+
+
+def _one(
+    algorithm: Any,
+    federation: Federation,
+    settings: Settings,
+    trial: Trial,
+    begin: Callable[[Trial, int], None],
+    line: Callable[[dict[str, Any]], None],
+    engine: MakeEngine,
+) -> dict[str, Any]:
+    """What a trial reached at its end, and how many of its clients diverged; a loss of None where all did who took part
+    at last, or where it is no finite number.
+    """
+    journal = Journal(trial.path)
+    try:
+        begin(trial, max(journal.committed.round, 0))
+        simulate(algorithm, federation, settings, journal, line, engine=engine)
+        lines = list(journal.metrics())
+    except StuckError:
+        return {"loss": None, "diverged": None}
+    finally:
+        journal.close()
+    evaluation, records = lines[-1]["evaluation"], [record for each in lines for record in each["clients"]]
+    found, lost = evaluation[kind_of(evaluation)], len(diverged_in(records, evaluation))
+    scores = {name: found[name] for name in ("accuracy", "loss") if name in found}
+    return {**scores, **({"loss": None} if accepts_nobody(lines[-1]) else {}), "diverged": lost}
+
+
+def _best(label: str, reached: list[dict[str, Any]]) -> dict[str, Any]:
+    """The values of the best trial; none where there was nothing to choose. Raises RunError if none has a number."""
+    if not reached:
+        return {}
+    finite = [each for each in reached if each["loss"] is not None]
+    if not finite:
+        tried = ", ".join(_text(each["values"]) for each in reached)
+        raise RunError(f"tuning {label}: with {tried} it diverges; expected a value with which it does not")
+    best = max(finite, key=lambda each: (each.get("accuracy", 0.0), -each["loss"]))
+    return dict(best["values"])
+
+
+def words(run: Path) -> list[str]:
+    """What was chosen in a run and what every value had reached, a sentence for each method; none if nothing was."""
+    found = record.read(run)
+    if found is None:
+        return []
+    on = f"on validation samples of seed {found['seed']} after {found['rounds']} rounds"
+    said = []
+    for label, each in found["methods"].items():
+        reached = ", ".join(f"{_text(one['values'])}: {_reached(one)}" for one in each["reached"])
+        said.append(
+            f"{label}: {_text(each['chosen'])}, chosen {on} ({reached})." if reached else f"{label}: not tuned."
+        )
+    return said
+
+
+def _reached(one: dict[str, Any]) -> str:
+    if one["loss"] is None:
+        return "diverged"
+    score = percent(one["accuracy"]) if "accuracy" in one else number(one["loss"])
+    return f"{score}, {one['diverged']} clients diverged" if one["diverged"] else score
+
+
+def _text(values: dict[str, Any]) -> str:
+    return label_of("", values).removeprefix(":").replace(":", " ")
+
+
+def _shared(experiment: Experiment) -> dict[str, Any]:
+    """The options that every method gets which has them."""
+    return {**{name: getattr(experiment, name) for name in SHARED}, **dict(experiment.options)}
+
+
+def _label(label: str, values: dict[str, Any]) -> str:
+    """Of the trial of a method with these values."""
+    method, own = Variant.of(label)
+    return label_of(method, {**dict(own), **values})
