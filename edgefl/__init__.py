@@ -1,6 +1,12 @@
 """edgefl: personalised federated learning on devices. Importing this package loads no kernels and no torch.
 
+run = edgefl.simulate("fedspu", model=my_model, data=(x, y, groups), rounds=60, seeds=3)
+print(run.table())
+run = edgefl.open_run("edgefl-runs/001-digits")
 edgefl.load("model.safetensors").predict(x)
+
+What a name needs is imported when it is first asked for: everything imports this package first, devices on every start.
+Types of these names are in __init__.pyi.
 """
 
 from importlib import import_module
@@ -8,11 +14,21 @@ from typing import Any
 
 __version__ = "0.1.0"
 
+PLACES = {  # name -> the module that has it
+    "Run": "edgefl.study.run",
+    "load": "edgefl.predictor",
+    "open_run": "edgefl.study.run",
+    "simulate": "edgefl.study.simulate",
+}
 
-def load(path: str) -> Any:
-    """The model in a file that `edgefl convert` or `edgefl export` wrote, as an edgefl.predictor.Predictor.
 
-    What it needs is imported when it is called: everything imports this package first, devices on every start.
-    Raises  GraphError if the file is not a model, or contradicts itself; OSError if it cannot be opened.
-    """
-    return import_module("edgefl.predictor").load(path)
+def __getattr__(name: str) -> Any:
+    """A name of PLACES, from its module."""
+    if name not in PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(PLACES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *PLACES})

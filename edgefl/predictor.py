@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.errors import DataError
-from edgefl.graph import Graph, files
+from edgefl.graph import Graph, Model, files
 from edgefl.learners import GraphLearner
 
 Logits = NDArray[np.float32]
@@ -27,8 +27,18 @@ class Predictor:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         model = files.load(path)
+        self._hold(model, files.classes_of(path, model.graph))
+
+    @classmethod
+    def of(cls, model: Model, classes: tuple[int, ...] | None = None) -> Predictor:
+        """Of a model that is in memory already."""
+        made = cls.__new__(cls)
+        made._hold(model, classes)
+        return made
+
+    def _hold(self, model: Model, classes: tuple[int, ...] | None) -> None:
         self.graph: Graph = model.graph
-        self.classes = files.classes_of(path, model.graph)
+        self.classes = classes
         self._learner = GraphLearner(model)
 
     def predict(self, x: NDArray[Any]) -> Logits:

@@ -76,7 +76,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "msgspec": ["edgefl.wire"],
     "onnx": ["edgefl.export.onnx_file"],
     "ray": ["edgefl.integrations.ray"],
-    "rich": ["edgefl.commands", "edgefl.data.download", "edgefl.study.tables"],
+    "rich": ["edgefl.commands", "edgefl.data.download", "edgefl.study.progress", "edgefl.study.tables"],
     "matplotlib": ["edgefl.commands.memory_picture", "edgefl.study.picture"],
 }
 

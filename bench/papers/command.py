@@ -18,8 +18,8 @@ from bench.papers.record import record, write
 from bench.papers.runs import metrics
 from bench.papers.show import draw, print_table
 from bench.papers.table import Lines, Run, Table
-from edgefl.commands import doctor
 from edgefl.errors import EdgeflError
+from edgefl.experiment.settings import processors
 
 PAPERS = {
     "fedspa": fedspa.tables,
@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data-dir", type=Path, help="where the data sets' files lie")
     parser.add_argument("--results", type=Path, help=f"of JSON and pictures; default: {RESULTS.name} beside the tables")
     workers = "clients trained at the same time; default: the number of processors"
-    parser.add_argument("--workers", type=int, default=doctor.processors(), help=workers)
+    parser.add_argument("--workers", type=int, default=processors(), help=workers)
     parser.add_argument("--json", action="store_true", help="print a line of JSON per table")
     return parser
 

@@ -12,13 +12,13 @@ from typing import Any
 from rich.table import Table
 
 from edgefl.commands import processes as demo
-from edgefl.commands import progress
-from edgefl.commands.experiment_options import new_directory
 from edgefl.commands.processes import Served
 from edgefl.data.split import Split
 from edgefl.errors import RequestError
+from edgefl.experiment.chosen import new_directory
 from edgefl.experiment.settings import Experiment
 from edgefl.server import history
+from edgefl.study import progress
 from edgefl.study.capacity import tiers_of
 from edgefl.study.picture import plot
 from edgefl.study.sentences import percent, to_json

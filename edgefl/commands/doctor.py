@@ -19,6 +19,7 @@ from typing import Any
 from edgefl import kernels
 from edgefl.data.locate import roots
 from edgefl.errors import BackendError
+from edgefl.experiment.settings import processors
 
 OPTIONAL = ("numba", "torch", "matplotlib", "cffi")
 VARIABLES = ("EDGEFL_KERNELS", "EDGEFL_ISA", "EDGEFL_NUM_THREADS", "EDGEFL_DATA")
@@ -47,11 +48,6 @@ def examine() -> dict[str, Any]:
         "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
         "data_directories": [{"path": str(root), "exists": root.is_dir()} for root in roots(None)],
     }
-
-
-def processors() -> int:
-    """The processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def describe(found: dict[str, Any]) -> str:

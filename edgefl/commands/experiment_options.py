@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -17,6 +17,7 @@ from edgefl.codec import FORMATS
 from edgefl.errors import RunError
 from edgefl.experiment import model_file
 from edgefl.experiment.assemble import PARTITIONS
+from edgefl.experiment.chosen import with_defaults
 from edgefl.experiment.growth import GROWING, check_growth
 from edgefl.experiment.presets import NAMES as PRESETS
 from edgefl.experiment.presets import defaults, preset
@@ -28,7 +29,6 @@ from edgefl.learners.losses import LOSSES, Loss
 from edgefl.rounds.bound import BOUNDS
 from edgefl.rounds.maker import other_makers
 
-RUNS = "edgefl-runs"
 LOSS_HELP = f"{', '.join(LOSSES)}, with settings as in huber:delta=0.5, bce:pos_weight=2 or cross-entropy:weight=1,3"
 OPTIMIZERS, SCHEDULES, SAVED = (
     get_args(get_type_hints(LocalSteps)[name]) for name in ("optimizer", "schedule", "saved")
@@ -156,7 +156,7 @@ def experiment_of(options: Mapping[str, Any], resume: Path | None, may_grow: boo
     Raises    ValueError naming a value that is out of range, RunError naming a setting that the run does not have.
     """
     if resume is None:
-        return _with_defaults(_given(options, Experiment()))
+        return with_defaults(_given(options, Experiment()))
     stored = Experiment.of_run(resume)
     given = _given(options, stored)
     if may_grow:
@@ -170,17 +170,6 @@ def experiment_of(options: Mapping[str, Any], resume: Path | None, may_grow: boo
                 f"{resume} was run with {name}={getattr(stored, name)}, not {value}; expected the same settings"
             )
     return wanted
-
-
-def _with_defaults(given: dict[str, Any]) -> Experiment:
-    """The settings that were given, the data set's for the rest, and by default no more clients a round than there are.
-
-    A number that was given is never lowered: Experiment refuses it.
-    """
-    settings = {**asdict(Experiment()), **defaults(given.get("data", Experiment.data)), **given}
-    if "per_round" not in given:
-        settings["per_round"] = min(settings["per_round"], settings["clients"])
-    return Experiment(**settings)
 
 
 def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
@@ -223,12 +212,6 @@ def _assignment(text: str) -> tuple[str, str]:
     if not equals:
         raise ValueError(f"--set {text}; expected NAME=VALUE")
     return name, value
-
-
-def new_directory(name: str) -> Path:
-    """A directory of a run that does not exist yet: the next number and this name under edgefl-runs."""
-    numbers = [int(path.name.split("-")[0]) for path in Path(RUNS).glob("[0-9][0-9][0-9]-*")]
-    return Path(RUNS) / f"{max(numbers, default=0) + 1:03d}-{name}"
 
 
 def say_who_made(run: Path, devices: Iterable[str] = ()) -> None:

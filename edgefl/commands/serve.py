@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgefl.commands import progress
-from edgefl.commands.experiment_options import new_directory, requested, say_who_made
+from edgefl.commands.experiment_options import requested, say_who_made
 from edgefl.commands.refusals import Refusals
 from edgefl.commands.serve_options import add_arguments as add_arguments
 from edgefl.device.socket import ServerAddress
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment.assemble import assemble, check_begin
+from edgefl.experiment.chosen import new_directory
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_file import EXPERIMENT, open_run
 from edgefl.experiment.settings import Experiment
@@ -31,6 +31,7 @@ from edgefl.server.pace import Auto, Deadline
 from edgefl.server.rules import Rules
 from edgefl.server.serve import serve
 from edgefl.server.store import Store
+from edgefl.study import progress
 from edgefl.trust.keys import read_table
 from edgefl.trust.tls import server_context
 

@@ -13,19 +13,21 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from edgefl.commands import doctor, progress
-from edgefl.commands.experiment_options import add_experiment, new_directory, requested, say_who_made
+from edgefl.commands.experiment_options import add_experiment, requested, say_who_made
 from edgefl.commands.refusals import Refusals
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment import tuned
+from edgefl.experiment.chosen import new_directory
+from edgefl.experiment.run_data import own_of_run
 from edgefl.experiment.run_file import EXPERIMENT
-from edgefl.experiment.settings import Experiment
+from edgefl.experiment.settings import Experiment, processors
+from edgefl.experiment.trials import Trial
 from edgefl.rounds.closing import MAX_EMPTY_ROUNDS
 from edgefl.server import history
 from edgefl.simulation.engine import MakeEngine
 from edgefl.simulation.replay import replay
-from edgefl.study import runner, tuning
-from edgefl.study.picture import check_picture, plot
+from edgefl.study import progress, runner, tuning
+from edgefl.study.picture import check_picture, plot_seeds
 from edgefl.study.sentences import to_json
 from edgefl.study.summary import Summary
 from edgefl.study.tables import console, print_tables
@@ -81,8 +83,7 @@ def run(options: argparse.Namespace) -> int:
         print(*tuning.words(request.run), sep="\n", end="\n" if tuned.read(request.run) else "")
     if request.plot is not None:
         sys.stdout.flush()
-        drawn = [replace(each.summary(tiers), method=str(each.trial)) for each in done]
-        plot(request.plot, drawn)  # last: what was computed is printed whatever becomes of the picture
+        plot_seeds(request.plot, by_seed)  # last: what was computed is printed whatever becomes of the picture
     return 0
 
 
@@ -96,7 +97,7 @@ def _replay(options: dict[str, Any]) -> int:
     if history.is_served(path):
         say_who_made(path, (made for _, made in history.progress(path).makers))
     with tempfile.TemporaryDirectory(prefix="edgefl-replay-") as folder:
-        round, found = replay(path, Path(folder), data_dir, workers or doctor.processors())
+        round, found = replay(path, Path(folder), data_dir, workers or processors())
     if found is None:
         print(f"identical after round {round}: the replay has the same server state, bit for bit")
         return 0
@@ -146,8 +147,9 @@ def _request(options: dict[str, Any]) -> _Request:
     if how["engine"] == "ray" and find_spec("ray") is None:
         raise ValueError("--engine ray without the package ray; expected it here and on every node: pip install ray")
     experiment, model = requested(options, how["resume"], may_grow=True)
-    workers = doctor.processors() if how["workers"] is None else how["workers"]
-    study = runner.prepare(experiment, model, how["data_dir"], workers, how["max_empty_rounds"])
+    own = own_of_run(how["resume"], experiment)
+    workers = processors() if how["workers"] is None else how["workers"]
+    study = runner.prepare(experiment, model, how["data_dir"], workers, how["max_empty_rounds"], own)
     run = how["resume"] or how["run_dir"] or new_directory(Path(experiment.data).stem)
     if how["resume"] is None and (run / EXPERIMENT).exists():
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
@@ -162,19 +164,13 @@ def _cluster(address: str | None, workers: int) -> AbstractContextManager[MakeEn
     return cluster(address, workers)
 
 
-class _Shown:
+class _Shown(progress.Displayed):
     """A display of the progress, and beside it the replies that were not folded as they came."""
 
-    def __init__(self, display: progress.Display) -> None:
-        self._display = display
-
-    def begin(self, trial: runner.Trial, at: int) -> None:
-        self._display.begin(str(trial), trial.rounds, at)
+    def begin(self, trial: Trial, at: int) -> None:
+        super().begin(trial, at)
         self._refusals = Refusals(lambda line: print(line, file=sys.stderr))
 
     def line(self, line: dict[str, Any]) -> None:
         self._refusals.closed(line)
-        self._display.line(line)
-
-    def end(self) -> None:
-        self._display.end()
+        super().line(line)

@@ -8,10 +8,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from edgefl.commands import progress
 from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 from edgefl.server.endpoint import read_endpoint
+from edgefl.study import progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

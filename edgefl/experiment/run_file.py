@@ -13,7 +13,9 @@ from typing import Any
 
 from edgefl.durable import DIGEST, private_directory, read_json, temporary, with_digest, write_atomically
 from edgefl.errors import RunError
+from edgefl.experiment import own_data
 from edgefl.experiment.model_file import COPY, is_kept, keep
+from edgefl.experiment.own_data import OwnData
 from edgefl.graph import Model
 from edgefl.rounds.maker import maker
 
@@ -21,21 +23,25 @@ EXPERIMENT = "run.json"
 MADE_BY = "made_by"
 
 
-def open_run(path: Path, experiment: dict[str, Any], model: Model | None = None) -> None:
+def open_run(path: Path, experiment: dict[str, Any], model: Model | None = None, own: OwnData | None = None) -> None:
     """Makes `path` the directory of this experiment, or checks that it already is; this process is among its makers.
 
     model   that the run begins with, if it came from a file: a new directory gets a copy
-    Raises RunError naming the first setting that differs, or the directory if it holds something else.
+    own     data that it begins with, if they were given as arrays: likewise
+    Raises  RunError naming the first setting that differs, or the directory if it holds something else.
     """
     makers: list[str] = []
     if (path / EXPERIMENT).exists():
         check_run(path, experiment)
         makers = read_makers(path)
-    elif path.exists() and not _is_new(path, model):
+    elif path.exists() and not _is_new(path, model, own):
         raise RunError(f"{path} is not empty and holds no {EXPERIMENT}; expected a new directory or an edgefl run")
-    elif model is not None:
+    else:
         private_directory(path)
-        keep(path, model)
+        if model is not None:
+            keep(path, model)
+        if own is not None:
+            own_data.keep(path, own)
     if maker() not in makers:
         private_directory(path)
         content = with_digest({**experiment, MADE_BY: [*makers, maker()]})
@@ -48,11 +54,13 @@ def change_settings(path: Path, experiment: dict[str, Any]) -> None:
     write_atomically(path / EXPERIMENT, json.dumps(content, indent=1).encode())
 
 
-def _is_new(path: Path, model: Model | None) -> bool:
-    """Whether nothing is there but what a crash before run.json leaves: the model, or a part of either file."""
-    left = {temporary(path / name).name for name in (COPY, EXPERIMENT)}
-    found = {entry.name for entry in path.iterdir()} - left
-    return not found or (found == {COPY} and model is not None and is_kept(path, model))
+def _is_new(path: Path, model: Model | None, own: OwnData | None) -> bool:
+    """Whether nothing is there but what a crash before run.json leaves: the model, the data, or a part of a file."""
+    whole = {COPY, EXPERIMENT, *([] if own is None else [own.name])}
+    found = {entry.name for entry in path.iterdir()} - {temporary(path / name).name for name in whole}
+    if COPY in found and (model is None or not is_kept(path, model)):
+        return False
+    return found <= whole - {EXPERIMENT}
 
 
 def check_run(path: Path, experiment: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ workers train are not among them.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -36,6 +37,11 @@ UNSAID: tuple[tuple[str, Any], ...] = (  # values that run.json leaves out
 )  # fmt: skip
 PAIRS = ("options", "tune")  # settings that are values by name
 KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+def processors() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -197,7 +203,7 @@ class Experiment:
         if unknown := sorted(values.keys() - known):
             raise RunError(f"setting {unknown[0]!r}; expected one of {', '.join(sorted(known))}")
         for name, value in values.items():
-            _check_kind(name, value)
+            check_kind(name, value)
         pairs = {name: tuple((key, _frozen(each)) for key, each in values.get(name, ())) for name in PAIRS}
         plain = {name: _frozen(value) for name, value in values.items() if name not in PAIRS}
         try:
@@ -210,20 +216,20 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _check_kind(name: str, value: Any) -> None:
+def check_kind(name: str, value: Any) -> None:
     """Raises RunError if JSON has another kind of value than the setting is."""
     default = getattr(Experiment, name)
     if name in PAIRS:
         fits = isinstance(value, list) and all(isinstance(each, list) and len(each) == 2 for each in value)
     elif isinstance(default, tuple):
-        fits = isinstance(value, list) and all(_is_like(each, default[0]) for each in value)
+        fits = isinstance(value, list) and all(is_like(each, default[0]) for each in value)
     else:
-        fits = default is None or _is_like(value, default)
+        fits = default is None or is_like(value, default)
     if not fits:
         raise RunError(f"{name}={value!r}; expected {KINDS[type(default)]}, as {default!r}")
 
 
-def _is_like(value: Any, default: Any) -> bool:
+def is_like(value: Any, default: Any) -> bool:
     """True if it is a number where that is one, whole where that is whole; otherwise if it has the same type."""
     return type(value) is type(default) or (type(value) is int and type(default) is float)
 

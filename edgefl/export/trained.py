@@ -22,7 +22,9 @@ from edgefl.device.model import method_of
 from edgefl.device.reading import DeviceRecord, is_device, read_device
 from edgefl.errors import RunError
 from edgefl.experiment.assemble import assemble, built_in
+from edgefl.experiment.federation import Federation
 from edgefl.experiment.model_file import kept as model_of_run
+from edgefl.experiment.run_data import data_of_run
 from edgefl.experiment.run_file import EXPERIMENT
 from edgefl.experiment.settings import Experiment
 from edgefl.experiment.trials import Trial, run_of, trials
@@ -105,7 +107,7 @@ def _of_simulation(source: Source) -> Trained:
         graph = _graph(source, experiment, found.kept.params)
         local = _local(client, experiment.seed, graph, found.kept, {})
         return _of_one(name, algorithm, graph, local, found.state.arrays, found.round)
-    federation = assemble(experiment, source.data_dir, model_of_run(path, experiment.model))
+    federation = _federation(source, experiment)
     initial = federation.initial()
     if algorithm.keeps_state and found.kept is None:
         trained = ", ".join(map(str, found.trained)) or "none yet"
@@ -124,7 +126,13 @@ def _graph(source: Source, experiment: Experiment, params: Mapping[str, np.ndarr
     if model is not None:
         return model.graph
     known = built_in(experiment, len(params[HEAD_BIAS])) if HEAD_BIAS in params else None
-    return assemble(experiment, source.data_dir).graph if known is None else known
+    return _federation(source, experiment).graph if known is None else known
+
+
+def _federation(source: Source, experiment: Experiment) -> Federation:
+    """Of a simulation's run, from its own model and data where it keeps some."""
+    path, model = source.path, model_of_run(source.path, experiment.model)
+    return assemble(experiment, source.data_dir, model, data_of_run(path, experiment, source.data_dir))
 
 
 def _of_device(source: Source) -> Trained:

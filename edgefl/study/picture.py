@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,17 @@ def check_picture(path: Path) -> None:
         raise ValueError(f"--plot {path}; expected a file that ends in one of .{', .'.join(kinds)}")
     if not path.absolute().parent.is_dir() or path.is_dir():
         raise ValueError(f"--plot {path}; expected a file in a directory that is there")
+
+
+def plot_seeds(path: Path, by_seed: Mapping[int, list[Summary]]) -> None:
+    """`plot` of a run; of several seeds, every one of them."""
+    several = len(by_seed) > 1
+    named = [
+        replace(each, method=f"{each.method} seed {seed}") if several else each
+        for seed, summaries in by_seed.items()
+        for each in summaries
+    ]
+    plot(path, named)
 
 
 def plot(path: Path, summaries: list[Summary], devices: Sequence[Mapping[str, Any]] = ()) -> None:

@@ -19,6 +19,8 @@ from edgefl.data.dataset import DataSet
 from edgefl.experiment.assemble import assemble, check_begin, check_held_out, data_of
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.growth import let_grow
+from edgefl.experiment.own_data import OwnData
+from edgefl.experiment.run_data import dealt_from
 from edgefl.experiment.run_file import EXPERIMENT, open_run
 from edgefl.experiment.settings import Experiment, Settings
 from edgefl.experiment.trials import Trial, trials
@@ -73,6 +75,7 @@ class Prepared:
     federation: Federation
     model: Model | None
     data: DataSet
+    own: OwnData | None
 
     def tiers(self) -> Tiers:
         """What its summaries must know of the model and the clients."""
@@ -103,10 +106,12 @@ def prepare(
     data_dir: str | None = None,
     workers: int = 1,
     max_empty_rounds: int | None = None,
+    own: OwnData | None = None,
 ) -> Prepared:
     """Checks all that can be checked before the first round, and writes nothing.
 
     model             that the settings name by its content; None: they name a built-in one
+    own               data that the settings name by their content; None: they name a data set or a file
     max_empty_rounds  rounds in a row that accept nobody, after which a run ends with an error; None: the default
     Raises            ValueError, DataError, GraphError or OSError for what cannot be run.
     """
@@ -114,9 +119,9 @@ def prepare(
     settings = experiment.settings(workers)
     if max_empty_rounds is not None:
         settings = replace(settings, max_empty_rounds=max_empty_rounds)
-    data = data_of(experiment, data_dir)
+    data = data_of(experiment, data_dir) if own is None else dealt_from(experiment, own)
     seeds = experiment.each_seed()
-    prepared = Prepared(experiment, algorithms, settings, assemble(seeds[0], data_dir, model, data), model, data)
+    prepared = Prepared(experiment, algorithms, settings, assemble(seeds[0], data_dir, model, data), model, data, own)
     for one in seeds:
         federation = prepared.of_seed(one)
         check_held_out(algorithms, federation)
@@ -131,7 +136,7 @@ def claim(prepared: Prepared, directory: Path) -> None:
     """
     if (directory / EXPERIMENT).exists():
         let_grow(directory, prepared.experiment)
-    open_run(directory, prepared.experiment.to_json(), prepared.model)
+    open_run(directory, prepared.experiment.to_json(), prepared.model, prepared.own)
 
 
 def run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from typing import Any
 
 from rich import box
@@ -27,6 +28,13 @@ SPENT = {  # a budget in words, by its name
 def console() -> Console:
     """The terminal, or 100 columns where there is none."""
     return Console() if sys.stdout.isatty() else Console(width=100)
+
+
+def as_text(by_seed: Summaries, width: int) -> str:
+    """What `print_tables` prints, in lines of so many columns."""
+    lines = StringIO()
+    print_tables(Console(file=lines, width=width, force_jupyter=False), by_seed)
+    return lines.getvalue()
 
 
 def print_tables(console: Console, by_seed: Summaries) -> None:

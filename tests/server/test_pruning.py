@@ -8,13 +8,13 @@ from served import METHOD, RULES, World, open_store
 from test_participation import check_replay
 
 from edgefl.algorithms.base import State
-from edgefl.commands.progress import news
 from edgefl.commands.status import not_folded
 from edgefl.server import history
 from edgefl.server.events import Closed, Judged, Opened
 from edgefl.server.progress import Ruling
 from edgefl.server.rulings import Rulings
 from edgefl.server.store import RECENT, Store
+from edgefl.study.progress import news
 from edgefl.wire.messages import Trained
 
 

@@ -1,13 +1,17 @@
-"""Live progress of a simulation on stderr: a bar on a terminal, one plain line per evaluated round elsewhere."""
+"""Live progress of a simulation: a bar on a terminal, a line that changes in a notebook, elsewhere one plain line per
+evaluated round, on stderr.
+"""
 
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from edgefl.experiment.trials import Trial
 from edgefl.study.sentences import number, percent
 from edgefl.study.summary import kind_of
 
@@ -20,6 +24,20 @@ class Display(Protocol):
     def line(self, line: dict[str, Any]) -> None: ...
 
     def end(self) -> None: ...
+
+
+def display(is_wanted: bool) -> Display | None:
+    """For a program: in a notebook its own, a bar if stderr is a terminal, else plain lines if wanted, or none."""
+    if (shell := in_notebook()) is not None:
+        return Notebook(shell)
+    return watch() if is_wanted or sys.stderr.isatty() else None
+
+
+def in_notebook() -> ModuleType | None:
+    """IPython's display, if this process is a notebook's kernel. IPython is not imported to find out."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return None if shell is None or not hasattr(shell, "kernel") else sys.modules["IPython.display"]
 
 
 def watch() -> Display:
@@ -62,6 +80,43 @@ class Lines:
 
     def end(self) -> None:
         """Nothing to close."""
+
+
+class Notebook:
+    """One line of output for each name, which changes as rounds close."""
+
+    def __init__(self, shell: ModuleType) -> None:
+        self._shell = shell
+
+    def begin(self, name: str, rounds: int, at: int) -> None:
+        self._name, self._rounds, self._news = name, rounds, ""
+        self._shown = self._shell.display(self._text(at), raw=True, display_id=True)
+
+    def line(self, line: dict[str, Any]) -> None:
+        self._news = f": {news(line)}" if "evaluation" in line else self._news
+        self._shown.update(self._text(line["round"]), raw=True)
+
+    def end(self) -> None:
+        """Nothing to close."""
+
+    def _text(self, round: int) -> dict[str, str]:
+        return {"text/plain": f"{self._name} round {round}/{self._rounds}{self._news}"}
+
+
+class Displayed:
+    """A display as the watcher of a run (runner.py)."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+
+    def begin(self, trial: Trial, at: int) -> None:
+        self._display.begin(str(trial), trial.rounds, at)
+
+    def line(self, line: dict[str, Any]) -> None:
+        self._display.line(line)
+
+    def end(self) -> None:
+        self._display.end()
 
 
 def news(line: dict[str, Any]) -> str:

@@ -1,0 +1,52 @@
+"""The types of what `import edgefl` gives; see __init__.py, which imports nothing of it before it is asked for."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from edgefl.predictor import Predictor as _Predictor
+from edgefl.study.run import Run as Run
+from edgefl.study.run import open_run as open_run
+from edgefl.study.runner import Engines as _Engines
+
+__version__: str
+PLACES: dict[str, str]
+
+def load(path: str | os.PathLike[str]) -> _Predictor: ...
+def simulate(
+    method: Any = None,
+    *,
+    model: Any = None,
+    data: Any = None,
+    directory: str | os.PathLike[str] | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    preset: str | None = None,
+    workers: int | None = None,
+    on_round: Callable[[dict[str, Any]], object] | Sequence[Callable[[dict[str, Any]], object]] = (),
+    progress: bool | None = None,
+    engine: _Engines = ...,
+    pool: bool = ...,
+    partition: str = ...,
+    clients: int = ...,
+    rounds: int = ...,
+    per_round: int = ...,
+    keep: float | Sequence[float] = ...,
+    epochs: int = ...,
+    batch: int = ...,
+    lr: float = ...,
+    seed: int = ...,
+    seeds: int = ...,
+    deal_test: bool = ...,
+    train_share: float = ...,
+    validation_share: float = ...,
+    values: str = ...,
+    eval_every: int = ...,
+    checkpoint_every: int = ...,
+    fold: str = ...,
+    bound: str = ...,
+    loss: Any = ...,
+    refresh: int = ...,
+    train_scores: bool = ...,
+    max_examples: int | None = ...,
+    **options: Any,
+) -> Run: ...

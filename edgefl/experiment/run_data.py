@@ -1,0 +1,44 @@
+"""The data of a run, wherever they are: a data set's files, or arrays that the run keeps; and how arrays are dealt."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgefl.data.dataset import DataSet
+from edgefl.experiment.assemble import data_of
+from edgefl.experiment.own_data import KEPT, OwnData, read_own
+from edgefl.experiment.settings import Experiment
+
+SAMPLES_OF_A_CLIENT, MOST_CLIENTS = 50, 20  # where nobody says who the samples come from
+
+
+def own_of_run(run: Path | None, experiment: Experiment) -> OwnData | None:
+    """The arrays that the run keeps; None where its settings name a data set or a file."""
+    return None if run is None or not KEPT.fullmatch(experiment.data) else read_own(run / experiment.data)
+
+
+def data_of_run(run: Path, experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> DataSet:
+    """What the clients of the run in this directory are dealt from. Raises RunError or DataError if there is none."""
+    own = own_of_run(run, experiment)
+    return data_of(experiment, data_dir) if own is None else dealt_from(experiment, own)
+
+
+def dealt_from(experiment: Experiment, own: OwnData) -> DataSet:
+    """What the clients are dealt of these arrays."""
+    return own.data.pooled() if experiment.pool else own.data
+
+
+def settings_for(data: DataSet) -> dict[str, Any]:
+    """How these are dealt unless somebody says otherwise: every group is a client; without groups by Dirichlet's draw
+    to as many as get 50 samples each, from 2 to 20; values, which have no classes, evenly.
+    """
+    if data.groups is not None:
+        clients = len(np.unique(data.groups[data.groups >= 0]))
+        return {"partition": "group", "clients": clients, "per_round": min(clients, 10)}
+    clients = min(max(len(data) // SAMPLES_OF_A_CLIENT, 2), MOST_CLIENTS)
+    partition = Experiment.partition if data.has_labels else "iid"
+    return {"partition": partition, "clients": clients, "per_round": min(clients, 10)}

@@ -1,0 +1,52 @@
+"""Who looks on while an experiment runs as a library: functions that get every round's record, and a display.
+
+A callback is any function of a record (records.py). An object may have `begin(settings)` and `end()` beside `__call__`:
+the first gets the run's settings as run.json has them before the first round, the second is called at last, whatever
+happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from itertools import takewhile
+from typing import Any
+
+from edgefl.experiment.trials import Trial
+from edgefl.study.lines import lines_of
+from edgefl.study.records import record, records
+
+OnRound = Callable[[dict[str, Any]], object]
+
+
+class Callbacks:
+    """A watcher (runner.py) that tells these functions."""
+
+    def __init__(self, callbacks: Iterable[OnRound], settings: Mapping[str, Any]) -> None:
+        self._callbacks, self._settings = tuple(callbacks), settings
+        self._trial: Trial | None = None
+        self._sent, self._has_begun = 0, False
+
+    def begin(self, trial: Trial, at: int) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            for each in self._callbacks:
+                if hasattr(each, "begin"):
+                    each.begin(dict(self._settings))
+        done = takewhile(lambda line: line["round"] <= at, lines_of(trial.path)) if at else ()
+        self._trial, self._sent = trial, 0
+        for before in records(trial.method, trial.seed, done):
+            self._sent = before["payload_bytes"]
+
+    def line(self, line: dict[str, Any]) -> None:
+        assert self._trial is not None
+        found = record(self._trial.method, self._trial.seed, line, self._sent)
+        self._sent = found["payload_bytes"]
+        for each in self._callbacks:
+            each(dict(found))
+
+    def end(self) -> None:
+        with ExitStack() as until_end:
+            for each in self._callbacks:
+                if hasattr(each, "end"):
+                    until_end.callback(each.end)

@@ -1,0 +1,98 @@
+"""`edgefl.simulate`: federated methods compared on this machine, in one call. What is asked for is read by given.py and
+run by runner.py; what came of it is run.py's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from edgefl.experiment.chosen import new_directory
+from edgefl.experiment.own_data import KEPT
+from edgefl.experiment.settings import processors
+from edgefl.experiment.trials import Trial
+from edgefl.study import runner
+from edgefl.study.callbacks import Callbacks, OnRound
+from edgefl.study.given import asked
+from edgefl.study.run import Run
+from edgefl.study.runner import Engines, Watcher, threads
+
+
+def simulate(
+    method: Any = None,
+    *,
+    model: Any = None,
+    data: Any = None,
+    directory: str | os.PathLike[str] | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    preset: str | None = None,
+    workers: int | None = None,
+    on_round: OnRound | Sequence[OnRound] = (),
+    progress: bool | None = None,
+    engine: Engines = threads,
+    **settings: Any,
+) -> Run:
+    """Runs the methods on the data, dealt to clients, and gives the run.
+
+    method     a name, a label as "fedspu:keep=1", an Algorithm, or several of them; None: the default comparison
+    model      a torch module, from whose weights training starts, an edgefl Model, FILE.safetensors, a built-in one's
+               name, or None: the one that fits the data
+    data       (x, y) or (x, y, groups) of arrays or tensors, a dict of such by the names of an npz file, a DataSet, the
+               name of a data set, a file; or None: the digits that come with the package. Arrays are kept in the run's
+               directory; with groups every group is a client
+    directory  of the run: a new one, or one that holds this very run, which then goes on; None: new in edgefl-runs
+    data_dir   directory of a data set's files
+    preset     settings of a paper
+    workers    clients trained at the same time; None: as many as there are processors
+    on_round   a function, or several, that get a record of every round as it closes (study/records.py)
+    progress   shows how far it has come; None: on a terminal and in a notebook
+    engine     what trains: threads of this process
+    settings   fields of Experiment (rounds, seeds, clients, partition, lr, ...), hyper-parameters of the methods
+    Raises     ValueError, DataError, GraphError or RunError for what cannot be run, before anything is written
+    """
+    found = asked(method, model, data, data_dir, preset, settings)
+    where = None if data_dir is None else os.fspath(data_dir)
+    prepared = runner.prepare(
+        found.experiment, found.model, where, processors() if workers is None else workers, own=found.own
+    )
+    name = found.experiment.data
+    stem = "own" if KEPT.fullmatch(name) else Path(name).stem
+    path = new_directory(stem) if directory is None else Path(directory)
+    runner.claim(prepared, path)
+    callbacks = (on_round,) if callable(on_round) else tuple(on_round)
+    watchers: list[Watcher] = [Callbacks(callbacks, found.experiment.to_json())] if callbacks else []
+    runner.run(prepared, path, _Together([*watchers, *_shown(progress)]), engine)
+    return Run(path, data_dir)
+
+
+def _shown(progress: bool | None) -> list[Watcher]:
+    """The display of the progress, if there is to be one."""
+    if progress is False:
+        return []
+    from edgefl.study.progress import Displayed, display  # rich takes a while
+
+    found = display(is_wanted=progress is True)
+    return [] if found is None else [Displayed(found)]
+
+
+class _Together:
+    """Several watchers as one. All are told the end, whatever the others do."""
+
+    def __init__(self, watchers: Sequence[Watcher]) -> None:
+        self._watchers = watchers
+
+    def begin(self, trial: Trial, at: int) -> None:
+        for each in self._watchers:
+            each.begin(trial, at)
+
+    def line(self, line: dict[str, Any]) -> None:
+        for each in self._watchers:
+            each.line(line)
+
+    def end(self) -> None:
+        with ExitStack() as until_end:
+            for each in self._watchers:
+                until_end.callback(each.end)
