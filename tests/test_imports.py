@@ -75,6 +75,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "flwr": ["edgefl.integrations.flower"],
     "msgspec": ["edgefl.wire"],
     "onnx": ["edgefl.export.onnx_file"],
+    "tomli": ["edgefl.experiment.recipe"],
     "ray": ["edgefl.integrations.ray"],
     "rich": ["edgefl.commands", "edgefl.data.download", "edgefl.study.progress", "edgefl.study.tables"],
     "matplotlib": ["edgefl.commands.memory_picture", "edgefl.study.picture"],

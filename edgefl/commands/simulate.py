@@ -16,8 +16,9 @@ from typing import Any
 from edgefl.commands.experiment_options import add_experiment, requested, say_who_made
 from edgefl.commands.refusals import Refusals
 from edgefl.errors import DataError, RequestError, RunError
-from edgefl.experiment import tuned
+from edgefl.experiment import recipe, tuned
 from edgefl.experiment.chosen import new_directory
+from edgefl.experiment.own_data import own_file
 from edgefl.experiment.run_data import own_of_run
 from edgefl.experiment.run_file import EXPERIMENT
 from edgefl.experiment.settings import Experiment, processors
@@ -33,6 +34,7 @@ from edgefl.study.summary import Summary
 from edgefl.study.tables import console, print_tables
 
 EMPTY = "end with an error after so many rounds in a row that accept nobody"
+SETTINGS = "what to run, as a file, like the run.toml that every run writes; options beside it go before it"
 SEEDS = "run every method so many times, with seed, seed + 1, ...; default: 1"
 RESUME = "continue the run in this directory, with more --rounds or --seeds if asked"
 ENGINES = ("threads", "ray")
@@ -42,6 +44,7 @@ INTERRUPTED = "interrupted; --resume continues from the last checkpoint"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the experiment, and how it is run."""
+    parser.add_argument("settings", nargs="?", type=Path, metavar="FILE.toml", help=SETTINGS)
     add_experiment(parser)
     how = parser.add_argument_group("how to run it")
     how.add_argument("--seeds", type=int, default=argparse.SUPPRESS, metavar="N", help=SEEDS)
@@ -126,6 +129,7 @@ def _prepare(options: dict[str, Any]) -> _Request:
 
 def _request(options: dict[str, Any]) -> _Request:
     names = (
+        "settings",
         "run_dir",
         "resume",
         "replay",
@@ -146,8 +150,12 @@ def _request(options: dict[str, Any]) -> _Request:
         raise ValueError(f"--ray-address {how['ray_address']} without --engine ray; expected both")
     if how["engine"] == "ray" and find_spec("ray") is None:
         raise ValueError("--engine ray without the package ray; expected it here and on every node: pip install ray")
-    experiment, model = requested(options, how["resume"], may_grow=True)
-    own = own_of_run(how["resume"], experiment)
+    given = options if how["settings"] is None else _beside(recipe.read(how["settings"]), options)
+    how["data_dir"] = given.pop("data_dir", None) if how["data_dir"] is None else how["data_dir"]
+    own = own_file(given.get("data", ""))
+    given |= {} if own is None else {"data": own.name}
+    experiment, model = requested(given, how["resume"], may_grow=True)
+    own = own or own_of_run(how["resume"], experiment)
     workers = processors() if how["workers"] is None else how["workers"]
     study = runner.prepare(experiment, model, how["data_dir"], workers, how["max_empty_rounds"], own)
     run = how["resume"] or how["run_dir"] or new_directory(Path(experiment.data).stem)
@@ -156,6 +164,13 @@ def _request(options: dict[str, Any]) -> _Request:
     runner.claim(study, run)
     engines = partial(_cluster, how["ray_address"], workers) if how["engine"] == "ray" else runner.threads
     return _Request(study, run, how["plot"], bool(how["json"]), engines)
+
+
+def _beside(file: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a file with options beside it, which go before it."""
+    kept = [text for text in file.pop("set", []) if text.partition("=")[0] not in options]
+    both = {**file, **options, "set": [*kept, *options.get("set", [])]}
+    return {name: value for name, value in both.items() if name != "data_dir" or value is not None}
 
 
 def _cluster(address: str | None, workers: int) -> AbstractContextManager[MakeEngine]:

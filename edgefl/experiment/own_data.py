@@ -64,6 +64,12 @@ def read_own(path: Path) -> OwnData:
     return OwnData(found, arrays, read_npz(path))
 
 
+def own_file(data: str | os.PathLike[str]) -> OwnData | None:
+    """Of what a run has kept, by its path; None for any other data. Raises RunError as `read_own` does."""
+    path = Path(data)
+    return read_own(path) if KEPT.fullmatch(path.name) and path.is_file() else None
+
+
 def keep(run: Path, own: OwnData) -> None:
     """Writes the run's own copy, unless it is there."""
     path = run / own.name

@@ -23,7 +23,7 @@ from edgefl.data.dataset import DataSet
 from edgefl.errors import GraphError, RunError
 from edgefl.experiment import model_file
 from edgefl.experiment.chosen import with_defaults
-from edgefl.experiment.own_data import KEPT, OwnData, arrays_of, own_data, read_own
+from edgefl.experiment.own_data import OwnData, arrays_of, own_data, own_file
 from edgefl.experiment.presets import preset as settings_of_preset
 from edgefl.experiment.run_data import settings_for
 from edgefl.experiment.settings import Experiment, check_kind, is_like
@@ -162,10 +162,8 @@ def _data(data: Any) -> tuple[str, OwnData | None]:
     if data is None:
         return Experiment.data, None
     if isinstance(data, str | os.PathLike):
-        path = Path(data)
-        if KEPT.fullmatch(path.name) and path.is_file():  # what a run has kept
-            return path.name, read_own(path)
-        return os.fspath(data), None
+        kept = own_file(data)
+        return (os.fspath(data), None) if kept is None else (kept.name, kept)
     own = own_data(_arrays(data))
     return own.name, own
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from edgefl.algorithms import Algorithm
 from edgefl.algorithms.base import State
 from edgefl.data.dataset import DataSet
+from edgefl.experiment import recipe
 from edgefl.experiment.assemble import assemble, check_begin, check_held_out, data_of
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.growth import let_grow
@@ -76,6 +77,7 @@ class Prepared:
     model: Model | None
     data: DataSet
     own: OwnData | None
+    data_dir: str | None
 
     def tiers(self) -> Tiers:
         """What its summaries must know of the model and the clients."""
@@ -121,7 +123,8 @@ def prepare(
         settings = replace(settings, max_empty_rounds=max_empty_rounds)
     data = data_of(experiment, data_dir) if own is None else dealt_from(experiment, own)
     seeds = experiment.each_seed()
-    prepared = Prepared(experiment, algorithms, settings, assemble(seeds[0], data_dir, model, data), model, data, own)
+    first = assemble(seeds[0], data_dir, model, data)
+    prepared = Prepared(experiment, algorithms, settings, first, model, data, own, data_dir)
     for one in seeds:
         federation = prepared.of_seed(one)
         check_held_out(algorithms, federation)
@@ -132,11 +135,12 @@ def prepare(
 
 def claim(prepared: Prepared, directory: Path) -> None:
     """Makes `directory` that of this run, or checks that it already is; it may have had fewer rounds or seeds
-    (growth.py). Raises RunError if it is another's.
+    (growth.py). The file that repeats the run is there, too. Raises RunError if it is another's.
     """
     if (directory / EXPERIMENT).exists():
         let_grow(directory, prepared.experiment)
     open_run(directory, prepared.experiment.to_json(), prepared.model, prepared.own)
+    recipe.write(directory, prepared.experiment, prepared.data_dir)
 
 
 def run(
