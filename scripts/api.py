@@ -1,0 +1,153 @@
+"""python scripts/api.py: writes docs/api.md from the docstrings. `--check` writes nothing; 1 if the page is older.
+
+The sources are read and not imported, so it needs no package. What is in the page is listed here, in order.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "api.md"
+HEAD = """# API
+
+What programs use, from the docstrings of the sources by `scripts/api.py`. How it goes together is in
+[python.md](python.md), [models.md](models.md), [training.md](training.md) and [algorithms.md](algorithms.md).
+"""
+COLUMNS, BETWEEN = 100, ",\n"
+GIVEN = ("Run", "Method", "Seeded", "Client", "TrainedModel")  # nobody makes them
+METHODS = (
+    "fedspu:FedSPU", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "local:LocalOnly", "fedper:FedPer", "ditto:Ditto",
+    "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa", "subfedavg:SubFedAvg", "fedumf:FedUmf", "feddyn:FedDyn",
+    "feddc:FedDC", "fedumf_feddc:FedUmfDC",
+)  # fmt: skip
+PARTS = {  # title -> what: module:name, or a module for its docstring alone; after "as" the name that users have for it
+    "Runs": (
+        "edgefl.study.simulate:simulate as edgefl.simulate",
+        "edgefl.study.run:open_run as edgefl.open_run",
+        "edgefl.study.run:Run as edgefl.Run",
+        "edgefl.study.run:Method",
+        "edgefl.study.run:Seeded",
+        "edgefl.study.run:Client",
+        "edgefl.study.trained_model:TrainedModel",
+        "edgefl.experiment.settings:Experiment",
+    ),
+    "Records of rounds, callbacks and trackers": (
+        "edgefl.study.records",
+        "edgefl.study.callbacks",
+        "edgefl.integrations.trackers:TensorBoard",
+        "edgefl.integrations.trackers:MLflow",
+        "edgefl.integrations.trackers:WandB",
+    ),
+    "Files of settings": ("edgefl.experiment.recipe",),
+    "Data": ("edgefl.data.catalog:load", "edgefl.data.dataset:DataSet", "edgefl.data.npz"),
+    "Models": (
+        "edgefl.predictor:load as edgefl.load",
+        "edgefl.predictor:Predictor",
+        "edgefl.nn.trace:from_torch as edgefl.nn.from_torch",
+        "edgefl.nn.module:to_torch as edgefl.nn.to_torch",
+        "edgefl.nn.selecting:select as edgefl.nn.select",
+        "edgefl.nn.learner:TorchLearner as edgefl.nn.TorchLearner",
+    ),
+    "Methods": (
+        "edgefl.algorithms.base:Algorithm",
+        "edgefl.algorithms.training:LocalSteps",
+        "edgefl.algorithms.training:LocalTraining",
+        *(f"edgefl.algorithms.{each}" for each in METHODS),
+    ),
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the page, or says whether it is as it should be."""
+    text = page()
+    if arguments == ["--check"]:
+        return int(PAGE.read_text() != text)
+    PAGE.write_text(text)
+    return 0
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([HEAD, *(part for title in PARTS for part in [f"## {title}\n", *map(_entry, PARTS[title])])])
+
+
+def _entry(what: str) -> str:
+    where, _, known = what.partition(" as ")
+    module, _, name = where.partition(":")
+    source = _source(module).read_text("utf-8")
+    tree = ast.parse(source)
+    if not name:
+        return f"### {module}\n\n{_block(_doc(tree))}"
+    (node,) = (each for each in tree.body if getattr(each, "name", None) == name)
+    text = _class(node, source.splitlines()) if isinstance(node, ast.ClassDef) else _function(node, "\n\n")
+    return f"### {known or f'{module}.{name}'}\n\n{_block(text)}"
+
+
+def _source(module: str) -> Path:
+    path = ROOT.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _class(node: ast.ClassDef, lines: list[str]) -> str:
+    """What it is, how it is made, its fields as they stand in the source, and its public methods and properties."""
+    fields = [
+        "\n".join(line[4:] for line in lines[each.lineno - 1 : each.end_lineno])
+        for each in node.body
+        if isinstance(each, ast.AnnAssign) and "ClassVar" not in ast.unparse(each.annotation)
+    ]
+    functions = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+    made = [_function(each, "\n").replace("__init__", node.name, 1) for each in functions if each.name == "__init__"]
+    public = [_function(each, "\n") for each in functions if not each.name.startswith("_")]
+    shown = [] if node.name in GIVEN else made
+    return "\n\n".join([_doc(node), *shown, *(["\n".join(fields)] if fields else []), *public])
+
+
+def _function(node: ast.stmt, gap: str) -> str:
+    assert isinstance(node, ast.FunctionDef)
+    said = _doc(node) if gap == "\n\n" else _indented(_doc(node))
+    return f"{_signature(node)}{gap}{said}" if said else _signature(node)
+
+
+def _signature(node: ast.FunctionDef) -> str:
+    """As in the source, without self; a property by its name and type; an argument a line where it is long."""
+    marks = {ast.unparse(each) for each in node.decorator_list}
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns and node.name != "__init__" else ""
+    if marks & {"property", "cached_property"}:
+        return f"{node.name}{returns.replace(' -> ', ': ')}"
+    arguments = _arguments(node.args)
+    line = f"{node.name}({', '.join(arguments)}){returns}"
+    return line if len(line) <= COLUMNS else f"{node.name}(\n{_indented(BETWEEN.join(arguments))}\n){returns}"
+
+
+def _arguments(given: ast.arguments) -> list[str]:
+    plain = [*given.posonlyargs, *given.args]
+    defaults = [None] * (len(plain) - len(given.defaults)) + given.defaults
+    found = [_argument(*each) for each in zip(plain, defaults, strict=True) if each[0].arg not in ("self", "cls")]
+    found += [f"*{_argument(given.vararg, None)}"] if given.vararg else ["*"] if given.kwonlyargs else []
+    found += [_argument(*each) for each in zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+    return [*found, *([f"**{_argument(given.kwarg, None)}"] if given.kwarg else [])]
+
+
+def _argument(given: ast.arg, default: ast.expr | None) -> str:
+    kind = f": {ast.unparse(given.annotation)}" if given.annotation else ""
+    return f"{given.arg}{kind}" + (f" = {ast.unparse(default)}" if default else "")
+
+
+def _doc(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
+    return inspect.cleandoc(ast.get_docstring(node) or "")
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in text.splitlines())
+
+
+def _block(text: str) -> str:
+    return f"```text\n{text.strip()}\n```\n" if text.strip() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
