@@ -1,7 +1,7 @@
 """The types of what `import edgefl` gives; see __init__.py, which imports nothing of it before it is asked for."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgefl.predictor import Predictor as _Predictor
@@ -47,6 +47,8 @@ def simulate(
     loss: Any = ...,
     refresh: int = ...,
     train_scores: bool = ...,
+    tune: Mapping[str, Sequence[Any]] = ...,
+    tune_rounds: int = ...,
     max_examples: int | None = ...,
     **options: Any,
 ) -> Run: ...

@@ -23,6 +23,7 @@ def let_grow(run: Path, wanted: Experiment) -> None:
     Raises  RunError if it may not. Where other settings differ nothing is done.
     """
     stored = Experiment.of_run(run)
+    wanted = replace(wanted, tuned=stored.tuned)
     bigger = {name: getattr(wanted, name) for name in GROWING}
     if stored != wanted and replace(stored, **bigger) == wanted:
         check_growth(run, stored, wanted)
@@ -42,5 +43,9 @@ def check_growth(run: Path, stored: Experiment, wanted: Experiment) -> None:
                     f"{run} was run with rounds={stored.rounds}, not {wanted.rounds}, and what {method} does in a "
                     "round depends on how many there are; expected the same, or a new run"
                 )
+        if stored.tune and not stored.tune_rounds:
+            raise RunError(
+                f"{run} was tuned over rounds={stored.rounds}, not {wanted.rounds}; expected the same, or a new run"
+            )
     if wanted.seeds > stored.seeds == 1:
         raise RunError(f"{run} was run with seeds=1, not {wanted.seeds}; expected the same, or a new run")

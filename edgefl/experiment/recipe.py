@@ -5,6 +5,8 @@
     rounds = 60
     [options]                           hyper-parameters of the methods
     momentum = 0.9
+    [tune]                              those that each method gets by validation data
+    lr = [0.01, 0.1]
 
 The keys are the fields of Experiment; `preset` and `data_dir` may be there too. What is left out has its default. Every
 run writes one that repeats it, bit for bit. Not run.json, by which a run knows its own settings (run_file.py).
@@ -25,7 +27,7 @@ from edgefl.durable import write_atomically
 from edgefl.errors import RequestError, RunError
 from edgefl.experiment import model_file
 from edgefl.experiment.own_data import KEPT
-from edgefl.experiment.settings import Experiment, check_kind
+from edgefl.experiment.settings import PAIRS, Experiment, check_kind
 
 RECIPE = "run.toml"
 BESIDE = {"method": "", "preset": "", "data_dir": ""}  # keys that are no fields of Experiment; all are text
@@ -43,14 +45,17 @@ def write(run: Path, experiment: Experiment, data_dir: str | os.PathLike[str] | 
 def text_of(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> str:
     """The settings as TOML. What came as a file or as arrays is the run's own copy; other paths are made absolute."""
     values = {name: value for name, value in experiment.to_json().items() if value is not None}
-    options = dict(values.pop("options"))
+    tables = {name: dict(values.pop(name)) for name in PAIRS if values.get(name)}
+    values.pop("options", None)
     if experiment.model.startswith(model_file.NAMED):
         values["model"] = model_file.COPY
     if not KEPT.fullmatch(experiment.data) and Path(experiment.data).suffix and Path(experiment.data).exists():
         values["data"] = str(Path(experiment.data).absolute())
     if data_dir is not None:
         values["data_dir"] = str(Path(data_dir).absolute())
-    lines = [FIRST_LINE, *_assignments(values), *(["", "[options]", *_assignments(options)] if options else [])]
+    lines = [FIRST_LINE, *_assignments(values)]
+    for name, table in tables.items():
+        lines += ["", f"[{name}]", *_assignments(table)]
     return "\n".join(lines) + "\n"
 
 
@@ -60,7 +65,7 @@ def read(path: Path) -> dict[str, Any]:
     Raises  RequestError naming the file and the first key that is unknown or has another kind of value.
     """
     found = _parsed(path)
-    known = {each.name for each in fields(Experiment)} | BESIDE.keys()
+    known = {each.name for each in fields(Experiment) if each.name != "tuned"} | BESIDE.keys()
     for name, value in found.items():
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
@@ -79,16 +84,17 @@ def _as_given(folder: Path, found: dict[str, Any]) -> dict[str, Any]:
         text = given.get(name, "")
         if text and not Path(text).is_absolute() and (folder / text).exists() and (Path(text).suffix or os.sep in text):
             given[name] = str(folder / text)
-    chosen = [f"{name}={_text(value)}" for name, value in given.pop("options", {}).items()]
-    return {**given, **({"method": methods} if methods else {}), **({"set": chosen} if chosen else {})}
+    chosen, tried = (_texts(given.pop(name, {})) for name in PAIRS)
+    lists = {"method": methods, "set": chosen, "tune": tried}
+    return {**given, **{name: texts for name, texts in lists.items() if texts}}
 
 
 def _check(path: Path, name: str, value: Any) -> None:
     if name in BESIDE and not isinstance(value, str):
         raise RequestError(f"{path}: {name}={value!r}; expected text")
-    if name == "options" and not isinstance(value, Mapping):
-        raise RequestError(f"{path}: options={value!r}; expected a table, [options]")
-    if name in BESIDE or name == "options":
+    if name in PAIRS and not isinstance(value, Mapping):
+        raise RequestError(f"{path}: {name}={value!r}; expected a table, [{name}]")
+    if name in BESIDE or name in PAIRS:
         return
     try:
         check_kind(name, value)
@@ -112,6 +118,10 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 def _assignments(values: Mapping[str, Any]) -> list[str]:
     return [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
+
+
+def _texts(table: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={_text(value)}" for name, value in table.items()]
 
 
 def _text(value: Any) -> str:

@@ -31,7 +31,7 @@ from edgefl.graph import Model
 from edgefl.learners import Samples
 from edgefl.learners.losses import Loss
 
-ELSEWHERE = ("methods", "data", "model", "options")  # fields of Experiment that are given in another way
+ELSEWHERE = ("methods", "data", "model", "options", "tune", "tuned")  # fields of Experiment that are not given so
 EXAMPLES = 2  # by which a torch module is traced
 CLOSE = 0.5  # how like a known name an unknown one must be, to be taken for it mistyped
 
@@ -107,13 +107,23 @@ def _settings(labels: Sequence[str], given: Mapping[str, Any]) -> tuple[dict[str
     for name, value in {**given, **given.get("options", {})}.items():
         if name == "options":
             continue
-        if name in known:
+        if name == "tune":
+            plain[name] = _tried(value, hyper)
+        elif name in known:
             plain[name] = _plain(name, value)
         elif name in hyper:
             options[name] = _like(name, value, hyper[name])
         else:
             raise ValueError(f"{name}={value!r} is no setting; {_nearest(name, [*known, *hyper])}")
     return plain, options
+
+
+def _tried(given: Mapping[str, Any], hyper: Mapping[str, Any]) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """What is to be tuned: hyper-parameters, and the values that each is chosen among."""
+    for name in given:
+        if name not in hyper:
+            raise ValueError(f"tune {name}; {_nearest(name, list(hyper))}")
+    return tuple(sorted((name, tuple(_like(name, each, hyper[name]) for each in given[name])) for name in given))
 
 
 def _plain(name: str, value: Any) -> Any:

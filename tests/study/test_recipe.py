@@ -13,6 +13,7 @@ import pytest
 import edgefl
 from edgefl import rng
 from edgefl.commands import cli
+from edgefl.errors import RunError
 from edgefl.experiment.own_data import KEPT
 from edgefl.experiment.recipe import text_of
 from edgefl.experiment.settings import Experiment
@@ -51,6 +52,21 @@ def test_a_run_of_arrays_and_a_model_is_repeated_by_its_directory_wherever_that_
     repeated(tmp_path / "moved", tmp_path / "again")
     assert KEPT.fullmatch(Experiment.of_run(tmp_path / "again").data)
     assert edgefl.open_run(tmp_path / "again").clients[1].model.predict(data[0]).shape == (60, 3)
+
+
+def test_a_tuned_run_is_repeated_and_goes_on_if_its_trials_do_not_depend_on_the_rounds(tmp_path: Path) -> None:
+    tuned = {"tune": {"lr": (0.01, 0.1)}, "clients": 4, "per_round": 4, "epochs": 1, "progress": False}
+    run = edgefl.simulate("fedavg,local", rounds=2, tune_rounds=1, directory=tmp_path / "run", **tuned)
+    assert {dict(chosen)["lr"] for _, chosen in run.experiment.tuned} <= {0.01, 0.1}
+    assert "[tune]\nlr = [0.01, 0.1]\n" in (run.directory / "run.toml").read_text()
+    repeated(run.directory, tmp_path / "again")
+    more = edgefl.simulate("fedavg,local", rounds=3, tune_rounds=1, directory=tmp_path / "run", **tuned)
+    assert more.experiment.tuned == run.experiment.tuned and more.metrics[-1]["round"] == 3
+    edgefl.simulate("fedavg", rounds=1, directory=tmp_path / "other", **tuned)
+    with pytest.raises(RunError, match="was tuned over rounds=1, not 2"):
+        edgefl.simulate("fedavg", rounds=2, directory=tmp_path / "other", **tuned)
+    with pytest.raises(ValueError, match="tune rat; the nearest are"):
+        edgefl.simulate("fedavg", tune={"rat": (1, 2)})
 
 
 def test_a_file_of_data_is_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
