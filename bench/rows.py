@@ -20,6 +20,8 @@ class Row:
 
     frozen  native time relative to native at p = 1, from the same interleaved run
     bound   the same ratio in multiply-accumulates
+    sub     the same work of a smaller model that has the active neurons alone, where there is such a model
+    sub_bound  how many times its multiply-accumulates this has
     best    PyTorch's fastest path, by median
     """
 
@@ -33,9 +35,11 @@ class Row:
     best: str
     frozen: float
     bound: float
+    sub: Timing | None = None
+    sub_bound: float | None = None
 
     def as_json(self) -> str:
-        ratios = {"eager_ratio": self.eager_ratio, "fastest_ratio": self.fastest_ratio}
+        ratios = {"eager_ratio": self.eager_ratio, "fastest_ratio": self.fastest_ratio, "sub_ratio": self.sub_ratio}
         return json.dumps(asdict(self) | ratios)
 
     @property
@@ -48,18 +52,38 @@ class Row:
         """How many times native's time PyTorch's fastest path takes."""
         return self.fastest.median_s / self.native.median_s
 
+    @property
+    def sub_ratio(self) -> float | None:
+        """How many times the smaller model's time native takes."""
+        return None if self.sub is None else self.native.median_s / self.sub.median_s
 
-def row(work: str, batch: int, threads: int, keep: float, timings: dict[str, Timing], bound: float) -> Row:
-    """The row of `keep` from one run: timings under a `native_name` are native, the others are PyTorch's paths."""
+
+def row(
+    work: str,
+    batch: int,
+    threads: int,
+    keep: float,
+    timings: dict[str, Timing],
+    bound: float,
+    sub_bound: float | None = None,
+) -> Row:
+    """The row of `keep` from one run: timings under a `native_name` are native, those under a `sub_name` of a smaller
+    model, the others are PyTorch's paths.
+    """
     native, whole = timings[native_name(keep)], timings[native_name(1.0)]
     paths = {name: timing for name, timing in timings.items() if not name.startswith("native")}
     best = min(paths, key=lambda name: paths[name].median_s)
     frozen = native.median_s / whole.median_s
-    return Row(work, batch, threads, keep, native, paths[EAGER], paths[best], best, frozen, bound)
+    sub = timings.get(sub_name(keep))
+    return Row(work, batch, threads, keep, native, paths[EAGER], paths[best], best, frozen, bound, sub, sub_bound)
 
 
 def native_name(keep: float) -> str:
     return f"native p={keep:g}"
+
+
+def sub_name(keep: float) -> str:
+    return f"native sub-model p={keep:g}"
 
 
 def print_json(facts: Facts, rows: Iterable[Row]) -> None:
@@ -74,16 +98,52 @@ def print_table(facts: Facts, rows: Iterable[Row]) -> None:
     table = Table(title=", ".join(f"{name} {value}" for name, value in facts.items()), title_justify="left")
     for heading in ("work", "B", "threads", "p"):
         table.add_column(heading, justify="left" if heading == "work" else "right")
-    for heading in ("native us", "eager us", "fastest us", "path", "eager/nat.", "fastest/nat.", "vs p=1", "bound"):
+    for heading in (
+        "native us",
+        "eager us",
+        "fastest us",
+        "path",
+        "eager/nat.",
+        "fastest/nat.",
+        "vs p=1",
+        "bound",
+        "vs sub",
+        "MACs",
+    ):
         table.add_column(heading, justify="left" if heading == "path" else "right")
+    shown = list[Row]()
     for each in rows:
         numbers = (str(each.batch), str(each.threads), f"{each.keep:g}")
         times = (_spread(each.native), _spread(each.eager), _spread(each.fastest), each.best)
         ratios = (each.eager_ratio, each.fastest_ratio, each.frozen, each.bound)
-        table.add_row(each.work, *numbers, *times, *(f"{ratio:.3g}" for ratio in ratios))
+        beside = ["" if ratio is None else f"{ratio:.3g}" for ratio in (each.sub_ratio, each.sub_bound)]
+        table.add_row(each.work, *numbers, *times, *(f"{ratio:.3g}" for ratio in ratios), *beside)
+        shown.append(each)
     console = Console()
     console.width = max(console.width, 160)
     console.print(table)
+    for sentence in over_shares(shown):
+        console.print(sentence)
+
+
+def over_shares(rows: Iterable[Row]) -> list[str]:
+    """Of each work whose rows have smaller models beside them: the mean over its shares of neurons, one client at each,
+    over that of the smaller models.
+    """
+    found: dict[tuple[str, int, int], list[Row]] = {}
+    for each in rows:
+        if each.sub is not None:
+            found.setdefault((each.work, each.batch, each.threads), []).append(each)
+    said = []
+    for (work, batch, threads), of in found.items():
+        time = sum(each.native.median_s for each in of) / sum(each.sub.median_s for each in of if each.sub)
+        macs = sum(each.bound for each in of) / sum(each.bound / (each.sub_bound or 1.0) for each in of)
+        where = f"{work}, B = {batch}, {threads} threads" if threads > 1 else f"{work}, B = {batch}"
+        shares = ", ".join(f"{each.keep:g}" for each in of)
+        said.append(
+            f"{where}: over p = {shares} steps take {time:.2f} times those of their sub-models ({macs:.2f} MACs)"
+        )
+    return said
 
 
 def _spread(timing: Timing) -> str:

@@ -1,7 +1,8 @@
 """Whole training steps: forward, loss, backward and update of a model, native at each p against PyTorch.
 
 The native step is GraphLearner.fit's, as a device runs it: uint8 examples gathered and scaled by index, exact
-gradients, SGD in place on the active blocks; see native_steps.py. PyTorch's is dense; see peers.py.
+gradients, SGD in place on the active blocks; see native_steps.py. PyTorch's is dense; see peers.py. Beside each p
+stands what the full forward pass and exact gradients cost: a step of the honest sub-model, of these neurons alone.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ import torch
 from bench import machine, peers
 from bench.brought import MODULES
 from bench.native_steps import steps
-from bench.rows import Row, native_name, row
+from bench.rows import Row, native_name, row, sub_name
 from bench.runner import Contender, Effort, clock_for, interleave
+from edgefl.errors import GraphError
 from edgefl.graph import Graph, Model
 from edgefl.graph.models import EXAMPLES, build
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.learners.lowering.macs import step_macs
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.submodel import sub_params
 from edgefl.nn import from_torch
 from edgefl.rng import INIT, NEURONS, stream
 
@@ -71,8 +74,11 @@ def measure(cases: Sequence[Case], threads: Sequence[int], effort: Effort) -> It
                 timings = interleave(_contenders(case, batch), effort, clock_for(count))
                 dense = step_macs(case.graph)
                 for keep in KEEPS:
-                    bound = step_macs(case.graph, _neurons(case.graph, keep)) / dense
-                    yield row(case.model, batch, count, keep, timings, bound)
+                    neurons = _neurons(case.graph, keep)
+                    macs = step_macs(case.graph, neurons)
+                    smaller = step_macs(case.graph.sub(neurons)) if sub_name(keep) in timings else None
+                    beside = None if smaller is None else macs / smaller
+                    yield row(case.model, batch, count, keep, timings, macs / dense, beside)
 
 
 def _contenders(case: Case, batch: int) -> dict[str, Contender]:
@@ -82,6 +88,7 @@ def _contenders(case: Case, batch: int) -> dict[str, Contender]:
     y = values.randint(0, case.classes, POOL * batch).astype(np.int32)
     samples = Samples(x, y, scale=2 / 255, shift=-1.0)
     native = {native_name(keep): _native_step(model, samples, keep) for keep in KEEPS}
+    native |= {sub_name(keep): step for keep in KEEPS if (step := _sub_step(model, samples, keep)) is not None}
     inputs = torch.from_numpy(x[:batch]).float() * samples.scale + samples.shift
     return native | peers.steps(model, inputs, torch.from_numpy(y[:batch]).long())
 
@@ -91,6 +98,16 @@ def _native_step(model: Model, samples: Samples, keep: float) -> Contender:
     neurons = None if keep == 1 else _neurons(model.graph, keep)
     order = np.random.RandomState(SEED).permutation(len(samples)).astype(np.int32)
     return steps(learner, samples, np.split(order, POOL), SGD(peers.LEARNING_RATE), neurons)
+
+
+def _sub_step(model: Model, samples: Samples, keep: float) -> Contender | None:
+    """Of the model that has the active neurons alone; None where its groups would not stay of one size."""
+    neurons = _neurons(model.graph, keep)
+    try:
+        smaller = Model(model.graph.sub(neurons), sub_params(model.graph, model.params, neurons))
+    except GraphError:
+        return None
+    return _native_step(smaller, samples, 1.0)
 
 
 def _neurons(graph: Graph, keep: float) -> NeuronSet:
