@@ -9,6 +9,7 @@ FEDSPU, STOPPING = "tests/algorithms/test_fedspu.py", "tests/algorithms/test_ear
 SCHEDULE = "tests/algorithms/test_schedule.py"
 DRIFT, FEDUMF = "tests/algorithms/test_drift.py", "tests/algorithms/test_fedumf.py"
 PFLEGO, HEADS = "tests/algorithms/test_pflego.py", "tests/algorithms/test_personal_heads.py"
+FEDPROX = "tests/algorithms/test_fedprox.py"
 METHODS, MEAN = "tests/algorithms/test_methods.py", "tests/algorithms/test_mean.py"
 
 MUTANTS = (
@@ -242,4 +243,7 @@ MUTANTS = (
         "all clients draw the same head",
         f"{HEADS} {PFLEGO}",
     ),
+    # FedProx.
+    Mutant("prox-draw", f"{A}fedavg.py", ", pull=self.pull(plan.payload[MODEL]))", ")", "nothing draws", FEDPROX),
+    Mutant("prox-half", f"{A}fedprox.py", "(self.mu, values", "(self.mu / 2, values", "mu counts half", FEDPROX),
 )

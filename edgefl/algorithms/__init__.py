@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from edgefl.algorithms.feddc import FedDC
     from edgefl.algorithms.feddyn import FedDyn
     from edgefl.algorithms.fedper import FedPer
+    from edgefl.algorithms.fedprox import FedProx
     from edgefl.algorithms.fedrecon import FedRecon
     from edgefl.algorithms.fedspa import FedSpa
     from edgefl.algorithms.fedspu import FedSPU
@@ -36,6 +37,7 @@ FILES = {
     "FedDC": "feddc",
     "FedDyn": "feddyn",
     "FedPer": "fedper",
+    "FedProx": "fedprox",
     "FedRecon": "fedrecon",
     "FedSPU": "fedspu",
     "FedSpa": "fedspa",
@@ -65,6 +67,7 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "fedavg": _made("FedAvg"),
     "local": _made("LocalOnly"),
     "fedavg-ft": _made("FedAvgFT"),
+    "fedprox": _made("FedProx"),
     "fedumf": _made("FedUmf"),
     "feddyn": _made("FedDyn"),
     "feddc": _made("FedDC"),
@@ -161,6 +164,7 @@ __all__ = [
     "FedDC",
     "FedDyn",
     "FedPer",
+    "FedProx",
     "FedRecon",
     "FedSPU",
     "FedSpa",
