@@ -14,9 +14,11 @@ from typing import Any
 
 from edgefl.algorithms import Algorithm, build
 from edgefl.algorithms.fold import Fold
+from edgefl.algorithms.variant import Variant
 from edgefl.codec import FORMATS
 from edgefl.data.split import training_samples
 from edgefl.errors import RunError
+from edgefl.experiment.own_methods import admit
 from edgefl.experiment.run_file import EXPERIMENT, read_experiment
 from edgefl.learners.losses import Loss
 from edgefl.rounds.bound import Bound
@@ -120,7 +122,12 @@ class Experiment:
         _check(fewest <= self.per_round, "per_round", self.per_round, f"per_round >= {fewest} with fold={self.fold}")
 
     def algorithms(self) -> dict[str, Algorithm]:
-        """The methods with their hyper-parameters. Raises ValueError naming a value that is out of range."""
+        """The methods with their hyper-parameters; those that are not edgefl's are taken in (own_methods.py).
+
+        Raises ValueError naming a value that is out of range, or a method that is none.
+        """
+        for label in self.methods:
+            admit(Variant.of(label).method)
         shared = {name: getattr(self, name) for name in SHARED}
         methods = {name: build(name, {**shared, **dict(self.options)}) for name in self.methods}
         for name, method in methods.items():
