@@ -9,6 +9,7 @@ FEDSPU, STOPPING = "tests/algorithms/test_fedspu.py", "tests/algorithms/test_ear
 SCHEDULE = "tests/algorithms/test_schedule.py"
 DRIFT, FEDUMF = "tests/algorithms/test_drift.py", "tests/algorithms/test_fedumf.py"
 PFLEGO, HEADS = "tests/algorithms/test_pflego.py", "tests/algorithms/test_personal_heads.py"
+OWN, FEDPROX = "tests/commands/test_own_method.py", "tests/algorithms/test_fedprox.py"
 METHODS, MEAN = "tests/algorithms/test_methods.py", "tests/algorithms/test_mean.py"
 
 MUTANTS = (
@@ -241,5 +242,25 @@ MUTANTS = (
         "rng.stream(local.seed, rng.HEAD, 0, round)",
         "all clients draw the same head",
         f"{HEADS} {PFLEGO}",
+    ),
+    # FedProx.
+    Mutant("prox-draw", f"{A}fedavg.py", ", pull=self.pull(plan.payload[MODEL]))", ")", "nothing draws", FEDPROX),
+    Mutant("prox-half", f"{A}fedprox.py", "(self.mu, values", "(self.mu / 2, values", "mu counts half", FEDPROX),
+    # Methods of others.
+    Mutant(
+        "own-frozen",
+        f"{A}own.py",
+        "or not cast(Any, kind).__dataclass_params__.frozen",
+        "",
+        "a class that is not frozen is taken in",
+        OWN,
+    ),
+    Mutant(
+        "own-looked-up",
+        "edgefl/device/model.py",
+        "if welcome.method not in (*algorithms.METHODS, *OWN):",
+        "if False:",
+        "a device does not say how a method that it was not told of is allowed",
+        OWN,
     ),
 )

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from edgefl.agent.conditions import Conditions, Hours
-from edgefl.algorithms import METHODS
 from edgefl.device.protocol import Profile
 from edgefl.device.socket import ServerAddress
 from edgefl.errors import RequestError
+from edgefl.experiment.own_methods import admit
 from edgefl.trust.keys import read_key
 
 MAX_MODEL_BYTES = 256 << 20
@@ -217,8 +217,7 @@ def _texts(value: object) -> tuple[str, ...]:
 def _methods(value: object) -> tuple[str, ...]:
     found = _texts(value)
     for name in found:
-        if name not in METHODS:
-            raise ValueError(f"{name}: expected some of {', '.join(METHODS)}")
+        admit(name)
     return found
 
 

@@ -1,6 +1,7 @@
 """The federated methods by name, and how options become their hyper-parameters. A method is one file beside this.
 
-A method's file is read when the method is first asked for: a device runs one of them and imports no other.
+A method's file is read when the method is first asked for: a device runs one of them and imports no other. Somebody
+else's method has to have been taken in before (own.py); no name that is read here imports anything but edgefl's files.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from edgefl.algorithms.base import Algorithm
+from edgefl.algorithms.own import OWN
 from edgefl.algorithms.variant import Variant, label_of
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from edgefl.algorithms.feddc import FedDC
     from edgefl.algorithms.feddyn import FedDyn
     from edgefl.algorithms.fedper import FedPer
+    from edgefl.algorithms.fedprox import FedProx
     from edgefl.algorithms.fedrecon import FedRecon
     from edgefl.algorithms.fedspa import FedSpa
     from edgefl.algorithms.fedspu import FedSPU
@@ -36,6 +39,7 @@ FILES = {
     "FedDC": "feddc",
     "FedDyn": "feddyn",
     "FedPer": "fedper",
+    "FedProx": "fedprox",
     "FedRecon": "fedrecon",
     "FedSPU": "fedspu",
     "FedSpa": "fedspa",
@@ -65,6 +69,7 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "fedavg": _made("FedAvg"),
     "local": _made("LocalOnly"),
     "fedavg-ft": _made("FedAvgFT"),
+    "fedprox": _made("FedProx"),
     "fedumf": _made("FedUmf"),
     "feddyn": _made("FedDyn"),
     "feddc": _made("FedDC"),
@@ -87,7 +92,7 @@ def build(label: str, options: Mapping[str, Any]) -> Algorithm:
     name, own = _read(label)
     known = settings_of(name)
     chosen = {key: value for key, value in {**options, **own}.items() if key in known}
-    return replace(METHODS[name](), **chosen)  # type: ignore
+    return replace(_default(name), **chosen)  # type: ignore
 
 
 def labelled(label: str) -> str:
@@ -99,17 +104,26 @@ def labelled(label: str) -> str:
 def _read(label: str) -> tuple[str, dict[str, Any]]:
     """The name of the method, and its own options."""
     name, texts = Variant.of(label)
-    if name not in METHODS:
-        raise ValueError(f"method={name}; expected one of {', '.join(METHODS)}")
+    _default(name)
     for key, value in texts:
         if key == "rounds":
             raise ValueError(f"method={label} has rounds={value}; expected the run's --rounds, the same for all")
     return name, {key: parse([name], key, value) for key, value in texts}
 
 
+def _default(name: str) -> Algorithm:
+    """The method of this name with its default values. Raises ValueError for an unknown name."""
+    if name in METHODS or name in OWN:
+        return (METHODS.get(name) or OWN[name])()
+    raise ValueError(f"method={name}; expected one of {', '.join([*METHODS, *OWN])}")
+
+
 def settings_of(name: str) -> dict[str, Any]:
-    """The hyper-parameters of a method and their default values, in the order of its file."""
-    method = METHODS[name]()
+    """The hyper-parameters of a method and their default values, in the order of its file.
+
+    Raises ValueError for an unknown name.
+    """
+    method = _default(name)
     return {f.name: getattr(method, f.name) for f in fields(method)}  # type: ignore[arg-type]
 
 
@@ -119,7 +133,7 @@ def parse(methods: list[str], name: str, text: str) -> Any:
     Raises ValueError naming the hyper-parameters there are, or the value and what its type accepts.
     """
     for method in methods:
-        kind = get_type_hints(type(METHODS[method]())).get(name)
+        kind = get_type_hints(type(_default(method))).get(name)
         if kind is not None and name in settings_of(method):
             return _as(kind, name, text)
     accepted = sorted({key for method in methods for key in settings_of(method)})
@@ -161,6 +175,7 @@ __all__ = [
     "FedDC",
     "FedDyn",
     "FedPer",
+    "FedProx",
     "FedRecon",
     "FedSPU",
     "FedSpa",

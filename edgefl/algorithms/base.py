@@ -197,6 +197,7 @@ class Tally:
 class Algorithm(ABC):
     """A federated method: a frozen dataclass whose fields are the hyper-parameters, with five verbs.
 
+    name         in what is said of it
     keeps_model  the client keeps a personal model between rounds, which is what is evaluated
     keeps_state  it keeps private values or arrays, with or without a model; always true where it keeps a model
     adapts       what is evaluated of a client is the model of all clients, after `evaluate` has adapted it to the
@@ -206,7 +207,7 @@ class Algorithm(ABC):
                  has by that name
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str] = "this method"
     keeps_model: ClassVar[bool]
     keeps_state: ClassVar[bool]
     adapts: ClassVar[bool] = False

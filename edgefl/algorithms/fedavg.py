@@ -11,7 +11,9 @@ from typing import ClassVar, Literal
 from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, evaluate, sample_clients, tested
 from edgefl.algorithms.training import LocalTraining
 from edgefl.graph import Params
+from edgefl.learners.base import Pull
 from edgefl.neurons.gather import take
+from edgefl.neurons.update import Update
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class FedAvg(LocalTraining):
 
     def train(self, local: Local, plan: Plan) -> Reply:
         local.learner.write(plan.payload[MODEL])
-        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
+        batches, optimizer = self.batches(local, plan.round), self.local_optimizer(plan.round)
+        fit = local.learner.fit(local.data, batches, optimizer, pull=self.pull(plan.payload[MODEL]))
         reply = Reply(
             plan.round,
             plan.client,
@@ -57,3 +60,7 @@ class FedAvg(LocalTraining):
             metrics={"loss": fit.loss_sum / fit.examples},
         )
         return tested(reply, evaluate(local)) if self.eval_point == "post_local" else reply
+
+    def pull(self, received: Update) -> Pull | None:
+        """Where a client's model is drawn while it trains, and how strongly; None: nowhere."""
+        return None

@@ -12,9 +12,9 @@ import statistics
 import time
 from typing import Any, NamedTuple
 
-from edgefl.commands.factory import HELP, found, users_code
 from edgefl.commands.sizes import extents
 from edgefl.errors import RequestError
+from edgefl.experiment.factory import HELP, found, users_code
 
 FEWEST = 5  # turns of each way
 TURN = 5  # passes one after another, as in a training loop: the first ones find the other ways' data in the caches

@@ -75,6 +75,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of runs that are over, keep what the last N left in --state; default: all",
     )
     parser.add_argument(
+        "--allow-method",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="take part in runs of this method alone, edgefl's or package.module:Class; may be repeated; default: "
+        "edgefl's own",
+    )
+    parser.add_argument(
         "--learner",
         choices=LEARNERS,
         default=LEARNERS[0],
@@ -198,7 +206,21 @@ def _profile(options: argparse.Namespace) -> Profile:
     if options.id is not None and not 0 <= options.id < 1 << 31:
         raise RequestError(f"--id {options.id}; expected 0 <= id < 2^31")
     key = None if options.key is None else read_key(options.key)
-    return Profile(options.id, key, options.capacity, options.max_model, options.max_memory, options.max_seconds)
+    limits = options.max_model, options.max_memory, options.max_seconds
+    return Profile(options.id, key, options.capacity, *limits, _allowed(options.allow_method))
+
+
+def _allowed(names: list[str]) -> tuple[str, ...]:
+    """The methods that it takes part in; those that are not edgefl's are imported now."""
+    if names:
+        from edgefl.experiment.own_methods import admit
+
+        try:
+            for name in names:
+                admit(name)
+        except ValueError as error:
+            raise RequestError(f"--allow-method {name}: {error}") from error
+    return tuple(names)
 
 
 def _say(line: str) -> None:

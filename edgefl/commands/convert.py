@@ -7,9 +7,9 @@ import sys
 import warnings
 from pathlib import Path
 
-from edgefl.commands.factory import HELP, found, users_code
 from edgefl.commands.sizes import extents
 from edgefl.errors import RequestError
+from edgefl.experiment.factory import HELP, found, users_code
 from edgefl.graph import Model, files
 
 

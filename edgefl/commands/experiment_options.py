@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from edgefl.algorithms import METHODS, labelled, parse
+from edgefl.algorithms import METHODS, parse
 from edgefl.algorithms.fold import FOLDS
 from edgefl.algorithms.training import LocalSteps
 from edgefl.algorithms.variant import Variant, labels_in
@@ -21,6 +21,7 @@ from edgefl.experiment import model_file
 from edgefl.experiment.assemble import PARTITIONS
 from edgefl.experiment.chosen import ALL, with_defaults, with_everybody
 from edgefl.experiment.growth import GROWING, check_growth
+from edgefl.experiment.own_methods import admit, label
 from edgefl.experiment.presets import NAMES as PRESETS
 from edgefl.experiment.presets import defaults, preset
 from edgefl.experiment.run_file import read_makers
@@ -37,8 +38,8 @@ OPTIMIZERS, SCHEDULES, SAVED = (
 )
 SAVED_HELP = "as what values wait for the backward pass: as they are, or as float16 where that takes less memory"
 METHOD_HELP = (
-    f"one or several of {', '.join(METHODS)}, separated by commas; NAME:OPTION=VALUE is a row with options of its own, "
-    "as fedspu:keep=1"
+    f"one or several of {', '.join(METHODS)}, or package.module:Class of your own, separated by commas; "
+    "NAME:OPTION=VALUE is a row with options of its own, as fedspu:keep=1"
 )
 TUNE_HELP = (
     "for each method that has this option choose one of these values, by the clients' validation samples of the first "
@@ -221,8 +222,10 @@ def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
     """The options that were given, as fields of Experiment; `base` says which methods and data there are otherwise."""
     given = dict(options)
     if "method" in given:
-        given["methods"] = tuple(map(labelled, labels_in(given.pop("method"))))
-    methods = [Variant.of(label).method for label in given.get("methods", base.methods)]
+        given["methods"] = tuple(map(label, labels_in(given.pop("method"))))
+    methods = [Variant.of(each).method for each in given.get("methods", base.methods)]
+    for method in methods:
+        admit(method)
     if "preset" in given:
         given = {**preset(given.pop("preset"), given.get("data", base.data)), **given}
     if given.get("loss"):

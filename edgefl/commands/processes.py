@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from edgefl.algorithms.variant import Variant
 from edgefl.errors import RunError
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.federation import Federation
@@ -67,6 +68,8 @@ def serve(path: Path, experiment: Experiment, shares: Path, watch: Callable[[dic
     Raises  RunError with the last words of the process that failed.
     """
     open_run(path, experiment.to_json())
+    (label,) = experiment.methods
+    allowed = ("--allow-method", Variant.of(label).method)
     started = time.perf_counter()
     with _processes(path) as start:
         server = start("server", "serve", "--resume", str(path), "--port", "0")
@@ -75,15 +78,14 @@ def serve(path: Path, experiment: Experiment, shares: Path, watch: Callable[[dic
             start(
                 f"device-{client:04d}",
                 "client",
-                *("--server", address, "--id", str(client)),
+                *("--server", address, "--id", str(client), *allowed),
                 *("--state", str(path / "devices" / str(client)), "--data", str(share_file(shares, client))),
             )
             for client in range(experiment.clients)
         ]
         peaks = _look_on(server, devices, _Watch(path, experiment.eval_every, watch))
     seconds = time.perf_counter() - started
-    (method,) = experiment.methods
-    return Served(method, path, history.metrics(path), history.final_state(path).values, peaks, seconds)
+    return Served(label, path, history.metrics(path), history.final_state(path).values, peaks, seconds)
 
 
 @dataclass

@@ -16,6 +16,7 @@ import numpy as np
 
 from edgefl import algorithms, codec
 from edgefl.algorithms.base import BODY, MODEL, Algorithm, Local, State, evaluate
+from edgefl.algorithms.own import OWN
 from edgefl.data.split import Split
 from edgefl.data.split import split as split_by_seed
 from edgefl.device.bounds import Bounds
@@ -199,7 +200,15 @@ def followed(what: str) -> Iterator[None]:
 
 
 def method_of(welcome: Welcome) -> Algorithm:
-    """The method of a run. Raises RunError if this version of edgefl has no such method or hyper-parameter."""
+    """The method of a run, which is looked up and never imported by what the server calls it.
+
+    Raises RunError if it is neither edgefl's nor one that was taken in here, or has no such hyper-parameter.
+    """
+    if welcome.method not in (*algorithms.METHODS, *OWN):
+        raise RunError(
+            f"method {welcome.method} of the server is none of edgefl's; expected one that is installed here and named "
+            "by --allow-method, or by methods in the agent's settings"
+        )
     options = {name: tuple(value) if isinstance(value, list) else value for name, value in welcome.options.items()}
     try:
         known = algorithms.settings_of(welcome.method)

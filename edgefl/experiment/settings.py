@@ -15,10 +15,12 @@ from typing import Any
 
 from edgefl.algorithms import Algorithm, build
 from edgefl.algorithms.fold import Fold
+from edgefl.algorithms.variant import Variant
 from edgefl.codec import FORMATS
 from edgefl.data.reading import Reading
 from edgefl.data.split import training_samples
 from edgefl.errors import RunError
+from edgefl.experiment.own_methods import admit
 from edgefl.experiment.run_file import EXPERIMENT, read_experiment
 from edgefl.experiment.tuned import Choices, Grid, choices
 from edgefl.learners.losses import Loss
@@ -153,7 +155,12 @@ class Experiment:
         return Reading(self.label, self.group, self.time, self.drop, self.axes, self.image_size)
 
     def algorithms(self) -> dict[str, Algorithm]:
-        """The methods with their hyper-parameters. Raises ValueError naming a value that is out of range."""
+        """The methods with their hyper-parameters; those that are not edgefl's are taken in (own_methods.py).
+
+        Raises ValueError naming a value that is out of range, or a method that is none.
+        """
+        for label in self.methods:
+            admit(Variant.of(label).method)
         shared = {name: getattr(self, name) for name in SHARED}
         tuned = {label: dict(chosen) for label, chosen in self.tuned}
         methods = {name: build(name, {**shared, **dict(self.options), **tuned.get(name, {})}) for name in self.methods}

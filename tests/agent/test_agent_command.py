@@ -53,7 +53,7 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
         (PLAIN + '[conditions]\npower = "sun"\n' + SERVER, "conditions.power = 'sun'; expected a number"),
         (PLAIN + '[conditions]\nhours = "late"\n' + SERVER, "conditions.hours = 'late'; expected a list of texts"),
         (PLAIN + SERVER + "id = -1\n", "servers[0].id = -1; expected a whole number"),
-        (PLAIN + SERVER + 'methods = ["fedup"]\n', "fedup: expected some of"),
+        (PLAIN + SERVER + 'methods = ["fedup"]\n', "method=fedup; expected one of fedspu"),
         (PLAIN + SERVER + 'key = "my.key"\n', "servers[0].key without id"),
         (PLAIN + SERVER.replace("127.0.0.1", "10.0.0.1"), "is another machine; expected tls and a key, or insecure"),
         (PLAIN + SERVER.replace(":7000", ""), "servers[0].address = '127.0.0.1'"),
