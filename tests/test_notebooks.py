@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,11 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     book = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(book, timeout=LIMIT_S, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
-    shown = "\n".join(each.get("text", "") for cell in book.cells for each in cell.get("outputs", []))
-    assert "fedspu" in shown
+    outputs = [each for cell in book.cells for each in cell.get("outputs", [])]
+    assert "fedspu" in "".join(each.get("text", "") for each in outputs)
+    lines = [each["data"]["text/plain"] for each in outputs if each.output_type == "display_data"]
+    shown = [re.fullmatch(r"fedspu.* round (\d+)/(\d+): (accuracy .*)", line) for line in lines]
+    assert [found for found in shown if found and found[1] == found[2]], f"no progress at its end among {lines}"
 
 
 def test_they_are_kept_without_outputs() -> None:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from bench.mutants.mutant import Mutant
 
 RUNNER = "tests/study/test_runner.py"
+FIVE, RECIPE, TRACKERS = (
+    "tests/study/test_five_lines.py",
+    "tests/study/test_recipe.py",
+    "tests/integrations/test_trackers.py",
+)
 
 MUTANTS = (
     Mutant(
@@ -46,5 +51,70 @@ MUTANTS = (
         "done = done or (self.journal.committed.done and plans is None)",
         "a run that has ended by itself gets a round without clients when it is resumed with more",
         RUNNER,
+    ),
+    # Experiments as a library.
+    Mutant(
+        "own-data-unchecked",
+        "edgefl/experiment/own_data.py",
+        "if found != path.name:",
+        "if found == path:",
+        "data that have changed in a run's directory are taken",
+        FIVE,
+    ),
+    Mutant(
+        "names-of-columns",
+        "edgefl/experiment/own_data.py",
+        'digest.update(f"{name} {value.dtype.str} {arrays[name].shape}\\n".encode())',
+        'digest.update(b"")',
+        "arrays of another type or shape have the same name",
+        FIVE,
+    ),
+    Mutant(
+        "bytes-begin-anew",
+        "edgefl/study/callbacks.py",
+        'self._sent = before["payload_bytes"]',
+        "self._sent = 0",
+        "the bytes of a resumed run count from its resumption",
+        FIVE,
+    ),
+    Mutant(
+        "rounds-of-an-object",
+        "edgefl/study/given.py",
+        'if key != "rounds" and getattr',
+        "if getattr",
+        "an object's rounds are an option of its own",
+        FIVE,
+    ),
+    Mutant(
+        "option-beside-the-file",
+        "edgefl/commands/simulate.py",
+        'if text.partition("=")[0] not in options',
+        'if text.partition("=")[0] in options or True',
+        "an option of the command line gives way to the file's",
+        RECIPE,
+    ),
+    Mutant(
+        "path-from-the-shell",
+        "edgefl/experiment/recipe.py",
+        "given[name] = str(folder / text)",
+        "given[name] = text",
+        "a path in run.toml is taken from where the command runs",
+        RECIPE,
+    ),
+    Mutant(
+        "trials-of-fewer-rounds",
+        "edgefl/experiment/growth.py",
+        "if stored.tune and not stored.tune_rounds:",
+        "if stored.tune and stored.tune_rounds:",
+        "a run that was tuned over its rounds goes on with more",
+        RECIPE,
+    ),
+    Mutant(
+        "tracker-left-open",
+        "edgefl/integrations/trackers.py",
+        "            self._key = None\n            self._close()",
+        "            self._key = None",
+        "runs of a tracker are not finished",
+        TRACKERS,
     ),
 )

@@ -245,12 +245,8 @@ def test_arrays_are_named_by_their_content() -> None:
     x, y, groups = people()
     found = own_data({"x": x, "y": y, "group": groups})
     assert KEPT.fullmatch(found.name) and isinstance(found.data, DataSet) and found.data.x.dtype == np.float32
-    names = {
-        own_data({"x": x, "y": y}).name,
-        own_data({"x": x + 1, "y": y}).name,
-        own_data({"x": x, "y": y[::-1]}).name,
-    }
-    assert len({found.name, *names}) == 4
+    others = [{"x": x, "y": y}, {"x": x + 1, "y": y}, {"x": x, "y": y[::-1]}, {"x": x.reshape(120, 2, 2), "y": y}]
+    assert len({found.name, *(own_data(each).name for each in others)}) == 5
     text = own_data({"x": x, "y": np.array(["b", "a", "c"])[y], "group": [f"p{who}" for who in groups]})
     assert text.data.y[:3].tolist() == [1, 0, 2] and text.data.groups[0] == 2 and text.data.classes == 3
 
