@@ -20,9 +20,9 @@ What programs use, from the docstrings of the sources by `scripts/api.py`. How i
 COLUMNS, BETWEEN = 100, ",\n"
 GIVEN = ("Run", "Method", "Seeded", "Client", "TrainedModel")  # nobody makes them
 METHODS = (
-    "fedspu:FedSPU", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "local:LocalOnly", "fedper:FedPer", "ditto:Ditto",
-    "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa", "subfedavg:SubFedAvg", "fedumf:FedUmf", "feddyn:FedDyn",
-    "feddc:FedDC", "fedumf_feddc:FedUmfDC",
+    "fedspu:FedSPU", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "fedprox:FedProx", "local:LocalOnly", "fedper:FedPer",
+    "ditto:Ditto", "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa", "subfedavg:SubFedAvg", "fedumf:FedUmf",
+    "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC",
 )  # fmt: skip
 PARTS = {  # title -> what: module:name, or a module for its docstring alone; after "as" the name that users have for it
     "Runs": (
@@ -43,7 +43,12 @@ PARTS = {  # title -> what: module:name, or a module for its docstring alone; af
         "edgefl.integrations.trackers:WandB",
     ),
     "Files of settings": ("edgefl.experiment.recipe",),
-    "Data": ("edgefl.data.catalog:load", "edgefl.data.dataset:DataSet", "edgefl.data.npz"),
+    "Data": (
+        "edgefl.data.catalog:load",
+        "edgefl.data.dataset:DataSet",
+        "edgefl.data.reading:Reading",
+        "edgefl.data.npz",
+    ),
     "Models": (
         "edgefl.predictor:load as edgefl.load",
         "edgefl.predictor:Predictor",

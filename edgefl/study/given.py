@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from edgefl.algorithms import METHODS, Algorithm, labelled, settings_of
+from edgefl.algorithms.own import OWN, take_in
 from edgefl.algorithms.variant import Variant, label_of, labels_in
 from edgefl.data.catalog import load
 from edgefl.data.dataset import DataSet
 from edgefl.errors import GraphError, RunError
-from edgefl.experiment import model_file
+from edgefl.experiment import model_file, own_methods
 from edgefl.experiment.chosen import ALL, with_defaults, with_everybody
 from edgefl.experiment.own_data import OwnData, arrays_of, own_data, own_file
 from edgefl.experiment.presets import preset as settings_of_preset
@@ -77,7 +78,7 @@ def labels_of(method: Any) -> list[str]:
     Of an Algorithm what differs from its class's defaults is its own; the rest it has in common with the others.
     """
     if isinstance(method, str):
-        return [labelled(label) for label in labels_in([method])]
+        return [own_methods.label(text) for text in labels_in([method])]
     if isinstance(method, Algorithm) or (isinstance(method, type) and issubclass(method, Algorithm)):
         return [labelled(_label(method if isinstance(method, Algorithm) else method()))]
     if isinstance(method, Iterable):
@@ -88,9 +89,17 @@ def labels_of(method: Any) -> list[str]:
 def _label(method: Algorithm) -> str:
     named = {name: _differing(method, name) for name in METHODS if type(METHODS[name]()) is type(method)}
     if not named:
-        return f"{type(method).__module__}:{type(method).__qualname__}"
+        return _own_label(method)
     name = min(named, key=lambda name: len(named[name]))
     return label_of(name, named[name])
+
+
+def _own_label(method: Algorithm) -> str:
+    """Of a method of the program's own, which is taken in: by the name that it has already, or where its class is."""
+    kind = type(method)
+    name = next((name for name, known in OWN.items() if known is kind), f"{kind.__module__}:{kind.__qualname__}")
+    take_in(name, kind)
+    return label_of(name, _differing(method, name))
 
 
 def _differing(method: Algorithm, name: str) -> dict[str, Any]:

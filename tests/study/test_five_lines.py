@@ -6,7 +6,7 @@ import ast
 import json
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import edgefl
-from edgefl.algorithms import FedSPU, LocalOnly
+from edgefl.algorithms import FedAvg, FedSPU, LocalOnly
 from edgefl.commands import cli
 from edgefl.data.catalog import load
 from edgefl.data.dataset import DataSet
@@ -184,6 +184,28 @@ def test_a_callback_may_have_a_beginning_and_always_gets_its_end(tmp_path: Path)
 )
 def test_methods_are_names_objects_or_classes(method: Any, labels: list[str]) -> None:
     assert labels_of(method) == labels
+
+
+@dataclass(frozen=True)
+class Halved(FedAvg):
+    """FedAvg of half the learning rate, or another part of it."""
+
+    part: float = 0.5
+
+    def train(self, local: Any, plan: Any) -> Any:
+        if self.part != 1:
+            return replace(self, lr=self.lr * self.part, part=1.0).train(local, plan)
+        return super().train(local, plan)
+
+
+def test_a_method_of_the_program_itself_is_taken_as_an_object_or_by_its_name(tmp_path: Path) -> None:
+    call = {"model": small(), "data": people(), "progress": False, **SHORT}
+    name = f"{__name__}:Halved"
+    methods = [Halved(part=0.25), f"{name}:part=0.25:lr=0.05", Halved, "fedavg:lr=0.0125"]
+    run = edgefl.simulate(methods, directory=tmp_path / "run", lr=0.05, **call)
+    assert list(run.methods) == [f"{name}:part=0.25", f"{name}:lr=0.05:part=0.25", name, "fedavg:lr=0.0125"]
+    values = [method.model.params["a.weight"].tobytes() for method in run.methods.values()]
+    assert values[0] == values[1] == values[3] != values[2]
 
 
 def test_settings_and_hyper_parameters_are_keywords() -> None:
