@@ -40,7 +40,7 @@ def own_data(arrays: Mapping[str, Any]) -> OwnData:
     """
     plain: dict[str, Array] = {}
     for name, value in arrays.items():
-        plain.update(_numbered(name, _array(value)))
+        plain.update(_numbered(name, _array(name, value)))
     name = name_of(plain)
     with tempfile.TemporaryDirectory(prefix="edgefl-data-") as folder:
         path = Path(folder) / name
@@ -104,11 +104,18 @@ def name_of(arrays: Mapping[str, Array]) -> str:
     return f"own-{digest.hexdigest()[:32]}.npz"
 
 
-def _array(value: Any) -> Array:
-    """Of a torch tensor, wherever it lies, without importing torch; or of whatever numpy takes."""
+def _array(name: str, value: Any) -> Array:
+    """Of a torch tensor, wherever it lies, without importing torch; or of whatever numpy takes. Groups that are whole
+    numbers are so, whatever their type. Raises DataError if there is no array of it.
+    """
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
-    return np.asarray(value)
+    try:
+        found = np.asarray(value)
+    except ValueError as error:
+        raise DataError(f"data: {name} is no array ({error}); expected rows of one length") from None
+    is_whole = name == "group" and found.dtype.kind == "f" and bool((found == np.floor(found)).all())
+    return found.astype(np.int64) if is_whole else found
 
 
 def _numbered(name: str, value: Array) -> dict[str, Array]:

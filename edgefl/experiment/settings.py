@@ -37,7 +37,8 @@ SHARED = (
 )  # hyper-parameters that every method which has them gets
 UNSAID: tuple[tuple[str, Any], ...] = (  # values that run.json leaves out
     ("loss", ""), ("seeds", 1), ("refresh", 0), ("train_scores", False), ("tune", []), ("tune_rounds", 0),
-    ("label", ""), ("group", ""), ("time", ""), ("drop", []), ("axes", ""), ("image_size", 0), ("fewest", 0), ("split", "random"),
+    ("label", ""), ("group", ""), ("time", ""), ("drop", []), ("axes", ""), ("image_size", 0), ("fewest", 0),
+    ("split", "random"),
 )  # fmt: skip
 PAIRS = ("options", "tune")  # settings that are values by name
 SPLITS = ("random", "time")

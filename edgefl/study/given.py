@@ -67,6 +67,10 @@ def asked(
     chosen |= plain | {"data": name, "methods": labels, "options": tuple(sorted(options.items()))}
     if own is None:
         chosen = with_everybody(chosen, Experiment(), data_dir)
+    elif chosen.get("clients") == ALL:
+        if own.data.groups is None:
+            raise ValueError("clients=all of data without groups; expected (x, y, groups), or a number")
+        del chosen["clients"]  # what such data have anyway
     chosen["model"] = kept if isinstance(kept, str) else model_file.name_of(kept)
     experiment = with_defaults(chosen, None if own is None else settings_for(own.data))
     return Asked(experiment, None if isinstance(kept, str) else kept, own)
@@ -134,7 +138,9 @@ def _tried(given: Mapping[str, Any], hyper: Mapping[str, Any]) -> tuple[tuple[st
     for name in given:
         if name not in hyper:
             raise ValueError(f"tune {name}; {_nearest(name, list(hyper))}")
-    return tuple(sorted((name, tuple(_like(name, each, hyper[name]) for each in given[name])) for name in given))
+    lists = {name: _listed(value) for name, value in given.items()}
+    lists = {name: value if isinstance(value, list) else [value] for name, value in lists.items()}
+    return tuple(sorted((name, tuple(_like(name, each, hyper[name]) for each in lists[name])) for name in lists))
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -5,7 +5,7 @@ run by runner.py; what came of it is run.py's.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ def simulate(
     settings   fields of Experiment (rounds, seeds, clients, partition, lr, ...), hyper-parameters of the methods
     Raises     ValueError, DataError, GraphError or RunError for what cannot be run, before anything is written
     """
+    callbacks = _callbacks(on_round)
     found = asked(method, model, data, data_dir, preset, settings)
     where = None if data_dir is None else os.fspath(data_dir)
     prepared = runner.prepare(
@@ -62,10 +63,17 @@ def simulate(
     stem = "own" if KEPT.fullmatch(name) else Path(name).stem
     path = new_directory(stem) if directory is None else Path(directory)
     runner.claim(prepared, path)
-    callbacks = (on_round,) if callable(on_round) else tuple(on_round)
     watchers: list[Watcher] = [Callbacks(callbacks, found.experiment.to_json())] if callbacks else []
     runner.run(prepared, path, _Together([*watchers, *_shown(progress)]), engine)
     return Run(path, data_dir)
+
+
+def _callbacks(given: Any) -> tuple[OnRound, ...]:
+    found = (given,) if callable(given) or not isinstance(given, Iterable) else tuple(given)
+    for each in found:
+        if not callable(each):
+            raise ValueError(f"on_round has {each!r}; expected a function, or several")
+    return found
 
 
 def _shown(progress: bool | None) -> list[Watcher]:

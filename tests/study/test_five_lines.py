@@ -217,6 +217,9 @@ def test_settings_and_hyper_parameters_are_keywords() -> None:
     assert asked().experiment == Experiment()
     without = asked(data=people()[:2]).experiment
     assert (without.clients, without.partition) == (2, "dirichlet:0.1")
+    x, y, groups = people()
+    assert asked(data=(x, y, groups.astype(float)), settings={"clients": "all"}).experiment.clients == 3
+    assert asked("fedavg", data=(x, y), settings={"tune": {"lr": 0.1}}).experiment.tune == (("lr", (0.1,)),)
     values = (people()[0], people()[0].astype(np.float32))
     assert asked(data=values).experiment.partition == "iid"
 
@@ -237,6 +240,10 @@ def test_settings_and_hyper_parameters_are_keywords() -> None:
         ({"data": (np.full((3, 2), np.nan), np.zeros(3, int))}, "data: x[0, 0] is nan; expected finite"),
         ({"data": people(), "model": 3}, "model is int; expected a torch.nn.Module"),
         ({"data": people(), "model": "vgg99"}, "model=vgg99; expected one of"),
+        ({"data": ([[1, 2], [3]], [0, 1])}, "data: x is no array ("),
+        ({"data": people()[:2], "clients": "all"}, "clients=all of data without groups; expected (x, y, groups)"),
+        ({"data": people(), "on_round": 3}, "on_round has 3; expected a function, or several"),
+        ({"data": people(), "tune": {"rate": 0.1}}, "tune rate; the nearest are"),
         ({"preset": "paper"}, "preset=paper with data=digits; expected data among"),
     ],
 )
