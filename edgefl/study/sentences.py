@@ -107,14 +107,14 @@ def percent(share: float | None, spread: float | None = None) -> str:
     """A share, and how far it spreads; a dash where there is none."""
     if share is None:
         return NONE
-    return f"{100 * share:.1f} %" if spread is None else f"{100 * share:.1f} ± {100 * spread:.1f} %"
+    return f"{100 * share:.1f} %" if spread is None else f"{100 * share:.1f}±{100 * spread:.1f} %"
 
 
 def number(value: float | None, spread: float | None = None) -> str:
     """A loss; of a model that has diverged it is no number."""
     if value is None:
         return "none"
-    return f"{value:.4g}" if spread is None else f"{value:.4g} ± {spread:.2g}"
+    return f"{value:.4g}" if spread is None else f"{value:.4g}±{spread:.2g}"
 
 
 def to_json(by_seed: Summaries) -> dict[str, Any]:

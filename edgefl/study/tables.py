@@ -52,15 +52,18 @@ def _methods(found: Comparison, by_seed: Summaries) -> Table:
     rows, one = list(found.rows.values()), next(iter(first.values()))
     decisions = one.evaluation[one.kind].get("decisions", 1)
     what = f"{one.score} of {decisions} decisions" if decisions > 1 else one.score
-    of_seeds = f" of {len(found.seeds)} seeds" if len(found.seeds) > 1 else ""
-    table = new_table(f"Mean {what} on every client's own test samples{of_seeds}, and what it cost")
+    of_seeds = f", {len(found.seeds)} seeds" if len(found.seeds) > 1 else ""
+    rounds = {row.rounds.mean for row in rows}
+    after = f", rounds: {rounds.pop():g}" if len(rounds) == 1 else ""
+    table = new_table(f"Mean {what} on clients' own test samples, and its cost{of_seeds}{after}")
     sparse = any(summary.density is not None for summary in first.values())
     has_refreshed, has_common = any(row.refreshed for row in rows), any(COMMON in s.evaluation for s in first.values())
     unfolded = [name for name in UNFOLDED if any(getattr(s, name) for of in each.values() for s in of)]
     lost = [name for name in LOST if any(getattr(row, name) for row in rows)]
     table.add_column("method", overflow="fold")
     table.add_column("model")
-    columns = [one.score, "worst tenth", *(["refreshed"] if has_refreshed else []), "rounds", "payload", "of dense"]
+    columns = [one.score, "worst tenth", *(["refreshed"] if has_refreshed else [])]
+    columns += [*([] if after else ["rounds"]), "payload", "of dense"]
     columns += ["time", *(["density", "GFLOP"] if sparse else []), *unfolded, *lost]
     for column in [*columns, *(["common test"] if has_common else [])]:
         table.add_column(column, justify="right")
@@ -69,7 +72,8 @@ def _methods(found: Comparison, by_seed: Summaries) -> Table:
         cells = [row.method, MODELS[row.kind], shown(row.score.mean, row.score.spread), shown(row.worst_tenth.mean)]
         if has_refreshed:
             cells.append(shown(row.refreshed.mean, row.refreshed.spread) if row.refreshed else "")
-        cells += [f"{row.rounds.mean or 0:.4g}", f"{(row.payload_bytes.mean or 0) / 1e6:.2f} MB", percent(row.of_dense)]
+        cells += [] if after else [f"{row.rounds.mean or 0:.4g}"]
+        cells += [f"{(row.payload_bytes.mean or 0) / 1e6:.2f} MB", percent(row.of_dense)]
         cells.append(f"{row.device_seconds.mean or 0:.1f} s")
         if sparse:
             density, flops = first[row.method].density, first[row.method].flops
