@@ -19,7 +19,7 @@ LOST = ("missing", "diverged")  # clients; columns where there are any
 SPENT = {  # a budget in words, by its name
     "rounds": lambda spent: f"{spent:.4g} rounds",
     "bytes": lambda spent: f"{spent / 1e6:.2f} MB",
-    "device seconds": lambda spent: f"{spent:.1f} s",
+    "seconds": lambda spent: f"{spent:.1f} s",
     "work": lambda spent: f"{spent / 1e9:.4g} GFLOP",
 }
 
@@ -29,9 +29,12 @@ def console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=100)
 
 
-def print_tables(console: Console, by_seed: Summaries) -> None:
-    """The methods side by side, at their ends and at equal budgets, the capacity tiers, and the gains in sentences."""
-    found, first = compare(by_seed), list(next(iter(by_seed.values())))
+def print_tables(console: Console, by_seed: Summaries, budgets: Mapping[str, float] = {}) -> None:
+    """The methods side by side, at their ends and at equal budgets, the capacity tiers, and the gains in sentences.
+
+    budgets  as of `compare`
+    """
+    found, first = compare(by_seed, budgets), list(next(iter(by_seed.values())))
     console.print(_methods(found, by_seed))
     if len(found.rows) > 1:
         console.print(_budgets(found))
@@ -97,7 +100,7 @@ def _of_common(found: Sequence[Mapping[str, Any] | None]) -> str:
 
 
 def _budgets(found: Comparison) -> Table:
-    table = new_table("The same at equal rounds, bytes, device time and work: the least that a method took")
+    table = new_table("The same at equal rounds, bytes, device time and work")
     table.add_column("method", overflow="fold")
     for key, budget in found.budgets.items():
         table.add_column(SPENT[key](budget.least.mean or 0), justify="right")

@@ -131,13 +131,16 @@ def test_at_a_budget_the_last_evaluation_before_it_counts() -> None:
     alone = run("local", [6, 6, 6, 6], down=0, up=0)
     found = compare({1: [ours, other, alone]}).budgets
     assert {name: budget.least.mean for name, budget in found.items()} == {
-        "rounds": 1, "bytes": 1200, "device seconds": 0.5, "work": 1e6,
+        "rounds": 1, "bytes": 1200, "seconds": 0.5, "work": 1e6,
     }  # fmt: skip
     by_bytes = found["bytes"]
     assert {name: each.mean for name, each in by_bytes.scores.items()} == {"fedspu": 0.4, "fedavg": 0.3, "local": 0.6}
     assert {name: each.mean for name, each in by_bytes.rounds.items()} == {"fedspu": 3, "fedavg": 1, "local": 1}
-    assert found["device seconds"].scores["fedavg"].mean is None
+    assert found["seconds"].scores["fedavg"].mean is None
     assert "-" in shown({1: [ours, other, alone]})
+    more = compare({1: [ours, other, alone]}, {"bytes": 1599.0, "rounds": 2.0}).budgets
+    assert more["bytes"].least.mean == 1599 and more["bytes"].rounds["fedavg"].mean == 1
+    assert more["rounds"].rounds["fedspu"].mean == 2 and more["seconds"] == found["seconds"]
     assert reached(ours.curve, "round", 2)["round"] == 2  # type: ignore[index]
 
 
