@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -185,3 +186,26 @@ def test_tables_of_seeds_fit_eighty_columns() -> None:
     of = [summarise(name, [line(1, [record(0)], [1, 2, 3, 4], **kinds)], TIERS, {}) for name in ("fedspu", "fedavg-ft")]
     text = shown({1: of, 2: of})
     assert "…" not in text and "25.0±0.0 %" in text
+
+
+def test_the_picture_has_what_there_is_beside_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib", reason="the picture is an optional extra")
+    from matplotlib import pyplot
+
+    from edgefl.study.picture import plot
+
+    kinds = {"refreshed": scores([5, 5, 5, 5]), "training": scores([9, 9, 9, 9])}
+    found = summarise("fedspu", [line(1, [record(0)], [1, 1, 1, 1], **kinds)], TIERS, {"round_lt_C": None})
+    drawn: list[Any] = []
+    monkeypatch.setattr(pyplot, "close", drawn.append)
+    silent = run("local", [6, 6, 6, 6], down=0, up=0)
+    plot(tmp_path / "silent.png", [silent, found])
+    over_rounds, over_bytes, losses = drawn.pop().axes
+    assert over_bytes.lines[0].get_color() == over_rounds.lines[1].get_color() == losses.lines[1].get_color()
+    plot(tmp_path / "curves.png", [found])
+    over_rounds, over_bytes, losses = drawn[0].axes
+    assert [each.get_ydata()[0] for each in over_rounds.lines] == pytest.approx([10, 90, 50])
+    assert [each.get_linestyle() for each in over_rounds.lines] == ["-", "--", ":"]
+    assert over_rounds.get_xlabel() == "round; dashed: training; dotted: refreshed"
+    assert [list(each.get_ydata()) for each in over_bytes.lines] == [[10.0]]
+    assert [list(each.get_ydata()) for each in losses.lines] == [[0.5]]
