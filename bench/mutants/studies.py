@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-RUNNER = "tests/study/test_runner.py"
+RUNNER = "tests/study/test_study_runner.py"
 FIVE, RECIPE, TRACKERS = (
     "tests/study/test_five_lines.py",
     "tests/study/test_recipe.py",

@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from edgefl.commands.budgets import HELP as BUDGET_HELP
+from edgefl.commands.budgets import budget
 from edgefl.commands.experiment_options import add_experiment, requested, say_who_made
 from edgefl.commands.refusals import Refusals
 from edgefl.errors import DataError, RequestError, RunError
@@ -62,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--ray-address", metavar="ADDRESS", help=f"{RAY_ADDRESS}; default: one of its own on this machine")
     how.add_argument("--plot", type=Path, metavar="FILE", help="draw accuracy over rounds and bytes (needs matplotlib)")
+    how.add_argument("--budget", action="append", type=budget, metavar="NAME=AMOUNT", help=BUDGET_HELP)
     how.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 
@@ -80,9 +83,9 @@ def run(options: argparse.Namespace) -> int:
     if request.as_json:
         chosen = {"tuning": found} if (found := tuned.read(request.run)) else {}
         asked = {"run": str(request.run), "experiment": request.study.experiment.to_json()}
-        print(json.dumps({**asked, **to_json(by_seed), **chosen}))
+        print(json.dumps({**asked, **to_json(by_seed, request.budgets), **chosen}))
     else:
-        print_tables(console(), by_seed)
+        print_tables(console(), by_seed, request.budgets)
         print(*tuning.words(request.run), sep="\n", end="\n" if tuned.read(request.run) else "")
     if request.plot is not None:
         sys.stdout.flush()
@@ -116,6 +119,7 @@ class _Request:
     run: Path
     plot: Path | None
     as_json: bool
+    budgets: dict[str, float]
     engines: runner.Engines
 
 
@@ -135,6 +139,7 @@ def _request(options: dict[str, Any]) -> _Request:
         "replay",
         "workers",
         "plot",
+        "budget",
         "data_dir",
         "json",
         "max_empty_rounds",
@@ -163,7 +168,7 @@ def _request(options: dict[str, Any]) -> _Request:
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
     runner.claim(study, run)
     engines = partial(_cluster, how["ray_address"], workers) if how["engine"] == "ray" else runner.threads
-    return _Request(study, run, how["plot"], bool(how["json"]), engines)
+    return _Request(study, run, how["plot"], bool(how["json"]), dict(how["budget"] or ()), engines)
 
 
 def _beside(file: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:

@@ -14,12 +14,8 @@ from typing import Any
 
 from edgefl.study.summary import Summary
 
-BUDGETS = {  # what is spent: a key of a curve's points, and its name
-    "round": "rounds",
-    "payload_bytes": "bytes",
-    "device_seconds": "device seconds",
-    "work": "work",
-}
+BUDGETS = {"rounds": "round", "bytes": "payload_bytes", "seconds": "device_seconds", "work": "work"}
+"""What is spent, by its name; and where a curve's points have it."""
 Summaries = Mapping[int, Sequence[Summary]]  # by seed
 
 
@@ -85,7 +81,7 @@ class Row:
 class Budget:
     """All methods at one budget: what each had reached at its last evaluated round before that was spent.
 
-    least   by seed: the least total of the methods that spend any
+    least   by seed: what was asked for, or the least total of the methods that spend any
     scores  by method; a seed in which nothing was evaluated in time has none
     rounds  by method: of those evaluations
     """
@@ -115,15 +111,18 @@ class Comparison:
         return {"seeds": list(self.seeds), "methods": rows, "budgets": budgets}
 
 
-def compare(by_seed: Summaries) -> Comparison:
-    """The comparison of a run. Every seed has the same methods."""
+def compare(by_seed: Summaries, budgets: Mapping[str, float] = {}) -> Comparison:
+    """The comparison of a run. Every seed has the same methods.
+
+    budgets  by name, in rounds, bytes, seconds and operations; of others it is the least total of the methods
+    """
     seeds = tuple(by_seed)
     by_method = {each.method: [] for each in next(iter(by_seed.values()))}  # type: dict[str, list[Summary]]
     for summaries in by_seed.values():
         for each in summaries:
             by_method[each.method].append(each)
     rows = {method: _row(method, each) for method, each in by_method.items()}
-    found = {name: _budget(key, name, by_method) for key, name in BUDGETS.items()}
+    found = {name: _budget(key, name, by_method, budgets.get(name)) for name, key in BUDGETS.items()}
     return Comparison(seeds, rows, {name: budget for name, budget in found.items() if budget is not None})
 
 
@@ -162,7 +161,9 @@ def _score(summary: Summary) -> float | None:
     return summary.accuracy if summary.has_accuracy else summary.loss
 
 
-def _budget(key: str, name: str, by_method: Mapping[str, Sequence[Summary]]) -> Budget | None:
+def _budget(
+    key: str, name: str, by_method: Mapping[str, Sequence[Summary]], asked: float | None = None
+) -> Budget | None:
     """None where nobody spends any, or a run does not say how much."""
     ends = {method: [summary.curve[-1].get(key) for summary in each] for method, each in by_method.items()}
     if any(end is None for each in ends.values() for end in each):
@@ -172,7 +173,7 @@ def _budget(key: str, name: str, by_method: Mapping[str, Sequence[Summary]]) -> 
         spent = [total for total in totals if total]
         if not spent:
             return None
-        least.append(min(spent))
+        least.append(min(spent) if asked is None else asked)
     points = {
         method: [reached(summary.curve, key, budget) for summary, budget in zip(each, least, strict=True)]
         for method, each in by_method.items()

@@ -5,6 +5,7 @@ kB and MB are 1e3 and 1e6 bytes. Not the figures (summary.py, comparison.py), no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from edgefl.algorithms.variant import Variant
@@ -107,19 +108,19 @@ def percent(share: float | None, spread: float | None = None) -> str:
     """A share, and how far it spreads; a dash where there is none."""
     if share is None:
         return NONE
-    return f"{100 * share:.1f} %" if spread is None else f"{100 * share:.1f} ± {100 * spread:.1f} %"
+    return f"{100 * share:.1f} %" if spread is None else f"{100 * share:.1f}±{100 * spread:.1f} %"
 
 
 def number(value: float | None, spread: float | None = None) -> str:
     """A loss; of a model that has diverged it is no number."""
     if value is None:
         return "none"
-    return f"{value:.4g}" if spread is None else f"{value:.4g} ± {spread:.2g}"
+    return f"{value:.4g}" if spread is None else f"{value:.4g}±{spread:.2g}"
 
 
-def to_json(by_seed: Summaries) -> dict[str, Any]:
+def to_json(by_seed: Summaries, budgets: Mapping[str, float] = {}) -> dict[str, Any]:
     """All figures as JSON values: of one seed by method; of several by seed; and the comparison over them."""
-    found = compare(by_seed)
+    found = compare(by_seed, budgets)
     each = {
         str(seed): {"methods": {summary.method: summary.to_json() for summary in of}} for seed, of in by_seed.items()
     }

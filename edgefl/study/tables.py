@@ -20,7 +20,7 @@ LOST = ("missing", "diverged")  # clients; columns where there are any
 SPENT = {  # a budget in words, by its name
     "rounds": lambda spent: f"{spent:.4g} rounds",
     "bytes": lambda spent: f"{spent / 1e6:.2f} MB",
-    "device seconds": lambda spent: f"{spent:.1f} s",
+    "seconds": lambda spent: f"{spent:.1f} s",
     "work": lambda spent: f"{spent / 1e9:.4g} GFLOP",
 }
 
@@ -37,9 +37,12 @@ def as_text(by_seed: Summaries, width: int) -> str:
     return lines.getvalue()
 
 
-def print_tables(console: Console, by_seed: Summaries) -> None:
-    """The methods side by side, at their ends and at equal budgets, the capacity tiers, and the gains in sentences."""
-    found, first = compare(by_seed), list(next(iter(by_seed.values())))
+def print_tables(console: Console, by_seed: Summaries, budgets: Mapping[str, float] = {}) -> None:
+    """The methods side by side, at their ends and at equal budgets, the capacity tiers, and the gains in sentences.
+
+    budgets  as of `compare`
+    """
+    found, first = compare(by_seed, budgets), list(next(iter(by_seed.values())))
     console.print(_methods(found, by_seed))
     if len(found.rows) > 1:
         console.print(_budgets(found))
@@ -60,15 +63,18 @@ def _methods(found: Comparison, by_seed: Summaries) -> Table:
     rows, one = list(found.rows.values()), next(iter(first.values()))
     decisions = one.evaluation[one.kind].get("decisions", 1)
     what = f"{one.score} of {decisions} decisions" if decisions > 1 else one.score
-    of_seeds = f" of {len(found.seeds)} seeds" if len(found.seeds) > 1 else ""
-    table = new_table(f"Mean {what} on every client's own test samples{of_seeds}, and what it cost")
+    of_seeds = f", {len(found.seeds)} seeds" if len(found.seeds) > 1 else ""
+    rounds = {row.rounds.mean for row in rows}
+    after = f", rounds: {rounds.pop():g}" if len(rounds) == 1 else ""
+    table = new_table(f"Mean {what} on clients' own test samples, and its cost{of_seeds}{after}")
     sparse = any(summary.density is not None for summary in first.values())
     has_refreshed, has_common = any(row.refreshed for row in rows), any(COMMON in s.evaluation for s in first.values())
     unfolded = [name for name in UNFOLDED if any(getattr(s, name) for of in each.values() for s in of)]
     lost = [name for name in LOST if any(getattr(row, name) for row in rows)]
     table.add_column("method", overflow="fold")
     table.add_column("model")
-    columns = [one.score, "worst tenth", *(["refreshed"] if has_refreshed else []), "rounds", "payload", "of dense"]
+    columns = [one.score, "worst tenth", *(["refreshed"] if has_refreshed else [])]
+    columns += [*([] if after else ["rounds"]), "payload", "of dense"]
     columns += ["time", *(["density", "GFLOP"] if sparse else []), *unfolded, *lost]
     for column in [*columns, *(["common test"] if has_common else [])]:
         table.add_column(column, justify="right")
@@ -77,7 +83,8 @@ def _methods(found: Comparison, by_seed: Summaries) -> Table:
         cells = [row.method, MODELS[row.kind], shown(row.score.mean, row.score.spread), shown(row.worst_tenth.mean)]
         if has_refreshed:
             cells.append(shown(row.refreshed.mean, row.refreshed.spread) if row.refreshed else "")
-        cells += [f"{row.rounds.mean or 0:.4g}", f"{(row.payload_bytes.mean or 0) / 1e6:.2f} MB", percent(row.of_dense)]
+        cells += [] if after else [f"{row.rounds.mean or 0:.4g}"]
+        cells += [f"{(row.payload_bytes.mean or 0) / 1e6:.2f} MB", percent(row.of_dense)]
         cells.append(f"{row.device_seconds.mean or 0:.1f} s")
         if sparse:
             density, flops = first[row.method].density, first[row.method].flops
@@ -101,7 +108,7 @@ def _of_common(found: Sequence[Mapping[str, Any] | None]) -> str:
 
 
 def _budgets(found: Comparison) -> Table:
-    table = new_table("The same at equal rounds, bytes, device time and work: the least that a method took")
+    table = new_table("The same at equal rounds, bytes, device time and work")
     table.add_column("method", overflow="fold")
     for key, budget in found.budgets.items():
         table.add_column(SPENT[key](budget.least.mean or 0), justify="right")

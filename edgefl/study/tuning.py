@@ -71,7 +71,7 @@ def tune(
             reached = []
             for values in record.combinations(experiment.tune, label):
                 name = _label(label, values)
-                trial = Trial(name, experiment.seed, rounds, run / FOLDER / folder(name), True)
+                trial = Trial(f"{FOLDER} {name}", experiment.seed, rounds, run / FOLDER / folder(name), True)
                 algorithm = build(label, {**_shared(experiment), **values, "rounds": rounds})
                 reached.append(
                     {"values": values, **_one(algorithm, judged, trial_settings, trial, begin, line, engine)}

@@ -57,6 +57,10 @@ def test_json_is_one_object_on_stdout_with_exact_bytes(tmp_path: Path) -> None:
     assert average["accuracy_of"] == "global_local"
     assert (local["payload_bytes"], local["accuracy_of"]) == (0, "personal")
     assert [point["round"] for point in average["curve"]] == [1, 2]
+    half = average["payload_bytes"] // 2
+    again = edgefl("simulate", "--resume", found["run"], "--budget", f"bytes={half}", "--json", cwd=tmp_path)
+    at = json.loads(again.stdout)["comparison"]["budgets"]["bytes"]
+    assert at["least"]["mean"] == half and at["rounds"]["fedavg"]["mean"] == 1 and at["rounds"]["local"]["mean"] == 2
 
 
 def test_resume_continues_a_run_and_refuses_other_settings(tmp_path: Path) -> None:
@@ -116,6 +120,8 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
         (["--per-round", "50"], "per_round=50; expected 1 <= per_round <= 20 clients"),
         (["--workers", "0"], "workers=0; expected workers >= 1"),
         (["--rounds", "0"], "rounds=0; expected rounds >= 1"),
+        (["--budget", "money=3"], "argument --budget: 'money=3'; expected one of rounds, bytes, seconds, work, as in"),
+        (["--budget", "rounds=-1"], "argument --budget: 'rounds=-1'; expected rounds= a number above 0"),
         (["--plot", "a.xyz"], "--plot a.xyz; expected a file that ends in one of ."),
         (["--model", "vgg99"], "vgg99"),
         (["--data", "nowhere"], "data set 'nowhere'; expected one of digits, mnist"),

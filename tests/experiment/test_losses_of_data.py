@@ -124,7 +124,7 @@ def test_runs_are_reported_by_what_their_loss_has(tmp_path: Path, capsys: pytest
     for path in ("regression", "decisions"):
         assert main(["simulate", "--resume", str(tmp_path / path), "--workers", "1"]) == 0
         printed = capsys.readouterr().out
-        assert ("Mean loss on every client's" if path == "regression" else "accuracy of 3 decisions") in printed
+        assert ("Mean loss on clients' own" if path == "regression" else "accuracy of 3 decisions") in printed
 
 
 def test_a_resumed_run_is_the_same_with_adam_and_a_schedule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

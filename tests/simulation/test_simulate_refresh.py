@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 
 from edgefl.algorithms import METHODS, Algorithm, build
-from edgefl.algorithms.base import MODEL, Local, State, Task, minibatches
+from edgefl.algorithms.base import BODY, MODEL, Local, State, Task, minibatches
+from edgefl.algorithms.masks import restricted
+from edgefl.algorithms.personal import Personal
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment, Settings
@@ -62,7 +65,8 @@ def own(run: Run, client: int) -> Local:
     params = {name: np.array(value) for name, value in (kept.params or federation().initial()).items()}
     learner = GraphLearner(Model(federation().graph, params))
     parts = split.train, split.validation, split.test
-    return Local(client, federation().seed, ModelSpec.of(federation().graph), learner, federation().data, *parts)
+    spec = ModelSpec.of(federation().graph)
+    return Local(client, federation().seed, spec, learner, federation().data, *parts, kept.private, kept.arrays)
 
 
 def after(local: Local, epochs: int, **how: Any) -> Evaluation:
@@ -120,6 +124,38 @@ def test_fedspu_takes_the_values_of_its_next_neurons_and_trains_those(name: str,
         local.learner.write(take(run.state.arrays[MODEL], task.spec, neurons))
         expected = after(local, 1, trainable=neurons)
         assert says(run.last["refreshed"], plan.client) == (expected.correct, expected.loss_sum)
+
+
+def ditto(run: Run, local: Local) -> Evaluation:
+    return after(local, 2, pull=(0.5, run.state.arrays[MODEL]))
+
+
+def fedper(run: Run, local: Local) -> Evaluation:
+    mine = Personal.of(local, run.state.arrays[BODY], "torch")
+    mine.learner.fit(mine.samples, minibatches(local, 0, 2, 16), SGD(OPTIONS["lr"]))
+    return mine.evaluate()
+
+
+def pflego(run: Run, local: Local) -> Evaluation:
+    mine = Personal.of(local, run.state.arrays[BODY], "torch")
+    mine.head_steps(2, 0.006, 128)
+    return mine.evaluate()
+
+
+def fedspa(run: Run, local: Local) -> Evaluation:
+    (mask, *_) = build("fedspa", OPTIONS).held(local)
+    with restricted(local.learner, mask, 128):
+        local.learner.write(take(run.state.arrays[MODEL], local.spec, mask))
+        local.learner.fit(local.data, minibatches(local, 0, 2, 128), SGD(OPTIONS["lr"], weight_decay=5e-4))
+        return local.learner.evaluate(local.data, local.test)
+
+
+@pytest.mark.parametrize("by_hand", [ditto, fedper, pflego, fedspa], ids=lambda by_hand: by_hand.__name__)
+def test_other_methods_train_what_is_theirs(by_hand: Callable[[Run, Local], Evaluation], tmp_path: Path) -> None:
+    run = Run(tmp_path, build(by_hand.__name__, OPTIONS), replace(ROUNDS, refresh=2))
+    for client in range(SMALL.clients):
+        expected = by_hand(run, own(run, client))
+        assert says(run.last["refreshed"], client) == (expected.correct, expected.loss_sum)
 
 
 def test_training_scores_are_of_the_model_that_counts(tmp_path: Path) -> None:

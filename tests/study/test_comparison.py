@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,7 +78,7 @@ def test_scores_are_means_over_seeds_and_errors_are_over_clients() -> None:
     assert row.standard_error == pytest.approx(math.sqrt((0.05 / 3 + 0.12 / 3) / 2 / 4))
     text = precision(by_seed, compare(by_seed))
     assert text.startswith("2 seeds, ± their standard deviation, 4 clients with 40 test samples")
-    assert "42.5 ± 24.7 %" in shown(by_seed) and "of 2 seeds" in shown(by_seed)
+    assert "42.5±24.7 %" in shown(by_seed) and ", 2 seeds, rounds: 1" in " ".join(shown(by_seed).split())
 
 
 def test_the_worst_tenth_is_rounded_up_and_of_losses_the_largest() -> None:
@@ -131,13 +132,16 @@ def test_at_a_budget_the_last_evaluation_before_it_counts() -> None:
     alone = run("local", [6, 6, 6, 6], down=0, up=0)
     found = compare({1: [ours, other, alone]}).budgets
     assert {name: budget.least.mean for name, budget in found.items()} == {
-        "rounds": 1, "bytes": 1200, "device seconds": 0.5, "work": 1e6,
+        "rounds": 1, "bytes": 1200, "seconds": 0.5, "work": 1e6,
     }  # fmt: skip
     by_bytes = found["bytes"]
     assert {name: each.mean for name, each in by_bytes.scores.items()} == {"fedspu": 0.4, "fedavg": 0.3, "local": 0.6}
     assert {name: each.mean for name, each in by_bytes.rounds.items()} == {"fedspu": 3, "fedavg": 1, "local": 1}
-    assert found["device seconds"].scores["fedavg"].mean is None
+    assert found["seconds"].scores["fedavg"].mean is None
     assert "-" in shown({1: [ours, other, alone]})
+    more = compare({1: [ours, other, alone]}, {"bytes": 1599.0, "rounds": 2.0}).budgets
+    assert more["bytes"].least.mean == 1599 and more["bytes"].rounds["fedavg"].mean == 1
+    assert more["rounds"].rounds["fedspu"].mean == 2 and more["seconds"] == found["seconds"]
     assert reached(ours.curve, "round", 2)["round"] == 2  # type: ignore[index]
 
 
@@ -181,4 +185,27 @@ def test_tables_of_seeds_fit_eighty_columns() -> None:
     kinds = {"refreshed": scores([5, 5, 5, 5])}
     of = [summarise(name, [line(1, [record(0)], [1, 2, 3, 4], **kinds)], TIERS, {}) for name in ("fedspu", "fedavg-ft")]
     text = shown({1: of, 2: of})
-    assert "…" not in text and "25.0 ± 0.0 %" in text
+    assert "…" not in text and "25.0±0.0 %" in text
+
+
+def test_the_picture_has_what_there_is_beside_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib", reason="the picture is an optional extra")
+    from matplotlib import pyplot
+
+    from edgefl.study.picture import plot
+
+    kinds = {"refreshed": scores([5, 5, 5, 5]), "training": scores([9, 9, 9, 9])}
+    found = summarise("fedspu", [line(1, [record(0)], [1, 1, 1, 1], **kinds)], TIERS, {"round_lt_C": None})
+    drawn: list[Any] = []
+    monkeypatch.setattr(pyplot, "close", drawn.append)
+    silent = run("local", [6, 6, 6, 6], down=0, up=0)
+    plot(tmp_path / "silent.png", [silent, found])
+    over_rounds, over_bytes, losses = drawn.pop().axes
+    assert over_bytes.lines[0].get_color() == over_rounds.lines[1].get_color() == losses.lines[1].get_color()
+    plot(tmp_path / "curves.png", [found])
+    over_rounds, over_bytes, losses = drawn[0].axes
+    assert [each.get_ydata()[0] for each in over_rounds.lines] == pytest.approx([10, 90, 50])
+    assert [each.get_linestyle() for each in over_rounds.lines] == ["-", "--", ":"]
+    assert over_rounds.get_xlabel() == "round; dashed: training; dotted: refreshed"
+    assert [list(each.get_ydata()) for each in over_bytes.lines] == [[10.0]]
+    assert [list(each.get_ydata()) for each in losses.lines] == [[0.5]]

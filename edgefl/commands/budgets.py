@@ -1,0 +1,29 @@
+"""--budget NAME=AMOUNT: at what methods are compared, as a user writes it."""
+
+from __future__ import annotations
+
+import argparse
+
+from edgefl.commands.sizes import size
+from edgefl.study.comparison import BUDGETS
+
+HELP = (
+    "compare methods where they have spent this: rounds=20, bytes=5MB, seconds=60 of devices' time or work=1e12 "
+    "operations; may be given several times; default: the least that one of them spends in all"
+)
+
+
+def budget(text: str) -> tuple[str, float]:
+    """An option's value. Raises ArgumentTypeError for what is no budget."""
+    name, _, amount = text.partition("=")
+    if name not in BUDGETS:
+        raise argparse.ArgumentTypeError(f"{text!r}; expected one of {', '.join(BUDGETS)}, as in bytes=5MB")
+    if name == "bytes":
+        return name, float(size(amount))
+    try:
+        found = float(amount)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}; expected {name}= a number above 0")
+    return name, found
