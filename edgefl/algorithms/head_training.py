@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl.algorithms.base import BODY, Algorithm, Local, OwnModel, Plan, State, Task, check, check_choices
-from edgefl.algorithms.personal import CLASSES, HeadInit, Personal, begin
+from edgefl.algorithms.personal import HeadInit, Personal, begin
 from edgefl.graph import Params
 from edgefl.neurons.update import values
 
@@ -27,6 +27,7 @@ class HeadTraining(Algorithm):
 
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True
+    no_statistics: ClassVar[bool] = True
 
     per_round: int = 10
     tau: int = 50
@@ -57,10 +58,10 @@ class HeadTraining(Algorithm):
         """So many steps of the head, each over all samples: the body is trained by the server alone."""
         mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
         mine.head_steps(epochs, self.beta, self.chunk)
-        yield OwnModel(mine.learner, mine.samples, local.private[CLASSES])
+        yield mine.model
 
     @contextmanager
     def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
         mine = Personal.of(local, shared, self.head_init)
-        yield OwnModel(mine.learner, mine.samples, local.private[CLASSES])
+        yield mine.model

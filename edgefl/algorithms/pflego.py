@@ -10,6 +10,7 @@ is no such step; Eq. 3, Algorithm 1 and the released code leave out the client's
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -39,18 +40,19 @@ class PFLEGO(HeadTraining):
     """tau         as in head_training.py, the joint step included; rho is that step's learning rate too
     head_step   the head's joint step is rho I/r alpha_i ('eq5', exact) or rho I/r ('eq3') times its gradient
     server      what the server does with the body's gradient
-    weight      of a client: its share of the examples of 'all' clients, or of those of the 'participants' as in the
+    shares      of a client: its share of the examples of 'all' clients, or of those of the 'participants' as in the
                 released code, whose steps are I/r times longer for it; Adam does not see the difference
     """
 
     name: ClassVar[str] = "pflego"
     changes: ClassVar[tuple[str, ...]] = (BODY,)
+    former: ClassVar[Mapping[str, str]] = {"weight": "shares"}
 
     beta: float = 0.006
     rho: float = 0.002
     head_step: Literal["eq5", "eq3"] = "eq5"
     server: Optimizer = "sgd"
-    weight: Literal["all", "participants"] = "all"
+    shares: Literal["all", "participants"] = "all"
 
     # The server.
 
@@ -75,7 +77,7 @@ class PFLEGO(HeadTraining):
         replies = tally.of(BODY)
         if not replies.clients:
             return state
-        examples = task.examples if self.weight == "all" else sum(replies.weights)
+        examples = task.examples if self.shares == "all" else sum(replies.weights)
         scale = task.clients / len(replies.clients) / examples
         gradient = {name: scale * replies.total[name] for name in task.spec.body}
         return step(self.server, state, BODY, gradient, self.rho)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -151,9 +151,9 @@ def experiment_of(options: Mapping[str, Any], resume: Path | None, may_grow: boo
     Raises    ValueError naming a value that is out of range, RunError naming a setting that the run does not have.
     """
     if resume is None:
-        return _with_defaults(_given(options, Experiment()))
+        return _with_defaults(_given(options, Experiment(), True))
     stored = Experiment.of_run(resume)
-    given = _given(options, stored)
+    given = _given(options, stored, False)
     if may_grow:
         wanted = replace(stored, **{name: given.pop(name) for name in GROWING if name in given})
         check_growth(resume, stored, wanted)
@@ -178,14 +178,19 @@ def _with_defaults(given: dict[str, Any]) -> Experiment:
     return Experiment(**settings)
 
 
-def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
-    """The options that were given, as fields of Experiment; `base` says which methods and data there are otherwise."""
+def _given(options: Mapping[str, Any], base: Experiment, is_new: bool) -> dict[str, Any]:
+    """The options that were given, as fields of Experiment; `base` says which methods and data there are otherwise.
+
+    is_new  all methods of a new run must have a hyper-parameter that is set; earlier ones were not held to that
+    """
     given = dict(options)
     if "method" in given:
         given["methods"] = tuple(map(label, labels_in(given.pop("method"))))
     methods = [Variant.of(each).method for each in given.get("methods", base.methods)]
     for method in methods:
         admit(method)
+    if is_new:
+        _check_used(given, methods)
     if "preset" in given:
         given = {**preset(given.pop("preset"), given.get("data", base.data)), **given}
     if given.get("loss"):
@@ -197,9 +202,19 @@ def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
         if name in SHARED:
             given[name] = parse(methods, name, value)
         else:
-            chosen[name] = parse(methods, name, value)
+            chosen[name] = parse(methods, name, value, by_all=is_new)
     given["options"] = tuple(sorted(chosen.items()))
     return given
+
+
+def _check_used(given: Mapping[str, Any], methods: Sequence[str]) -> None:
+    """Raises ValueError for an option of training that none of the methods has."""
+    for name in (name for name in SHARED if name in given and name != "rounds"):
+        parse(methods, name, _written(given[name]))
+
+
+def _written(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _assignment(text: str) -> tuple[str, str]:

@@ -146,3 +146,29 @@ def test_payloads_are_the_body_in_the_order_of_the_model() -> None:
     plan = method.plan(task(locals_), start(method, locals_), 1)[0]
     reply = method.train(locals_[plan.client], plan)
     assert tuple(values(plan.payload[BODY])) == tuple(values(reply.payload[BODY])) == SPEC.body
+
+
+@pytest.mark.parametrize(
+    "method", [PFLEGO(tau=3), FedPer(epochs=1), FedRecon(tau=3)], ids=["pflego", "fedper", "fedrecon"]
+)
+def test_a_head_has_the_classes_that_are_trained_whatever_is_tested(method: PFLEGO | FedPer | FedRecon) -> None:
+    """Test samples of other classes are wrong, with the loss of a guess among the head's classes and one more."""
+    whole, other = clients(count=1)[0], clients(count=1)[0]  # classes 0 and 2
+    label = np.array(other.data.y)
+    label[other.test[:2]] = (1, 4)
+    other.data = replace(other.data, y=label)
+    state = start(method, [whole])
+    models = []
+    for local in (whole, other):
+        play(method, [local], state)
+        assert local.private[CLASSES] == [0, 2]
+        models.append({name: value.copy() for name, value in local.arrays[HEAD].items()})
+    assert all(models[0][name].tobytes() == models[1][name].tobytes() for name in models[0])
+    found = method.evaluate(other, state.arrays[BODY])
+    whole.test = other.test[2:]
+    known = method.evaluate(whole, state.arrays[BODY])
+    assert (found.correct, found.examples, known.examples) == (known.correct, 5, 3)
+    assert found.loss_sum == pytest.approx(known.loss_sum + 2 * np.log(3), rel=1e-12)
+    whole.test, other.test = other.test[:2], other.test[:2]
+    nothing = method.evaluate(other, state.arrays[BODY])
+    assert (nothing.correct, nothing.examples) == (0, 2) and nothing.loss_sum == pytest.approx(2 * np.log(3))

@@ -337,7 +337,7 @@ def test_participants_weights_make_the_steps_longer_by_clients_over_participants
     """The released code's: the shares of those selected add up to 1, and I/r is applied on top."""
     moves = {}
     for weight in ("all", "participants"):
-        locals_, method = clients(), PFLEGO(tau=1, rho=0.1, weight=weight)
+        locals_, method = clients(), PFLEGO(tau=1, rho=0.1, shares=weight)
         state = start(method, locals_)
         with_heads(locals_, state.arrays[BODY])
         after = play(method, locals_, state, [0, 2])
