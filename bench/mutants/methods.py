@@ -281,6 +281,14 @@ MUTANTS = (
         "a sample of a class that the head has not counts as one of its first",
         HEADS,
     ),
+    Mutant(
+        "head-optimizer",
+        f"{A}head_training.py",
+        "self.optimizer_at(self.scheduled(self.beta, round))",
+        "self.optimizer_at(self.beta)",
+        "the rate of a head has no schedule",
+        HEADS,
+    ),
     # Options.
     Mutant(
         "by-all", f"{A}__init__.py", "if by_all and lacking:", "if False:", "an option that some lack is dropped", CLI

@@ -17,8 +17,9 @@ from edgefl import rng
 from edgefl.algorithms.base import BODY, Local, OwnModel, State, Task, check
 from edgefl.errors import DataError
 from edgefl.graph import Params
-from edgefl.learners.base import SGD, Array, Evaluation, Learner, Samples
+from edgefl.learners.base import Array, Evaluation, Learner, Samples
 from edgefl.learners.batches import Repeated
+from edgefl.learners.optimizers import Optimizer
 
 HEAD = "head"  # W_i and its bias, among the client's arrays
 CLASSES = "classes"  # the label map, among its private values: row r of the head is the r-th of these classes
@@ -70,8 +71,8 @@ class Personal:
         local.private = {**local.private, CLASSES: classes}
         return Personal(local, learner, samples, np.isin(local.data.y, classes))
 
-    def head_steps(self, count: int, lr: float, chunk: int) -> None:
-        """So many steps of gradient descent on the head over all training samples, on features computed once.
+    def head_steps(self, count: int, optimizer: Optimizer, chunk: int) -> None:
+        """So many steps of the head over all training samples, on features computed once.
 
         chunk  examples per pass through the body
         """
@@ -79,7 +80,7 @@ class Personal:
             features = self.learner.features(self.samples, self.local.train, chunk)
             everything = np.arange(len(features), dtype=np.int32)
             labelled = Samples(features, self.samples.y[self.local.train], loss=self.samples.loss)
-            self.learner.head().fit(labelled, Repeated(everything, count), SGD(lr))
+            self.learner.head().fit(labelled, Repeated(everything, count), optimizer)
 
     def keep_head(self) -> None:
         """What the head is now is what the client keeps."""

@@ -80,13 +80,13 @@ class PFLEGO(HeadTraining):
         examples = task.examples if self.shares == "all" else sum(replies.weights)
         scale = task.clients / len(replies.clients) / examples
         gradient = {name: scale * replies.total[name] for name in task.spec.body}
-        return step(self.server, state, BODY, gradient, self.rho)
+        return step(self.server, state, BODY, gradient, self.scheduled(self.rho, round))
 
     # The client.
 
     def train(self, local: Local, plan: Plan) -> Reply:
         mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
-        mine.head_steps(self.tau - 1, self.beta, self.chunk)
+        mine.head_steps(self.tau - 1, self.head_optimizer(plan.round), self.chunk)
         key = dropout_key(local, plan.round)
         gradient = mine.learner.gradient(mine.samples, local.train, chunk=self.chunk, key=key)
         head, rate = mine.learner.read(local.spec.head), self._head_rate(local, plan)
@@ -105,4 +105,4 @@ class PFLEGO(HeadTraining):
     def _head_rate(self, local: Local, plan: Plan) -> float:
         """rho I/r alpha_i (Eq. 5), or rho I/r (Eq. 3)."""
         share = len(local.train) / plan.settings["examples"] if self.head_step == "eq5" else 1.0  # type: ignore[operator]
-        return self.rho * float(plan.settings["scale"]) * share
+        return self.scheduled(self.rho, plan.round) * float(plan.settings["scale"]) * share

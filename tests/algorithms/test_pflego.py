@@ -17,7 +17,7 @@ from edgefl.algorithms.base import BODY, Algorithm, Local, State, Tally, Task
 from edgefl.algorithms.personal import CLASSES, HEAD, Personal
 from edgefl.graph import Graph, Model, Node, Params
 from edgefl.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU
-from edgefl.learners import GraphLearner, Samples
+from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.neurons.spec import ModelSpec
 
 CLASSES_OF = ([0, 2], [1, 2, 4], [0, 1, 2, 3, 4], [3, 4])  # of four clients
@@ -309,7 +309,7 @@ def test_the_loss_never_rises_over_the_steps_of_the_head() -> None:
     losses = []
     for _ in range(20):
         losses.append(mine.learner.evaluate(mine.samples, local.train).loss_sum)
-        mine.head_steps(1, 0.1, 8)
+        mine.head_steps(1, SGD(0.1), 8)
     assert (np.diff(losses) < 0).all()
 
 
