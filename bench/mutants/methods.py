@@ -9,6 +9,7 @@ FEDSPU, STOPPING = "tests/algorithms/test_fedspu.py", "tests/algorithms/test_ear
 SCHEDULE = "tests/algorithms/test_schedule.py"
 DRIFT, FEDUMF = "tests/algorithms/test_drift.py", "tests/algorithms/test_fedumf.py"
 PFLEGO, HEADS = "tests/algorithms/test_pflego.py", "tests/algorithms/test_personal_heads.py"
+CLI = "tests/commands/test_cli.py"
 OWN, FEDPROX = "tests/commands/test_own_method.py", "tests/algorithms/test_fedprox.py"
 METHODS, MEAN = "tests/algorithms/test_methods.py", "tests/algorithms/test_mean.py"
 
@@ -197,8 +198,8 @@ MUTANTS = (
     Mutant(
         "fuse-rate",
         f"{A}fedumf.py",
-        'alpha * (lr / local.private["lr"])',
-        "alpha",
+        'fusion * (lr / local.private["lr"])',
+        "fusion",
         "a change is not scaled to the rate of today",
         FEDUMF,
     ),
@@ -262,5 +263,34 @@ MUTANTS = (
         "if False:",
         "a device does not say how a method that it was not told of is allowed",
         OWN,
+    ),
+    # What is tested decides nothing.
+    Mutant(
+        "head-of-tests",
+        f"{A}personal.py",
+        "np.unique(local.data.y[local.train])",
+        "np.unique(local.data.y[np.concatenate([local.train, local.test])])",
+        "a head has outputs for classes that are only tested",
+        HEADS,
+    ),
+    Mutant(
+        "unknown-right",
+        f"{A}base.py",
+        "if len(fitting) == len(index):",
+        "if True:",
+        "a sample of a class that the head has not counts as one of its first",
+        HEADS,
+    ),
+    Mutant(
+        "head-optimizer",
+        f"{A}head_training.py",
+        "self.optimizer_at(self.scheduled(self.beta, round))",
+        "self.optimizer_at(self.beta)",
+        "the rate of a head has no schedule",
+        HEADS,
+    ),
+    # Options.
+    Mutant(
+        "by-all", f"{A}__init__.py", "if by_all and lacking:", "if False:", "an option that some lack is dropped", CLI
     ),
 )

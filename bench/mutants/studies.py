@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "cosine-with-more-rounds",
-        "edgefl/algorithms/training.py",
+        "edgefl/algorithms/steps.py",
         'return self.schedule == "cosine"',
         'return self.schedule == "step"',
         "a run with a cosine goes on with more rounds, though none could have begun so",

@@ -6,7 +6,7 @@ else's method has to have been taken in before (own.py); no name that is read he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -91,7 +91,7 @@ def build(label: str, options: Mapping[str, Any]) -> Algorithm:
     """
     name, own = _read(label)
     known = settings_of(name)
-    chosen = {key: value for key, value in {**options, **own}.items() if key in known}
+    chosen = {key: value for key, value in {**renamed(name, options), **own}.items() if key in known}
     return replace(_default(name), **chosen)  # type: ignore
 
 
@@ -103,8 +103,9 @@ def labelled(label: str) -> str:
 
 def _read(label: str) -> tuple[str, dict[str, Any]]:
     """The name of the method, and its own options."""
-    name, texts = Variant.of(label)
-    _default(name)
+    name, written = Variant.of(label)
+    former = _default(name).former
+    texts = [(former.get(key, key), value) for key, value in written]
     for key, value in texts:
         if key == "rounds":
             raise ValueError(f"method={label} has rounds={value}; expected the run's --rounds, the same for all")
@@ -118,6 +119,13 @@ def _default(name: str) -> Algorithm:
     raise ValueError(f"method={name}; expected one of {', '.join([*METHODS, *OWN])}")
 
 
+def renamed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of this method, and maybe of others, by the names that they have now. A new name goes before a former."""
+    former = _default(name).former
+    old = {former[key]: value for key, value in options.items() if key in former}
+    return {**old, **{key: value for key, value in options.items() if key not in former}}
+
+
 def settings_of(name: str) -> dict[str, Any]:
     """The hyper-parameters of a method and their default values, in the order of its file.
 
@@ -127,19 +135,32 @@ def settings_of(name: str) -> dict[str, Any]:
     return {f.name: getattr(method, f.name) for f in fields(method)}  # type: ignore[arg-type]
 
 
-def parse(methods: list[str], name: str, text: str) -> Any:
+def parse(methods: Sequence[str], name: str, text: str, by_all: bool = False) -> Any:
     """The value of `--set name=text` as the type that a hyper-parameter of these methods has.
 
-    Raises ValueError naming the hyper-parameters there are, or the value and what its type accepts.
+    by_all  all of them must have it, not just one
+    Raises  ValueError naming the hyper-parameters there are, who has this one and who not, or the value and what its
+            type accepts.
     """
-    for method in methods:
-        kind = get_type_hints(type(_default(method))).get(name)
-        if kind is not None and name in settings_of(method):
-            return _as(kind, name, text)
-    accepted = sorted({key for method in methods for key in settings_of(method)})
-    raise ValueError(
-        f"{name}={text} is no hyper-parameter of {', '.join(methods)}; expected one of {', '.join(accepted)}"
-    )
+    methods = tuple(dict.fromkeys(methods))
+    having = [method for method in methods if name in settings_of(method)]
+    if not having:
+        accepted = sorted({key for method in methods for key in settings_of(method)})
+        now = next((found for method in methods if (found := _default(method).former.get(name))), None)
+        known = f"one of {', '.join(accepted)}" if now is None else f"its name now, {now}"
+        raise ValueError(f"{name}={text} is no hyper-parameter of {', '.join(methods)}; expected {known}")
+    lacking = [method for method in methods if method not in having]
+    if by_all and lacking:
+        own = f"{having[0]}:{name}={text}"
+        raise ValueError(
+            f"{name}={text}: {', '.join(having)} {_has(having)} it, {', '.join(lacking)} {_has(lacking)} not; expected "
+            f"methods that all have it, or an option of one row, as --method {own},..."
+        )
+    return _as(get_type_hints(type(_default(having[0])))[name], name, text)
+
+
+def _has(names: Sequence[str]) -> str:
+    return "has" if len(names) == 1 else "have"
 
 
 def _as(kind: Any, name: str, text: str) -> Any:

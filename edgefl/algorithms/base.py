@@ -6,6 +6,7 @@ Source: ARCHITECTURE, "The types that carry everything".
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -155,11 +156,24 @@ class OwnModel(NamedTuple):
     learner  that holds it
     samples  of the client; their labels are outputs of this model
     classes  what each output stands for; None: the classes of the data, in order
+    known    of each sample whether its class is among them; None: all are
     """
 
     learner: Learner
     samples: Samples
     classes: Sequence[int] | None = None
+    known: NDArray[np.bool_] | None = None
+
+    def evaluate(self, index: NDArray[np.int32]) -> Evaluation:
+        """On these samples. Those of a class that it has no output for count as wrong, each with the loss of a guess
+        among its classes and one more.
+        """
+        fitting = index if self.known is None else index[self.known[index]]
+        if len(fitting) == len(index):
+            return self.learner.evaluate(self.samples, index)
+        found = self.learner.evaluate(self.samples, fitting) if len(fitting) else Evaluation(0.0, 0, 0)
+        lost = (len(index) - len(fitting)) * math.log(1 + len(self.classes or ()))
+        return Evaluation(found.loss_sum + lost, found.correct, len(index))
 
 
 class Tally:
@@ -202,7 +216,9 @@ class Algorithm(ABC):
     keeps_state  it keeps private values or arrays, with or without a model; always true where it keeps a model
     adapts       what is evaluated of a client is the model of all clients, after `evaluate` has adapted it to the
                  client; nothing of that is kept
+    no_statistics  it cannot train a model with running statistics (BatchNorm)
     asks_all     every client has a part in every round, so none can be left out of it
+    former       names that hyper-parameters had, which older runs and devices use: the name now, by that
     changes      names of payloads that carry changes or gradients in a reply, not new values of what the server's state
                  has by that name
     """
@@ -211,8 +227,10 @@ class Algorithm(ABC):
     keeps_model: ClassVar[bool]
     keeps_state: ClassVar[bool]
     adapts: ClassVar[bool] = False
+    no_statistics: ClassVar[bool] = False
     asks_all: ClassVar[bool] = False
     changes: ClassVar[tuple[str, ...]] = ()
+    former: ClassVar[Mapping[str, str]] = {}
 
     @abstractmethod
     def start(self, task: Task, initial: Params) -> State:
@@ -283,7 +301,7 @@ class Algorithm(ABC):
     def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
         """Client: `own` on its own test samples."""
         with self.own(local, shared) as model:
-            return model.learner.evaluate(model.samples, local.test)
+            return model.evaluate(local.test)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
         """Server: what the devices of these clients would download in that round, in their order, to be evaluated after

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl.algorithms.base import BODY, Local, OwnModel, Plan, Reply, State, Tally, Task, sample_clients, tested
-from edgefl.algorithms.personal import CLASSES, HeadInit, Personal, begin
+from edgefl.algorithms.personal import HeadInit, Personal, begin
 from edgefl.algorithms.training import LocalTraining
 from edgefl.graph import Params
 from edgefl.neurons.gather import take
@@ -76,4 +76,4 @@ class FedPer(LocalTraining):
     def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
         mine = Personal.of(local, shared, self.head_init)
-        yield OwnModel(mine.learner, mine.samples, local.private[CLASSES])
+        yield mine.model

@@ -51,13 +51,13 @@ class FedRecon(HeadTraining):
         if not replies.clients:
             return state
         gradient = {name: replies.total[name] / sum(replies.weights) for name in task.spec.body}
-        return step(self.server, state, BODY, gradient, self.rho)
+        return step(self.server, state, BODY, gradient, self.scheduled(self.rho, round))
 
     # The client.
 
     def train(self, local: Local, plan: Plan) -> Reply:
         mine = self._own(local, values(plan.payload[BODY]), plan.round)
-        mine.head_steps(self.tau, self.beta, self.chunk)
+        mine.head_steps(self.tau, self.head_optimizer(plan.round), self.chunk)
         mine.keep_head()
         layers = frozenset(map(layer_of, local.spec.body))
         key = dropout_key(local, plan.round)

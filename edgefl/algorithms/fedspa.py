@@ -54,7 +54,7 @@ class FedSpa(LocalTraining):
     density       share of all weights that a mask has
     distribution  how it is spread over the layers: 'erk', or the same in all of them
     masks         first ones: the 'same' for all clients, or 'different'
-    alpha         prune rate of round 1, which falls to 0 in the last one
+    prune_rate    alpha of the paper: the rate of round 1, which falls to 0 in the last one
     growth        coordinates enter by 'gradient', or at 'random'
     floor         how many leave is rounded down, as in RigL
     exclude_just_pruned  what leaves cannot enter again at once
@@ -65,6 +65,7 @@ class FedSpa(LocalTraining):
     keeps_state: ClassVar[bool] = True
     adapts: ClassVar[bool] = True
     changes: ClassVar[tuple[str, ...]] = (MODEL,)
+    former: ClassVar[Mapping[str, str]] = {"alpha": "prune_rate"}
 
     batch: int = 128
     lr: float = 0.1
@@ -74,7 +75,7 @@ class FedSpa(LocalTraining):
     density: float = 0.5
     distribution: Distribution = "erk"
     masks: Literal["same", "different"] = "same"
-    alpha: float = 0.5
+    prune_rate: float = 0.5
     growth: Literal["gradient", "random"] = "gradient"
     floor: bool = False
     exclude_just_pruned: bool = False
@@ -82,7 +83,7 @@ class FedSpa(LocalTraining):
     def __post_init__(self) -> None:
         super().__post_init__()
         check(0 < self.density <= 1, "density", self.density, "0 < density <= 1")
-        check(0 <= self.alpha <= 1, "alpha", self.alpha, "0 <= alpha <= 1")
+        check(0 <= self.prune_rate <= 1, "prune_rate", self.prune_rate, "0 <= prune_rate <= 1")
 
     @property
     def needs_rounds(self) -> bool:
@@ -96,7 +97,12 @@ class FedSpa(LocalTraining):
     # The server.
 
     def start(self, task: Task, initial: Params) -> State:
-        check(task.rounds >= 1 or self.search == "rsm", "rounds", task.rounds, "rounds >= 1, over which alpha falls")
+        check(
+            task.rounds >= 1 or self.search == "rsm",
+            "rounds",
+            task.rounds,
+            "rounds >= 1: prune_rate falls over them",
+        )
         self.first_mask(task.spec, task.seed, 0)  # there is one
         return State({MODEL: initial})
 
@@ -114,7 +120,7 @@ class FedSpa(LocalTraining):
         return masks.known(state, task.spec, client) or self.first_mask(task.spec, task.seed, client)
 
     def _plan(self, task: Task, round: int, client: int, mask: Mask, payload: Mapping[str, Update]) -> Plan:
-        settings = {"alpha": annealed(self.alpha, round - 1, task.rounds)} if self.search == "dst" else {}
+        settings = {"alpha": annealed(self.prune_rate, round - 1, task.rounds)} if self.search == "dst" else {}
         expects = {MODEL: Expected("masked", None, mask)}
         if settings.get("alpha") and mask.bits:
             ones = {name: int(np.count_nonzero(bits)) for name, bits in mask.bits.items()}

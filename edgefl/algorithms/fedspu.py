@@ -78,7 +78,7 @@ class FedSPU(LocalSteps):
         for p in self.keep:
             check(0 < p <= 1, "keep", p, "0 < keep <= 1")
         check(0 <= self.lam <= 1, "lam", self.lam, "0 <= lam <= 1")
-        self._check_steps()
+        self._check_local()
 
     def tier(self, client: int, clients: int) -> float:
         """p_k of a client."""

@@ -30,7 +30,7 @@ DELTA = "delta"  # g: what the training of the last round changed
 class FedUmf(LocalTraining):
     """theta^{t+1} = mean of the authorised clients' models.
 
-    alpha   share of the kept change that is added; 0 is FedAvg
+    fusion  alpha of the paper, the share of the kept change that is added; 0 is FedAvg with the same `weight`
     weight  'uniform' as in the paper, or by 'samples'
     """
 
@@ -38,13 +38,14 @@ class FedUmf(LocalTraining):
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True
     asks_all: ClassVar[bool] = True
+    former: ClassVar[Mapping[str, str]] = {"alpha": "fusion"}
 
-    alpha: float = 1.0
+    fusion: float = 1.0
     weight: Literal["samples", "uniform"] = "uniform"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check(0 <= self.alpha <= 1, "alpha", self.alpha, "0 <= alpha <= 1")
+        check(0 <= self.fusion <= 1, "fusion", self.fusion, "0 <= fusion <= 1")
 
     # The server.
 
@@ -66,7 +67,7 @@ class FedUmf(LocalTraining):
 
     def train(self, local: Local, plan: Plan) -> Reply:
         local.learner.write(plan.payload[MODEL])
-        fuse(local, plan, self.alpha, self.rate(plan.round))
+        fuse(local, plan, self.fusion, self.rate(plan.round))
         start = learnable(local.learner.read(), local.spec)  # after the fusion, so that it is not kept a second time
         fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
         remember(local, plan, start, self.rate(plan.round))
@@ -86,13 +87,13 @@ def to_everyone(task: Task, payload: Mapping[str, Update], per_round: int, round
     return [Plan("train", round, k, payload=payload, authorised=k in chosen) for k in range(task.clients)]
 
 
-def fuse(local: Local, plan: Plan, alpha: float, lr: float) -> None:
-    """Adds alpha * (lr / its own lr) * g to the client's model if it is authorised and g is of the round before.
+def fuse(local: Local, plan: Plan, fusion: float, lr: float) -> None:
+    """Adds fusion * (lr / its own lr) * g to the client's model if it is authorised and g is of the round before.
 
     The sign is right: g is a change of the parameters, not a gradient.
     """
-    if plan.authorised and alpha > 0 and local.private.get("round") == plan.round - 1:
-        share = alpha * (lr / local.private["lr"])  # exactly alpha while the rate stays the same
+    if plan.authorised and fusion > 0 and local.private.get("round") == plan.round - 1:
+        share = fusion * (lr / local.private["lr"])  # exactly fusion while the rate stays the same
         for name, change in local.arrays[DELTA].items():  # one by one, so that the model is not there twice
             local.learner.write({name: local.learner.read((name,))[name] + share * change})
 

@@ -7,15 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from edgefl.algorithms.base import BODY, Algorithm, Local, OwnModel, Plan, State, Task, check, check_choices
-from edgefl.algorithms.personal import CLASSES, HeadInit, Personal, begin
+from edgefl.algorithms.base import BODY, Local, OwnModel, Plan, State, Task, check
+from edgefl.algorithms.personal import HeadInit, Personal, begin
+from edgefl.algorithms.steps import Steps
 from edgefl.graph import Params
+from edgefl.learners.optimizers import Optimizer
 from edgefl.neurons.update import values
 
 
 @dataclass(frozen=True)
-class HeadTraining(Algorithm):
-    """per_round   r, clients selected in a round
+class HeadTraining(Steps):
+    """The optimizer is that of a head's steps on features and starts anew in every round; both rates have the schedule.
+
+    per_round   r, clients selected in a round
     tau         gradient steps of a head in a round
     beta        learning rate of those on features that are computed once
     rho         learning rate of the server
@@ -27,6 +31,7 @@ class HeadTraining(Algorithm):
 
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True
+    no_statistics: ClassVar[bool] = True
 
     per_round: int = 10
     tau: int = 50
@@ -41,13 +46,17 @@ class HeadTraining(Algorithm):
             check(getattr(self, name) >= 1, name, getattr(self, name), f"{name} >= 1")
         check(0 <= self.beta < float("inf"), "beta", self.beta, "a finite beta >= 0")
         check(0 < self.rho < float("inf"), "rho", self.rho, "a finite rho > 0")
-        check_choices(self)
+        self._check_steps("beta", "rho")
 
     def start(self, task: Task, initial: Params) -> State:
         """Raises ValueError for a model with running statistics, or without a body or a head."""
         stats = [name for name, param in task.spec.params.items() if param.kind == "stat"]
         check(not stats, "model", ", ".join(stats[:2]), "no running statistics: the gradient of a batch has none")
         return begin(initial, task)
+
+    def head_optimizer(self, round: int) -> Optimizer:
+        """The head's steps on features in a round."""
+        return self.optimizer_at(self.scheduled(self.beta, round))
 
     def effort(self, examples: int) -> tuple[int, int]:
         return self.tau, examples
@@ -56,11 +65,11 @@ class HeadTraining(Algorithm):
     def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """So many steps of the head, each over all samples: the body is trained by the server alone."""
         mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
-        mine.head_steps(epochs, self.beta, self.chunk)
-        yield OwnModel(mine.learner, mine.samples, local.private[CLASSES])
+        mine.head_steps(epochs, self.optimizer_at(self.beta), self.chunk)
+        yield mine.model
 
     @contextmanager
     def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
         mine = Personal.of(local, shared, self.head_init)
-        yield OwnModel(mine.learner, mine.samples, local.private[CLASSES])
+        yield mine.model

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl import rng
-from edgefl.algorithms.base import BODY, Local, State, Task, check
+from edgefl.algorithms.base import BODY, Local, OwnModel, State, Task, check
 from edgefl.errors import DataError
 from edgefl.graph import Params
-from edgefl.learners.base import SGD, Array, Evaluation, Learner, Samples
+from edgefl.learners.base import Array, Evaluation, Learner, Samples
 from edgefl.learners.batches import Repeated
+from edgefl.learners.optimizers import Optimizer
 
 HEAD = "head"  # W_i and its bias, among the client's arrays
 CLASSES = "classes"  # the label map, among its private values: row r of the head is the r-th of these classes
@@ -31,24 +32,32 @@ class Personal:
     """The model of one client in one round.
 
     learner  the body, and a head with one output for each of the client's classes
-    samples  the client's data with rows of the head as labels; those of classes it has none of are not to be used
+    samples  the client's data with rows of the head as labels
+    known    of each sample whether the head has a row for its class
     """
 
     local: Local
     learner: Learner
     samples: Samples
+    known: NDArray[np.bool_]
+
+    @property
+    def model(self) -> OwnModel:
+        """As it is evaluated."""
+        return OwnModel(self.learner, self.samples, self.local.private[CLASSES], self.known)
 
     @staticmethod
     def of(local: Local, body: Mapping[str, Array], head_init: HeadInit, round: int = 0) -> Personal:
-        """This body under the client's head, drawn now if it has none over the classes of all of the client's samples.
+        """This body under the client's head, drawn now if it has none over the classes that the client trains on: what
+        it is tested on decides nothing.
 
         head_init  'torch': the distribution of a new torch Linear. 'uniform': [0, 1), as in PFLEGO's released code
         round      of the draw, where a method draws heads again and again
-        Raises  DataError if the client has examples of a class that it had none of when its head was drawn.
+        Raises  DataError if the client trains on examples of a class that it had none of when its head was drawn.
         """
         if not local.data.loss.has_labels:
             raise DataError(f"client {local.client} has loss={local.data.loss}; expected labels for its head")
-        own = np.unique(local.data.y[np.concatenate([local.train, local.validation, local.test])]).tolist()
+        own = np.unique(local.data.y[local.train]).tolist()
         classes = local.private.get(CLASSES) or own
         if new := sorted(set(own) - set(classes)):
             raise DataError(f"client {local.client} has examples of class {new[0]}; its head has classes {classes}")
@@ -60,10 +69,10 @@ class Personal:
         loss = local.data.loss.of_classes(classes)
         samples = Samples(local.data.x, rows[local.data.y], local.data.scale, local.data.shift, loss)
         local.private = {**local.private, CLASSES: classes}
-        return Personal(local, learner, samples)
+        return Personal(local, learner, samples, np.isin(local.data.y, classes))
 
-    def head_steps(self, count: int, lr: float, chunk: int) -> None:
-        """So many steps of gradient descent on the head over all training samples, on features computed once.
+    def head_steps(self, count: int, optimizer: Optimizer, chunk: int) -> None:
+        """So many steps of the head over all training samples, on features computed once.
 
         chunk  examples per pass through the body
         """
@@ -71,7 +80,7 @@ class Personal:
             features = self.learner.features(self.samples, self.local.train, chunk)
             everything = np.arange(len(features), dtype=np.int32)
             labelled = Samples(features, self.samples.y[self.local.train], loss=self.samples.loss)
-            self.learner.head().fit(labelled, Repeated(everything, count), SGD(lr))
+            self.learner.head().fit(labelled, Repeated(everything, count), optimizer)
 
     def keep_head(self) -> None:
         """What the head is now is what the client keeps."""
@@ -80,7 +89,7 @@ class Personal:
 
     def evaluate(self) -> Evaluation:
         """On the client's own test samples."""
-        return self.learner.evaluate(self.samples, self.local.test)
+        return self.model.evaluate(self.local.test)
 
 
 def begin(initial: Params, task: Task) -> State:

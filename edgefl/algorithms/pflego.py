@@ -10,6 +10,7 @@ is no such step; Eq. 3, Algorithm 1 and the released code leave out the client's
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -39,18 +40,19 @@ class PFLEGO(HeadTraining):
     """tau         as in head_training.py, the joint step included; rho is that step's learning rate too
     head_step   the head's joint step is rho I/r alpha_i ('eq5', exact) or rho I/r ('eq3') times its gradient
     server      what the server does with the body's gradient
-    weight      of a client: its share of the examples of 'all' clients, or of those of the 'participants' as in the
+    shares      of a client: its share of the examples of 'all' clients, or of those of the 'participants' as in the
                 released code, whose steps are I/r times longer for it; Adam does not see the difference
     """
 
     name: ClassVar[str] = "pflego"
     changes: ClassVar[tuple[str, ...]] = (BODY,)
+    former: ClassVar[Mapping[str, str]] = {"weight": "shares"}
 
     beta: float = 0.006
     rho: float = 0.002
     head_step: Literal["eq5", "eq3"] = "eq5"
     server: Optimizer = "sgd"
-    weight: Literal["all", "participants"] = "all"
+    shares: Literal["all", "participants"] = "all"
 
     # The server.
 
@@ -75,16 +77,16 @@ class PFLEGO(HeadTraining):
         replies = tally.of(BODY)
         if not replies.clients:
             return state
-        examples = task.examples if self.weight == "all" else sum(replies.weights)
+        examples = task.examples if self.shares == "all" else sum(replies.weights)
         scale = task.clients / len(replies.clients) / examples
         gradient = {name: scale * replies.total[name] for name in task.spec.body}
-        return step(self.server, state, BODY, gradient, self.rho)
+        return step(self.server, state, BODY, gradient, self.scheduled(self.rho, round))
 
     # The client.
 
     def train(self, local: Local, plan: Plan) -> Reply:
         mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
-        mine.head_steps(self.tau - 1, self.beta, self.chunk)
+        mine.head_steps(self.tau - 1, self.head_optimizer(plan.round), self.chunk)
         key = dropout_key(local, plan.round)
         gradient = mine.learner.gradient(mine.samples, local.train, chunk=self.chunk, key=key)
         head, rate = mine.learner.read(local.spec.head), self._head_rate(local, plan)
@@ -103,4 +105,4 @@ class PFLEGO(HeadTraining):
     def _head_rate(self, local: Local, plan: Plan) -> float:
         """rho I/r alpha_i (Eq. 5), or rho I/r (Eq. 3)."""
         share = len(local.train) / plan.settings["examples"] if self.head_step == "eq5" else 1.0  # type: ignore[operator]
-        return self.rho * float(plan.settings["scale"]) * share
+        return self.scheduled(self.rho, plan.round) * float(plan.settings["scale"]) * share

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -201,7 +201,7 @@ def experiment_of(
     Raises    ValueError naming a value that is out of range, RunError naming a setting that the run does not have.
     """
     stored = Experiment() if resume is None else Experiment.of_run(resume)
-    given = _given(options, stored)
+    given = _given(options, stored, is_new=resume is None)
     given = with_everybody(given, stored, data_dir)
     if resume is None:
         return with_defaults(given)
@@ -218,14 +218,19 @@ def experiment_of(
     return wanted
 
 
-def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
-    """The options that were given, as fields of Experiment; `base` says which methods and data there are otherwise."""
+def _given(options: Mapping[str, Any], base: Experiment, is_new: bool) -> dict[str, Any]:
+    """The options that were given, as fields of Experiment; `base` says which methods and data there are otherwise.
+
+    is_new  all methods of a new run must have a hyper-parameter that is set; earlier ones were not held to that
+    """
     given = dict(options)
     if "method" in given:
         given["methods"] = tuple(map(label, labels_in(given.pop("method"))))
     methods = [Variant.of(each).method for each in given.get("methods", base.methods)]
     for method in methods:
         admit(method)
+    if is_new:
+        _check_used(given, methods)
     if "preset" in given:
         given = {**preset(given.pop("preset"), given.get("data", base.data)), **given}
     if given.get("loss"):
@@ -237,7 +242,7 @@ def _given(options: Mapping[str, Any], base: Experiment) -> dict[str, Any]:
         if name in SHARED:
             given[name] = parse(methods, name, value)
         else:
-            chosen[name] = parse(methods, name, value)
+            chosen[name] = parse(methods, name, value, by_all=is_new)
     given["options"] = tuple(sorted(chosen.items()))
     if "tune" in given:
         given["tune"] = tuple(sorted(_tried(methods, text) for text in given["tune"]))
@@ -253,6 +258,16 @@ def _tried(methods: list[str], text: str) -> tuple[str, tuple[Any, ...]]:
     if name == "rounds" or isinstance(found[0], tuple):
         raise ValueError(f"--tune {text}; expected an option of a method that is one number or word")
     return name, found
+
+
+def _check_used(given: Mapping[str, Any], methods: Sequence[str]) -> None:
+    """Raises ValueError for an option of training that none of the methods has."""
+    for name in (name for name in SHARED if name in given and name != "rounds"):
+        parse(methods, name, _written(given[name]))
+
+
+def _written(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _assignment(text: str) -> tuple[str, str]:

@@ -209,8 +209,9 @@ def method_of(welcome: Welcome) -> Algorithm:
             f"method {welcome.method} of the server is none of edgefl's; expected one that is installed here and named "
             "by --allow-method, or by methods in the agent's settings"
         )
-    options = {name: tuple(value) if isinstance(value, list) else value for name, value in welcome.options.items()}
+    told = {name: tuple(value) if isinstance(value, list) else value for name, value in welcome.options.items()}
     try:
+        options = algorithms.renamed(welcome.method, told)
         known = algorithms.settings_of(welcome.method)
         if unknown := sorted(options.keys() - known.keys()):
             raise ValueError(f"{unknown[0]}; expected one of {', '.join(known)}")
@@ -220,6 +221,14 @@ def method_of(welcome: Welcome) -> Algorithm:
         return algorithms.build(welcome.method, options)
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"method {welcome.method} of the server: {error}; expected one that is known here") from None
+
+
+def same_run(before: Welcome, now: Welcome) -> bool:
+    """Whether a server still says what it said; another version of it may write the same options otherwise."""
+    names = [name for name in Welcome.__struct_fields__ if name != "options"]
+    return before == now or (
+        all(getattr(before, name) == getattr(now, name) for name in names) and method_of(before) == method_of(now)
+    )
 
 
 def loss_of(welcome: Welcome, outputs: int) -> Loss:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from edgefl.device.bounds import Bounds
-from edgefl.device.model import Data, DeviceModel, followed, method_of
+from edgefl.device.model import Data, DeviceModel, followed, method_of, same_run
 from edgefl.device.state import DeviceState, Membership
 from edgefl.errors import EdgeflError, RemoteProtocolError, RequestError, RunError
 from edgefl.learners.base import MakeLearner
@@ -230,7 +230,7 @@ class Device:
         if enrolment is None:
             self._check(welcome)
             self._durably(lambda: self._state.enrol(Membership(self._run, welcome, tuple(self._data.counts))))
-        elif enrolment.welcome != welcome:
+        elif not same_run(enrolment.welcome, welcome):
             pairs = {name: (getattr(enrolment.welcome, name), getattr(welcome, name)) for name in FIELDS}
             name, (before, now) = next((name, pair) for name, pair in pairs.items() if pair[0] != pair[1])
             raise RunError(f"run {self._run} has {name}={now!r} now; expected {before!r}, as when this device enrolled")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,7 +17,7 @@ from edgefl.data import partition
 from edgefl.data.catalog import load, shape_of
 from edgefl.data.dataset import Array, DataSet, Shape
 from edgefl.data.split import Indices, Split, parts, split, split_by_time
-from edgefl.errors import DataError
+from edgefl.errors import DataError, GraphError
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.model_file import NAMED, check_fits
 from edgefl.experiment.settings import Experiment
@@ -203,7 +204,23 @@ def check_begin(methods: Mapping[str, Algorithm], federation: Federation, rounds
         try:
             method.start(task, initial)
         except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
+            has_statistics = any(param.kind == "stat" for param in spec.params.values())
+            fitting = _without_statistics(federation.graph) if method.no_statistics and has_statistics else ""
+            raise ValueError(f"{name}: {error}{fitting}") from None
+
+
+def _without_statistics(graph: Graph) -> str:
+    """Built-in models for examples of this shape that have no running statistics, in words, the smallest first."""
+    found = {}
+    for name in models.NAMES:
+        try:
+            spec = ModelSpec.of(models.build(name, graph.input_shape, *graph.output_shape))
+        except GraphError:
+            continue  # its windows are larger than such examples
+        if all(param.kind == "learn" for param in spec.params.values()):
+            found[name] = sum(math.prod(param.shape) for param in spec.params.values())
+    *others, last = sorted(found, key=found.__getitem__) or [""]
+    return f"; --model {', '.join(others)} or {last} has none" if others else f"; --model {last} has none" * bool(last)
 
 
 def built_in(experiment: Experiment, classes: int) -> Graph | None:

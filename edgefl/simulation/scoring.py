@@ -42,7 +42,7 @@ class PersonalEvaluation:
             if self.parts == ("test",):
                 return [algorithm.evaluate(local, shared)]
             with algorithm.own(local, shared) as mine:  # made once for all parts
-                return [mine.learner.evaluate(mine.samples, rows(split, part)) for part in self.parts]
+                return [mine.evaluate(rows(split, part)) for part in self.parts]
 
 
 class Refreshed(NamedTuple):
@@ -75,7 +75,7 @@ class RefreshedEvaluation:
         with player.local(self.client, kept, untrained) as local:
             received = plan_of(down, self.client, player.spec, algorithm.held(local))
             with algorithm.refreshed(local, received, self.epochs) as mine:
-                found = mine.learner.evaluate(mine.samples, local.test)
+                found = mine.evaluate(local.test)
         return Refreshed(found, sizes(down.payload, down.selection).total)
 
 

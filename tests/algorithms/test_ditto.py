@@ -14,7 +14,7 @@ from edgefl.algorithms import Ditto, FedAvg, LocalOnly, build
 from edgefl.algorithms.base import evaluate
 
 OPTIONS: dict[str, Any] = {"per_round": 2, "batch": 5, "lr": 0.1, "lr_decay": 0.9, "weight_decay": 1e-3}
-METHOD = Ditto(**OPTIONS, epochs=2, personal_epochs=3, lam=0.5)
+METHOD = Ditto(**OPTIONS, epochs=2, personal_epochs=3, mu=0.5)
 
 
 def test_the_global_model_and_the_bytes_are_fedavg_s() -> None:
@@ -30,8 +30,8 @@ def test_the_global_model_and_the_bytes_are_fedavg_s() -> None:
 
 
 def test_without_a_draw_personal_models_are_those_of_local_training() -> None:
-    mine, alone = Run(Ditto(**OPTIONS, lam=0.0), plain()), Run(LocalOnly(**OPTIONS, epochs=3), plain())
-    drawn = Run(Ditto(**OPTIONS, lam=0.5), plain())
+    mine, alone = Run(Ditto(**OPTIONS, mu=0.0), plain()), Run(LocalOnly(**OPTIONS, epochs=3), plain())
+    drawn = Run(Ditto(**OPTIONS, mu=0.5), plain())
     for _ in range(3):
         trained = {plan.client for plan, _ in mine.play()}
         before = [copied(local.learner.read()) for local in alone.clients]
@@ -44,8 +44,8 @@ def test_without_a_draw_personal_models_are_those_of_local_training() -> None:
 
 
 def test_two_clients_follow_the_trace_by_hand() -> None:
-    """Centres 4 and -8, eta = 1/4, lam = 1, one step each: w is the mean of the copies, v is drawn to the w it got."""
-    method, locals_ = Ditto(per_round=2, epochs=1, personal_epochs=1, batch=8, lr=0.25, lam=1.0), clients([4.0, -8.0])
+    """Centres 4 and -8, eta = 1/4, mu = 1, one step each: w is the mean of the copies, v is drawn to the w it got."""
+    method, locals_ = Ditto(per_round=2, epochs=1, personal_epochs=1, batch=8, lr=0.25, mu=1.0), clients([4.0, -8.0])
     state = start(method, locals_)
     w, v = 0.0, [0.0, 0.0]
     for round in (1, 2, 3):
@@ -79,7 +79,7 @@ def test_a_client_is_tested_with_its_own_model_and_counts_both_kinds_of_epochs()
 
 
 def test_settings_out_of_range_are_refused() -> None:
-    assert build("ditto", {}) == Ditto() == Ditto(lam=0.5, epochs=2, personal_epochs=3)
-    for name, value in (("lam", -0.5), ("lam", float("inf")), ("personal_epochs", 0)):
+    assert build("ditto", {}) == Ditto() == Ditto(mu=0.5, epochs=2, personal_epochs=3)
+    for name, value in (("mu", -0.5), ("mu", float("inf")), ("personal_epochs", 0)):
         with pytest.raises(ValueError, match=f"{name}={value}; expected"):
             Ditto(**{name: value})

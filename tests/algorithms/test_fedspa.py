@@ -66,7 +66,7 @@ def test_the_next_mask_is_what_a_sort_of_everything_gives(graph: Graph) -> None:
         {},
         {"floor": True},
         {"exclude_just_pruned": True},
-        {"exclude_just_pruned": True, "floor": True, "density": 0.8, "alpha": 0.9},
+        {"exclude_just_pruned": True, "floor": True, "density": 0.8, "prune_rate": 0.9},
     ):
         _check_next_masks(Run(replace(DST, **options), graph), **options)
 
@@ -315,7 +315,7 @@ def test_random_masks_that_stay_are_sent_by_nobody_and_everybody_s_model_is_the_
 
 
 def test_a_prune_rate_of_zero_is_masks_that_stay_bit_for_bit() -> None:
-    still, stays = Run(replace(DST, alpha=0.0), plain()), Run(RSM, plain())
+    still, stays = Run(replace(DST, prune_rate=0.0), plain()), Run(RSM, plain())
     for _ in range(3):
         still.play()
         stays.play()
@@ -406,20 +406,21 @@ def test_bytes_are_those_of_the_paper_s_formula() -> None:
 
 def test_the_schedule_needs_its_length_and_settings_their_range() -> None:
     task = Task(ModelSpec.of(plain()), CLIENTS, seed=1)
-    with pytest.raises(ValueError, match="rounds=0; expected rounds >= 1, over which alpha falls"):
+    with pytest.raises(ValueError, match="rounds=0; expected rounds >= 1: prune_rate falls over them"):
         DST.start(task, plain().init(rng.stream(1, rng.INIT)))
     RSM.start(task, plain().init(rng.stream(1, rng.INIT)))
     for name, value in (
         ("density", 0.0),
         ("density", 1.5),
-        ("alpha", -0.1),
-        ("alpha", 1.1),
+        ("prune_rate", -0.1),
+        ("prune_rate", 1.1),
         ("growth", "none"),
         ("clip", -1),
     ):
         with pytest.raises(ValueError, match=f"{name}={value}; expected"):
             replace(DST, **{name: value})
-    assert algorithms.build("fedspa", {}) == FedSpa() == FedSpa(per_round=10, epochs=5, batch=128, lr=0.1, alpha=0.5)
+    assert algorithms.build("fedspa", {}) == FedSpa() == FedSpa(per_round=10, epochs=5, batch=128, prune_rate=0.5)
+    assert algorithms.build("fedspa", {"alpha": 0.25}) == FedSpa(prune_rate=0.25)
     assert algorithms.build("fedspa-rsm", {"density": 0.2}) == FedSpa(search="rsm", density=0.2)
     assert (
         FedSpa().rate(1) == 0.1 and FedSpa().rate(3) == pytest.approx(0.1 * 0.998**2) and FedSpa().weight_decay == 5e-4

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,6 +60,39 @@ def test_frozen_coordinates_keep_their_bits(graph: Graph) -> None:
     for name, value in local.learner.read().items():
         assert value[~active[name]].tobytes() == before[name][~active[name]].tobytes(), name
         assert not np.array_equal(value[active[name]], before[name][active[name]]), name
+
+
+STEPS: dict[str, dict[str, Any]] = {
+    "momentum": {"momentum": 0.9},
+    "nesterov and decay": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
+    "adam": {"optimizer": "adam", "lr": 0.01, "weight_decay": 0.1},
+    "adamw": {"optimizer": "adamw", "lr": 0.01, "weight_decay": 0.1, "clip": 0.5},
+}
+
+
+@pytest.mark.parametrize("options", STEPS.values(), ids=list(STEPS))
+@graphs
+def test_whatever_steps_frozen_coordinates_keep_their_bits_in_every_round(
+    graph: Graph, options: dict[str, Any]
+) -> None:
+    """Velocities and moments are gone after a round: those of a neuron that is frozen in the next move nothing."""
+    algorithm = replace(HALF, bn_frozen="freeze", per_round=1, **options)
+    task, state = begin(graph, algorithm, clients=1)
+    local = device(graph, 0, seed=7)
+    ever = []
+    for round in (1, 2, 3, 4):
+        (plan,) = algorithm.plan(task, state, round)
+        before = copied(local.learner.read())
+        assert plan.selection is not None
+        active = inside(task.spec, plan.selection)
+        reply = algorithm.train(local, plan)
+        for name, value in local.learner.read().items():
+            assert value[~active[name]].tobytes() == before[name][~active[name]].tobytes(), (round, name)
+        now = local.learner.read()
+        assert any(not np.array_equal(now[name][active[name]], before[name][active[name]]) for name in now)
+        state = close(algorithm, task, state, [plan], [reply])
+        ever.append(active)
+    assert any((one[name] & ~next_[name]).any() for one, next_ in pairwise(ever) for name in one)
 
 
 @graphs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from quadratics import SPEC as SCALAR
@@ -59,14 +60,14 @@ def test_two_clients_in_turn_follow_the_trace_by_hand() -> None:
     assert weight(state) == step(before + kept, 4.0)
 
 
-@pytest.mark.parametrize("alpha", [0.1, 0.5, 1.0])
-def test_a_newly_authorised_client_ends_where_the_formula_says(alpha: float) -> None:
-    """theta^i = theta_t + alpha (eta_t / eta_{t-1}) (-eta_{t-1} grad(start_{t-1})) - eta_t grad(start)."""
-    method, centre, later = replace(METHOD, alpha=alpha, lr_decay=0.5), 3.0, ETA * 0.5
+@pytest.mark.parametrize("fusion", [0.1, 0.5, 1.0])
+def test_a_newly_authorised_client_ends_where_the_formula_says(fusion: float) -> None:
+    """theta^i = theta_t + fusion (eta_t / eta_{t-1}) (-eta_{t-1} grad(start_{t-1})) - eta_t grad(start)."""
+    method, centre, later = replace(METHOD, fusion=fusion, lr_decay=0.5), 3.0, ETA * 0.5
     locals_ = clients([1.0, centre])
     state = play(method, locals_, start(method, locals_), 1, authorised=[0])
     theta = weight(state)
-    begin = theta + alpha * (later / ETA) * (-ETA * (0.0 - centre))
+    begin = theta + fusion * (later / ETA) * (-ETA * (0.0 - centre))
     state = play(method, locals_, state, 2, authorised=[1])
     assert weight(state) == pytest.approx(begin - later * (begin - centre), abs=1e-15)
 
@@ -118,9 +119,9 @@ def test_a_round_without_replies_changes_nothing() -> None:
 # On a network, against FedAvg.
 
 
-def run(method: Algorithm, rounds: int, count: int = 4) -> list[Params]:
-    """The global model after every round."""
-    locals_ = [device(plain(), client) for client in range(count)]
+def run(method: Algorithm, rounds: int, count: int = 4, sizes: Sequence[int] = (20, 20, 20, 20)) -> list[Params]:
+    """The global model after every round. sizes: of the clients, in samples."""
+    locals_ = [device(plain(), client, count=sizes[client]) for client in range(count)]
     state, found = method.start(Task(SPEC, count, 1), INITIAL), []
     for round in range(1, rounds + 1):
         state = play(method, locals_, state, round)
@@ -132,16 +133,26 @@ def equal(found: Sequence[Params], expected: Sequence[Params]) -> list[bool]:
     return [same_bits(a, b) for a, b in zip(found, expected, strict=True)]
 
 
-def test_alpha_0_is_uniform_fedavg_bit_for_bit() -> None:
-    """t_umf_alpha0"""
-    assert equal(run(replace(FUSION, alpha=0.0), 4), run(AVERAGE, 4)) == [True] * 4
+@pytest.mark.parametrize("weight", ["samples", "uniform"])
+def test_without_fusion_it_is_fedavg_of_the_same_weight_bit_for_bit(weight: Literal["samples", "uniform"]) -> None:
+    """t_umf_alpha0; by samples as well, of which clients have different numbers."""
+    found = run(replace(FUSION, fusion=0.0, weight=weight), 4, sizes=(20, 60, 30, 40))
+    assert equal(found, run(replace(AVERAGE, weight=weight), 4, sizes=(20, 60, 30, 40))) == [True] * 4
+    other: Literal["samples", "uniform"] = "uniform" if weight == "samples" else "samples"
+    assert equal(found, run(replace(AVERAGE, weight=other), 4, sizes=(20, 60, 30, 40)))[-1] is False
 
 
-@pytest.mark.parametrize("alpha", [0.1, 1.0])
-def test_full_participation_is_uniform_fedavg_bit_for_bit(alpha: float) -> None:
+@pytest.mark.parametrize("options", [{"alpha": 0.25}, {"alpha": 0.25, "fusion": 0.5}], ids=str)
+def test_the_name_that_fusion_had_is_still_read(options: dict[str, float]) -> None:
+    assert build("fedumf", options) == FedUmf(fusion=options.get("fusion", 0.25))
+    assert build("fedumf:alpha=0.75", options) == FedUmf(fusion=0.75)
+
+
+@pytest.mark.parametrize("fusion", [0.1, 1.0])
+def test_full_participation_is_uniform_fedavg_bit_for_bit(fusion: float) -> None:
     """t_umf_full"""
-    fusion, average = replace(FUSION, per_round=4, alpha=alpha), replace(AVERAGE, per_round=4)
-    assert equal(run(fusion, 3), run(average, 3)) == [True] * 3
+    everybody, average = replace(FUSION, per_round=4, fusion=fusion), replace(AVERAGE, per_round=4)
+    assert equal(run(everybody, 3), run(average, 3)) == [True] * 3
 
 
 def test_it_is_fedavg_until_somebody_is_newly_authorised() -> None:
@@ -190,7 +201,7 @@ def test_replies_weigh_the_same_or_by_samples() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"alpha": 1.5}, r"alpha=1.5; expected 0 <= alpha <= 1"),
+        ({"fusion": 1.5}, r"fusion=1.5; expected 0 <= fusion <= 1"),
         ({"lr_decay": 0.0}, r"lr_decay=0.0; expected 0 < lr_decay <= 1"),
         ({"momentum": 1.0}, r"momentum=1.0; expected 0 <= momentum < 1"),
         ({"weight": "batches"}, r"weight=batches; expected samples or uniform"),

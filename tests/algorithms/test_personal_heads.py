@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +11,13 @@ from test_pflego import SPEC, assert_close, central, clients, heads, play, start
 
 from edgefl import rng
 from edgefl.algorithms import PFLEGO, FedPer, FedRecon
-from edgefl.algorithms.base import BODY, Task
+from edgefl.algorithms.base import BODY, Tally, Task
+from edgefl.algorithms.head_training import HeadTraining
 from edgefl.algorithms.personal import CLASSES, HEAD, Personal
 from edgefl.errors import DataError
 from edgefl.graph import Graph, Node
 from edgefl.graph.operations import BatchNorm2d, Flatten, Linear
-from edgefl.learners import SGD
+from edgefl.learners import SGD, Samples
 from edgefl.neurons.spec import ModelSpec
 from edgefl.neurons.update import values
 
@@ -146,3 +148,76 @@ def test_payloads_are_the_body_in_the_order_of_the_model() -> None:
     plan = method.plan(task(locals_), start(method, locals_), 1)[0]
     reply = method.train(locals_[plan.client], plan)
     assert tuple(values(plan.payload[BODY])) == tuple(values(reply.payload[BODY])) == SPEC.body
+
+
+@pytest.mark.parametrize(
+    "method", [PFLEGO(tau=3), FedPer(epochs=1), FedRecon(tau=3)], ids=["pflego", "fedper", "fedrecon"]
+)
+def test_a_head_has_the_classes_that_are_trained_whatever_is_tested(method: PFLEGO | FedPer | FedRecon) -> None:
+    """Test samples of other classes are wrong, with the loss of a guess among the head's classes and one more."""
+    whole, other = clients(count=1)[0], clients(count=1)[0]  # classes 0 and 2
+    label = np.array(other.data.y)
+    label[other.test[:2]] = (1, 4)
+    other.data = replace(other.data, y=label)
+    state = start(method, [whole])
+    models = []
+    for local in (whole, other):
+        play(method, [local], state)
+        assert local.private[CLASSES] == [0, 2]
+        models.append({name: value.copy() for name, value in local.arrays[HEAD].items()})
+    assert all(models[0][name].tobytes() == models[1][name].tobytes() for name in models[0])
+    found = method.evaluate(other, state.arrays[BODY])
+    whole.test = other.test[2:]
+    known = method.evaluate(whole, state.arrays[BODY])
+    assert (found.correct, found.examples, known.examples) == (known.correct, 5, 3)
+    assert found.loss_sum == pytest.approx(known.loss_sum + 2 * np.log(3), rel=1e-12)
+    whole.test, other.test = other.test[:2], other.test[:2]
+    nothing = method.evaluate(other, state.arrays[BODY])
+    assert (nothing.correct, nothing.examples) == (0, 2) and nothing.loss_sum == pytest.approx(2 * np.log(3))
+
+
+@pytest.mark.parametrize("kind", [PFLEGO, FedRecon])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"momentum": 0.9, "nesterov": True},
+        {"optimizer": "adam", "weight_decay": 0.1},
+        {"optimizer": "adamw", "clip": 0.1},
+        {"schedule": "cosine", "rounds": 4, "lr_floor": 0.01},
+    ],
+    ids=str,
+)
+def test_the_head_s_steps_have_optimizers_and_a_schedule(kind: type[HeadTraining], options: dict[str, Any]) -> None:
+    """A round's heads by hand: that optimizer on the features of the round's body, at the rate of the round."""
+    method = kind(tau=4, beta=0.05, rho=0.1, server="sgd", **options)  # type: ignore[call-arg]
+    mine, state = clients(), start(method, clients())
+    plans = {plan.client: plan for plan in replace(method, per_round=4).plan(task(mine), state, 2)}
+    count, rate = {PFLEGO: 3, FedRecon: 4}[kind], method.scheduled(0.05, 2)
+    for local, again in zip(mine, clients(), strict=True):
+        method.train(local, plans[local.client])
+        other = Personal.of(again, state.arrays[BODY], "torch")
+        features = other.learner.features(other.samples, again.train)
+        labelled = Samples(features, other.samples.y[again.train])
+        everything = np.arange(len(features), dtype=np.int32)
+        other.learner.head().fit(labelled, [everything] * count, method.optimizer_at(rate))
+        head = {name: value.copy() for name, value in other.learner.read(SPEC.head).items()}
+        if kind is PFLEGO:
+            gradient = other.learner.gradient(other.samples, again.train)
+            share = method.scheduled(0.1, 2) * len(again.train) / task(mine).examples
+            head = {name: value - share * gradient[name] for name, value in head.items()}
+        assert_close(local.arrays[HEAD], head, atol=1e-12, rtol=0)
+    assert (rate == 0.05) == ("schedule" not in options)
+
+
+def test_the_server_s_rate_has_the_schedule_too() -> None:
+    """Half of it moves the body half as far."""
+    moves = []
+    for method in (FedRecon(tau=1, beta=0.1, server="sgd"), FedRecon(tau=1, beta=0.1, server="sgd", lr_decay=0.5)):
+        locals_ = clients()
+        state = start(method, locals_)
+        (plan, *_) = method.plan(task(locals_), state, 2)
+        tally = Tally(SPEC)
+        method.fold(tally, plan, replace(FedRecon(tau=1, beta=0.0).train(locals_[plan.client], plan)))
+        after = method.finish(task(locals_), state, tally, 2)
+        moves.append({name: after.arrays[BODY][name] - value for name, value in state.arrays[BODY].items()})
+    assert_close({name: move / 2 for name, move in moves[0].items()}, moves[1], atol=1e-15, rtol=1e-9)

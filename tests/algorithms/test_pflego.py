@@ -17,7 +17,7 @@ from edgefl.algorithms.base import BODY, Algorithm, Local, State, Tally, Task
 from edgefl.algorithms.personal import CLASSES, HEAD, Personal
 from edgefl.graph import Graph, Model, Node, Params
 from edgefl.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU
-from edgefl.learners import GraphLearner, Samples
+from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.neurons.spec import ModelSpec
 
 CLASSES_OF = ([0, 2], [1, 2, 4], [0, 1, 2, 3, 4], [3, 4])  # of four clients
@@ -309,7 +309,7 @@ def test_the_loss_never_rises_over_the_steps_of_the_head() -> None:
     losses = []
     for _ in range(20):
         losses.append(mine.learner.evaluate(mine.samples, local.train).loss_sum)
-        mine.head_steps(1, 0.1, 8)
+        mine.head_steps(1, SGD(0.1), 8)
     assert (np.diff(losses) < 0).all()
 
 
@@ -337,7 +337,7 @@ def test_participants_weights_make_the_steps_longer_by_clients_over_participants
     """The released code's: the shares of those selected add up to 1, and I/r is applied on top."""
     moves = {}
     for weight in ("all", "participants"):
-        locals_, method = clients(), PFLEGO(tau=1, rho=0.1, weight=weight)
+        locals_, method = clients(), PFLEGO(tau=1, rho=0.1, shares=weight)
         state = start(method, locals_)
         with_heads(locals_, state.arrays[BODY])
         after = play(method, locals_, state, [0, 2])

@@ -116,7 +116,21 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
             "mu=1 is no hyper-parameter of fedspu, fedspu-es, local, fedavg-ft, fedavg; expected one of ",
         ),
         (["--set", "es"], "--set es; expected NAME=VALUE"),
-        (["--set", "lam=2"], "lam=2.0; expected 0 <= lam <= 1"),
+        (["--method", "fedspu", "--set", "lam=2"], "lam=2.0; expected 0 <= lam <= 1"),
+        (
+            ["--set", "lam=.2"],
+            "lam=.2: fedspu, fedspu-es have it, local, fedavg-ft, fedavg have not; expected methods that all have "
+            "it, or an option of one row, as --method fedspu:lam=.2,...",
+        ),
+        (["--method", "fedspu,pflego", "--set", "tau=3"], "tau=3: pflego has it, fedspu has not; expected methods"),
+        (
+            ["--method", "fedumf", "--set", "alpha=.5"],
+            "expected its name now, fusion",
+        ),
+        (
+            ["--method", "fedavg", "--keep", ".2,1"],
+            "keep=0.2,1.0 is no hyper-parameter of fedavg; ",
+        ),
         (["--per-round", "50"], "per_round=50; expected 1 <= per_round <= 20 clients"),
         (["--workers", "0"], "workers=0; expected workers >= 1"),
         (["--rounds", "0"], "rounds=0; expected rounds >= 1"),
@@ -128,7 +142,10 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
         (["--preset", "paper"], "preset=paper with data=digits; expected data among emnist, cifar10, speech"),
         (["--preset", "fedumf"], "preset=fedumf with data=digits; expected data among mnist, fashion, cifar10"),
         (["--preset", "pflego-no"], "preset=pflego-no with data=digits; expected data among mnist, cifar10, emnist"),
-        (["--method", "pflego"], "pflego: model=bn1.running_mean, bn1.running_var; expected no running statistics"),
+        (
+            ["--method", "pflego"],
+            "the gradient of a batch has none; --model pflego_mlp, ",
+        ),
         (["--method", "fedrecon"], "fedrecon: model=bn1.running_mean, bn1.running_var; expected no running statistics"),
         (["--values", "int4"], "argument --values: invalid choice: 'int4' (choose from"),
         (["--resume", "gone"], "gone/run.json is missing; expected the directory of an edgefl run"),

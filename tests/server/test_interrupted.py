@@ -26,9 +26,9 @@ from edgefl.simulation.loop import simulate
 from edgefl.simulation.replay import difference
 
 CLIENTS, ROUNDS = 3, 6
-EXPERIMENT = f"--clients {CLIENTS} --rounds {ROUNDS} --per-round 2 --eval-every 1 --partition iid --epochs 1".split()
+EXPERIMENT = f"--clients {CLIENTS} --rounds {ROUNDS} --per-round 2 --eval-every 1 --partition iid".split()
 MODELS = {"pflego": ["--model", "pflego_mlp"]}  # the default one has running statistics
-OPTIONS = {"pflego": ["--set", "server=adam"]}
+OPTIONS = {"pflego": ["--set", "server=adam"]}  # it has no epochs
 
 
 @dataclass
@@ -52,7 +52,7 @@ def serve(stack: ExitStack, path: Path, method: str) -> Processes:
     run, shares = path / "run", path / "shares"
     experiment = [*EXPERIMENT, *MODELS.get(method, [])]
     assert main(["deal", *experiment, "--out", str(shares)]) == 0
-    chosen = ["--method", method, *OPTIONS.get(method, [])]
+    chosen = ["--method", method, *OPTIONS.get(method, ["--epochs", "1"])]
     server = start(stack, "serve", *experiment, *chosen, "--port", "0", "--run-dir", str(run))
     said = lines(server)
     address = until(said, "listening on").split()[-1]

@@ -118,7 +118,7 @@ def test_value_bytes_equal_the_formula(
 
 def test_without_fusion_the_round_loop_gives_uniform_fedavg(federation: Federation, tmp_path: Path) -> None:
     """t_umf_alpha0 and t_umf_full, through messages and files."""
-    for name, changes in {"alpha 0": {"alpha": 0.0}, "all": {"per_round": CLIENTS}}.items():
+    for name, changes in {"fusion 0": {"fusion": 0.0}, "all": {"per_round": CLIENTS}}.items():
         average = FedAvg(weight="uniform", **{**OPTIONS, "per_round": changes.get("per_round", CHOSEN)})
         ours, _ = run(tmp_path / name, FedUmf(**{**OPTIONS, **changes}), federation, SETTINGS)
         theirs, _ = run(tmp_path / f"{name} average", average, federation, SETTINGS)

@@ -177,7 +177,7 @@ def test_presets_are_table_1_s_settings() -> None:
         assert (experiment.partition, experiment.clients, experiment.rounds) == (f"classes:{held}", 100, 200)
         methods = experiment.algorithms()
         common: dict[str, Any] = {"per_round": 20, "head_init": "uniform", "eval_point": "post_local"}
-        expected = PFLEGO(tau=50, beta=beta, rho=rho, head_step="eq3", server="adam", **common)
+        expected = PFLEGO(tau=50, beta=beta, rho=rho, head_step="eq3", server="adam", rounds=200, **common)
         assert methods["pflego"] == expected
         assert methods["fedper"] == FedPer(epochs=50, batch=10**6, lr=0.007, rounds=200, **common)
     with pytest.raises(ValueError, match="preset=pflego-high with data=digits; expected data among mnist"):
