@@ -20,7 +20,8 @@ from edgefl.experiment.assemble import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment, Settings
 from edgefl.graph import Model
-from edgefl.learners import SGD, Evaluation, GraphLearner
+from edgefl.learners import SGD, Evaluation, GraphLearner, Samples
+from edgefl.learners.batches import Repeated
 from edgefl.neurons.gather import take
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rounds import state_file
@@ -29,7 +30,8 @@ from edgefl.simulation.journal import Journal
 from edgefl.simulation.loop import simulate
 
 SMALL = Experiment(model="pflego_mlp", clients=6, per_round=3, rounds=2, eval_every=1, epochs=1, keep=(0.4, 1.0))
-OPTIONS: dict[str, Any] = {"per_round": 3, "epochs": 2, "keep": SMALL.keep, "tau": 3, "lr": 0.05}
+STEPS = {"lr": 0.05, "beta": 0.006, "optimizer": "sgd"}
+OPTIONS: dict[str, Any] = {"per_round": 3, "epochs": 2, "keep": SMALL.keep, "tau": 3, **STEPS}
 ROUNDS = Settings(rounds=2, eval_every=1)
 
 
@@ -138,7 +140,9 @@ def fedper(run: Run, local: Local) -> Evaluation:
 
 def pflego(run: Run, local: Local) -> Evaluation:
     mine = Personal.of(local, run.state.arrays[BODY], "torch")
-    mine.head_steps(2, 0.006, 128)
+    features, labels = mine.learner.features(mine.samples, local.train, 128), mine.samples.y[local.train]
+    everything = Repeated(np.arange(len(labels), dtype=np.int32), 2)
+    mine.learner.head().fit(Samples(features, labels, loss=mine.samples.loss), everything, SGD(OPTIONS["beta"]))
     return mine.evaluate()
 
 
