@@ -5,7 +5,8 @@
 # peers       torch and MNN for aarch64, for python -m bench arm
 # python      an aarch64 Python under qemu as that CPU, with edgefl and this checkout's tests and benches
 # tests       the suites of kernels, learners, codec and wire on each CPU, EDGEFL_ISA scalar and neon: hours. EVERY=8: of
-#             each suite another eighth for each CPU and instruction set; FILTER: pytest's -k; SUITES: which of the four
+#             each suite another eighth for each CPU and instruction set, the first of them FIRST; FILTER: pytest's -k;
+#             SUITES: which of the four
 # federation  a server of one kind with devices of the other: the same model and payloads as all x86 at EDGEFL_ISA=scalar,
 #             within a bound with the best tier of each
 # smoke       the NEON tier's dense products alone, in a minute; says why it is skipped where a tool is missing
@@ -80,7 +81,7 @@ suite() { # CPU ISA NAME SHARE: pytest's exit status, but 0 where the share has 
 }
 
 tests() {
-    local failed=0 share=0 every=${EVERY:-1}
+    local failed=0 share=${FIRST:-0} every=${EVERY:-1}
     for cpu in "$@"; do
         for isa in scalar neon; do
             for name in ${SUITES:-kernels learners codec wire}; do
@@ -157,7 +158,7 @@ main() {
         tests) prepare; [ -d "$work/oracle" ] || oracle; [ $# -gt 0 ] || set -- "${cpus[@]}"; tests "$@" ;;
         federation) prepare; federation ;;
         smoke) smoke ;;
-        *) sed -n '2,16s/^# \{0,1\}//p' "$0"; [ "$what" = help ] ;;
+        *) sed -n '2,17s/^# \{0,1\}//p' "$0"; [ "$what" = help ] ;;
     esac
 }
 

@@ -3,8 +3,9 @@
 # as cross compiler through setup.py. Not a release: nothing is uploaded.
 #
 # One for the running python3 and one for each INCLUDE, a folder with the headers of another CPython for 64-bit Linux,
-# which serve every machine: what differs between machines in pyconfig.h no extension reads. Everything is made from an
-# sdist under build/wheels. Needs PyPI. MACHINES are Linux's names.
+# which serve every machine: what differs between machines in pyconfig.h no extension reads. The library, in which no
+# Python is, is compiled once for a machine. Everything is made from an sdist under build/wheels. Needs PyPI. MACHINES
+# are Linux's names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -46,7 +47,7 @@ version_of() { # 3.11 of a folder with CPython's headers
 
 compile() { # MACHINE INCLUDE TAG FOLDER: a wheel of linux_MACHINE
     local zig="python -m ziglang" target="-target $1-linux-gnu.$GLIBC -mcpu=baseline"
-    rm -rf "$work/source/build"
+    rm -rf "$work"/source/build/lib*/edgefl/_core* # another Python's: what is left there would go into the wheel
     (cd "$work/source" && env CC="$zig cc $target" CXX="$zig c++ $target" LDSHARED="$zig cc $target -shared" \
         LDCXXSHARED="$zig c++ $target -shared" CFLAGS="-I$2" _PYTHON_HOST_PLATFORM="linux-$1" \
         SETUPTOOLS_EXT_SUFFIX=".cpython-${3#cp}-$1-linux-gnu.so" \
@@ -80,6 +81,7 @@ unbuilt() { # what lacked headers
 tools
 sources
 for machine in $machines; do
+    rm -rf "$work/source/build"
     for include in "${includes[@]}"; do wheel "$machine" "$include"; done
 done
 unbuilt

@@ -1,13 +1,15 @@
 """What holds for every test. The kernels' threads and instruction set are left as they were found: others depend on
 them. An example of a property may take as long as it takes: a loaded machine is no mistake. `--share I/N` runs the
-tests of one of N shares, where all take too long.
+tests of one of N shares, where all take too long. A test whose parameter `backend` is numba needs that package.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from zlib import crc32
 
 import pytest
@@ -17,6 +19,7 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 NATIVE = "edgefl.kernels.native"
+NO_NUMBA = find_spec("numba") is None and os.environ.get("EDGEFL_KERNELS") != "numba"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,6 +35,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=out)
         left = set(out)
         items[:] = [item for item in items if item not in left]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips numba's where it is not installed: it has no place on most boards."""
+    if NO_NUMBA and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+        if item.callspec.params.get("backend") == "numba":
+            pytest.skip("numba is not installed")
 
 
 def _share(text: str) -> tuple[int, int]:

@@ -7,7 +7,6 @@ where it cannot be loaded, every test of it fails and says why. test_isas.py nam
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 from collections.abc import Iterator
 from types import ModuleType
@@ -32,8 +31,6 @@ BACKENDS = [
 def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     """Each backend's module in turn; native with the instruction set capped, and restored afterwards."""
     name, _, isa = request.param.partition("-")
-    if name == "numba" and CHOSEN is None and importlib.util.find_spec("numba") is None:
-        pytest.skip("numba is not installed")
     module = kernels.backend(name)
     if not isa:
         yield module

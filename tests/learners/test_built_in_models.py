@@ -38,8 +38,6 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "backend", "keep"), CASES)
 def test_training_tracks_torch(name: str, backend: str, keep: float) -> None:
-    if backend == "numba":
-        pytest.importorskip("numba", reason="numba is an optional package")
     graph = models.build(name, INPUTS.get(name, (3, 32, 32)), CLASSES)
     size, sgd = (1, SGD(0.0001)) if name in DEEP else (4, SGD(0.01))
     data, order = samples(graph, size * DISTINCT, classes=CLASSES), np.arange(size * DISTINCT, dtype=np.int32)
