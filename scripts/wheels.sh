@@ -3,9 +3,10 @@
 # as cross compiler through setup.py. Not a release: nothing is uploaded.
 #
 # One for the running python3 and one for each INCLUDE, a folder with the headers of another CPython for 64-bit Linux,
-# which serve every machine: what differs between machines in pyconfig.h no extension reads. The library, in which no
-# Python is, is compiled once for a machine. Everything is made from an sdist under build/wheels. Needs PyPI. MACHINES
-# are Linux's names.
+# which serve every machine: what differs between machines in pyconfig.h no extension reads. (Debian's libpython-dev has
+# a pyconfig.h for each machine, in a folder beside it: unpack both machines' packages into one place.) The library, in
+# which no Python is, is compiled once for a machine. Everything is made from an sdist under build/wheels. Needs PyPI.
+# MACHINES are Linux's names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -49,10 +50,15 @@ compile() { # MACHINE INCLUDE TAG FOLDER: a wheel of linux_MACHINE
     local zig="python -m ziglang" target="-target $1-linux-gnu.$GLIBC -mcpu=baseline"
     rm -rf "$work"/source/build/lib*/edgefl/_core* # another Python's: what is left there would go into the wheel
     (cd "$work/source" && env CC="$zig cc $target" CXX="$zig c++ $target" LDSHARED="$zig cc $target -shared" \
-        LDCXXSHARED="$zig c++ $target -shared" CFLAGS="-I$2" _PYTHON_HOST_PLATFORM="linux-$1" \
+        LDCXXSHARED="$zig c++ $target -shared" CPPFLAGS="-I$2 -idirafter $2/.." _PYTHON_HOST_PLATFORM="linux-$1" \
         SETUPTOOLS_EXT_SUFFIX=".cpython-${3#cp}-$1-linux-gnu.so" \
         python -m build --wheel --no-isolation -o "$4" . > "$work/log" 2>&1) || { tail -30 "$work/log"; return 1; }
     python -m wheel tags --remove --python-tag "$3" --abi-tag "$3" "$4"/*.whl > /dev/null
+}
+
+check() { # VERSION WHEEL: an error if its binding was compiled with another Python's headers: pybind11 puts which into it
+    unzip -p "$2" 'edgefl/_core*.so' | tr '\0' '\n' | grep -qaxF "$1" ||
+        { echo "$(basename "$2"): compiled for another Python; expected $1" >&2; return 1; }
 }
 
 wheel() { # MACHINE INCLUDE: one in the folder, tagged by what auditwheel finds that it needs
@@ -61,6 +67,7 @@ wheel() { # MACHINE INCLUDE: one in the folder, tagged by what auditwheel finds 
     tag=cp${version/./}
     rm -rf "$raw" "$work/fixed"
     compile "$1" "$2" "$tag" "$raw"
+    check "$version" "$raw"/*.whl
     auditwheel repair --plat auto -w "$work/fixed" "$raw"/*.whl >> "$work/log" 2>&1 || { tail "$work/log"; return 1; }
     made=$(basename "$work"/fixed/*.whl) size=$(stat -c %s "$work"/fixed/*.whl)
     [[ "$made" == *-"$tag-$tag"-*manylinux2014_"$1"* ]] || { echo "$made; expected manylinux2014_$1" >&2; return 1; }

@@ -39,9 +39,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips numba's where it is not installed: it has no place on most boards."""
-    if NO_NUMBA and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-        if item.callspec.params.get("backend") == "numba":
-            pytest.skip("numba is not installed")
+    call = getattr(item, "callspec", None)
+    if NO_NUMBA and call is not None and call.params.get("backend") == "numba":
+        pytest.skip("numba is not installed")
 
 
 def _share(text: str) -> tuple[int, int]:

@@ -6,9 +6,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from bench.arm import counting
+from bench.arm import counting, resident
 from bench.arm.command import judged
 from bench.arm.cores import Core
 from bench.arm.emulator import CannotCountError, emulator
@@ -57,3 +58,13 @@ def test_a_folder_that_was_not_prepared_is_said(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
     with pytest.raises(CannotCountError, match=r"arm\.sh prepare"):
         emulator(tmp_path, "max", tmp_path)
+
+
+def test_resident_pages_are_those_that_were_touched() -> None:
+    size = 32 << 20
+    before, memory = resident.resident_bytes(), np.empty(size, np.uint8)
+    untouched = resident.resident_bytes()
+    memory[:] = 1
+    assert abs(untouched - before) < size / 8
+    assert resident.resident_bytes() - untouched == pytest.approx(size, rel=0.1)
+    assert resident.resident_bytes() == pytest.approx(resident.all_resident_bytes(), rel=0.1)
