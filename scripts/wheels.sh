@@ -57,8 +57,14 @@ compile() { # MACHINE INCLUDE TAG FOLDER: a wheel of linux_MACHINE
 }
 
 check() { # VERSION WHEEL: an error if its binding was compiled with another Python's headers: pybind11 puts which into it
-    unzip -p "$2" 'edgefl/_core*.so' | tr '\0' '\n' | grep -qaxF "$1" ||
-        { echo "$(basename "$2"): compiled for another Python; expected $1" >&2; return 1; }
+    python - "$@" <<-'END'
+	import sys, zipfile
+	version, wheel = sys.argv[1:]
+	files = zipfile.ZipFile(wheel)
+	(binding,) = (name for name in files.namelist() if name.startswith("edgefl/_core."))
+	if b"\0" + version.encode() + b"\0" not in files.read(binding):
+	    sys.exit(f"{wheel}: compiled for another Python; expected {version}")
+	END
 }
 
 wheel() { # MACHINE INCLUDE: one in the folder, tagged by what auditwheel finds that it needs

@@ -83,20 +83,20 @@ struct CellCopies {
     // Into planes whose padding is already zero.
     void fill(const float* from, float* to) const {
         for (int64_t i = 0; i < count; ++i) {
-            const CellBlock block = blocks[i];
-            if (step == 1) copy_rows(to + block.to, to_pitch, from + block.from, from_pitch, block.rows, block.cols);
-            else skip_cells(block, step, to_pitch, from_pitch, from + block.from, to + block.to);
+            const CellBlock& block = blocks[i];
+            copy(to + block.to, from + block.from, block.rows, block.cols, block.previous);
         }
     }
 
-    static void skip_cells(CellBlock block, int64_t step, int64_t to_pitch, int64_t from_pitch, const float* from,
-                           float* to) {
-        if (step == 2 && block.cols <= W)
-            return copy_short_alternates(to, to_pitch, from, from_pitch, block.rows, block.cols);
-        for (int64_t r = 0; r < block.rows; ++r, from += from_pitch, to += to_pitch) {
-            if (step == 2) copy_alternate(to, from, block.cols, block.previous);
+    // A block is named by its numbers, not copied: what a copy holds would be read back before it is written.
+    void copy(float* to, const float* from, int64_t rows, int64_t cols, bool previous) const {
+        const int64_t down = to_pitch, below = from_pitch, apart = step;
+        if (apart == 1) return copy_rows(to, down, from, below, rows, cols);
+        if (apart == 2 && cols <= W) return copy_short_alternates(to, down, from, below, rows, cols);
+        for (int64_t r = 0; r < rows; ++r, from += below, to += down) {
+            if (apart == 2) copy_alternate(to, from, cols, previous);
             else
-                for (int64_t j = 0; j < block.cols; ++j) to[j] = from[j * step];
+                for (int64_t j = 0; j < cols; ++j) to[j] = from[j * apart];
         }
     }
 };
