@@ -99,6 +99,7 @@ static inline vf join_high(vf a, vf b) { return _mm256_unpackhi_ps(a, b); }
 static inline vf in_pair_order(const float* p, const float* q) {
     return quarters(_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(q), 1));
 }
+static inline vf in_pair_order(vf a, vf b) { return quarters(_mm256_insertf128_ps(a, _mm256_castps256_ps128(b), 1)); }
 
 static inline __m256i places(uint64_t bytes) { return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(int64_t(bytes))); }
 static inline uint64_t bytes_of(unsigned bits) { return _pdep_u64(bits, 0x0101010101010101ull) * 0xff; }

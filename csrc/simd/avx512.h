@@ -101,6 +101,9 @@ static inline vf in_pair_order(const float* p, const float* q) {
     const vf v = _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(q), 1);
     return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15), v);
 }
+static inline vf in_pair_order(vf a, vf b) {
+    return _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23), b);
+}
 
 static inline vf gather_bits(vf v, unsigned bits) { return _mm512_maskz_compress_ps(__mmask16(bits), v); }
 static inline void scatter_bits(float* p, vf v, unsigned bits) {

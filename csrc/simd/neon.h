@@ -99,6 +99,7 @@ static inline vf pair_odds(vf a, vf b) { return odds(a, b); }
 static inline vf join_low(vf a, vf b) { return zip_low(a, b); }
 static inline vf join_high(vf a, vf b) { return zip_high(a, b); }
 static inline vf in_pair_order(const float* p, const float* q) { return vcombine_f32(vld1_f32(p), vld1_f32(q)); }
+static inline vf in_pair_order(vf a, vf b) { return vcombine_f32(vget_low_f32(a), vget_low_f32(b)); }
 
 // By bits: which bytes of a word go where. A byte of 255 gives zero.
 static inline vf looked_up(vf v, uint64_t lanes) {

@@ -132,12 +132,14 @@ static inline vf keep_positive(vf v, vf x) {
 }
 
 // The same as evens, odds, zip_low and zip_high with the W lanes of the pairs in an order of the tier's own, which is
-// cheaper; in_pair_order brings W floats, half from p and half from q, into that order.
+// cheaper; in_pair_order brings W floats into that order, half from p and half from q, or the first halves of two
+// words.
 static inline vf pair_evens(vf a, vf b) { return evens(a, b); }
 static inline vf pair_odds(vf a, vf b) { return odds(a, b); }
 static inline vf join_low(vf a, vf b) { return zip_low(a, b); }
 static inline vf join_high(vf a, vf b) { return zip_high(a, b); }
 static inline vf in_pair_order(const float* p, const float* q) { return vf{p[0], p[1], q[0], q[1]}; }
+static inline vf in_pair_order(vf a, vf b) { return vf{a[0], a[1], b[0], b[1]}; }
 
 // The lanes of v where `bits` has ones, side by side; and the inverse: where it has ones, p takes the lanes of v in
 // turn.

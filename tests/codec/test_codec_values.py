@@ -77,10 +77,10 @@ def test_the_same_chance_gives_the_same_bytes_and_another_chance_others() -> Non
     assert first != other
 
 
-@pytest.mark.parametrize("name", kernels.BACKENDS)
-def test_backends_write_the_same_bytes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("backend", kernels.BACKENDS)
+def test_backends_write_the_same_bytes(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = encode(update(normal(6)), SPEC, values="int8")
-    chosen: ModuleType = kernels.backend(name)
+    chosen: ModuleType = kernels.backend(backend)
     monkeypatch.setattr(kernels, "backend", lambda: chosen)
     assert encode(update(normal(6)), SPEC, values="int8") == data
     assert encode(decode(data, SPEC, limit=LIMIT), SPEC, values="int8", chance=stream(9, ROUNDING)) == data

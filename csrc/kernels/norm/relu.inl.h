@@ -124,15 +124,17 @@ static void halve_norm_plane(const Affine& f, const float* x, int64_t height, in
     if (2 * out_w <= W && (out_w & (out_w - 1)) == 0) return halve_norm_plane_narrow<R>(f, x, height, width, y);
     const Line line(f);
     const vf sign = set1(sign_of(f.weight));
-    for (int64_t oh = 0; oh < out_h; ++oh)
+    const float* const end = x + height * width;
+    float* const last = y + out_h * out_w;
+    for (int64_t oh = 0; oh < out_h; ++oh, x += 2 * width, y += out_w)
         for (int64_t ow = 0; ow < out_w; ow += W) {
-            const int64_t from = 2 * oh * width + 2 * ow, to = oh * out_w + ow, left = out_h * out_w - to;
+            const float *const top = x + 2 * ow, *const bottom = top + width;
             vf a, b, c, d;
-            load_pair(x + from, height * width - from, &a, &b);
-            load_pair(x + from + width, height * width - from - width, &c, &d);
+            load_pair(top, end - top, &a, &b);
+            load_pair(bottom, end - bottom, &c, &d);
             const vf z = halved_norm<R>(line, sign, a, b, c, d);
-            if (left >= W) store(y + to, z);
-            else store_n(y + to, z, int(left));
+            if (last - (y + ow) >= W) store(y + ow, z);
+            else store_n(y + ow, z, int(last - (y + ow)));
         }
 }
 
@@ -158,10 +160,7 @@ static void halve_norm_sums_flat(const Affine& f, const float* x, const float* d
 // second.
 static inline vf signals_of_rows(const float* first, const float* second, int64_t n) {
     if (second && 2 * n == W) return in_pair_order(first, second);
-    float g[W + W / 2];
-    store(g, load_n(first, int(n)));
-    store(g + W / 2, second ? load_n(second, int(n)) : zero());
-    return in_pair_order(g, g + W / 2);
+    return in_pair_order(load_n(first, int(n)), second ? load_n(second, int(n)) : zero());
 }
 
 // Sums of dz and dz * (x - mean) over windows, of which each word of rows has half the cells.
@@ -206,19 +205,20 @@ static void halve_norm_sums(const Affine& f, const float* x, const float* dy, in
     if (f.weight == 0) return halve_norm_sums_flat<R>(f, x, dy, height, width, sums);
     const int64_t used = width / 2 * 2;
     if (used <= W) return halve_norm_sums_narrow<R>(f, x, dy, height, width, sums);
+    const int64_t rest = used % (2 * W),
+                  whole = used - rest;  // the same for all rows, and so are the masks of the rest
     WindowSums<R> all(f);
     for (int64_t oh = 0; oh < height / 2; ++oh, dy += width / 2, x += 2 * width) {
-        int64_t w = 0;
-        for (; w + 2 * W <= used; w += 2 * W) {
+        for (int64_t w = 0; w < whole; w += 2 * W) {
             const float *top = x + w, *bottom = top + width, *g = dy + w / 2;
             all.add_windows(load(top), load(top + W), load(bottom), load(bottom + W), in_pair_order(g, g + W / 2));
         }
-        if (w == used) continue;
+        if (!rest) continue;
         vf a, b, c, d;
         float g[W];
-        load_pair(x + w, used - w, &a, &b);
-        load_pair(x + width + w, used - w, &c, &d);
-        store(g, load_n(dy + w / 2, int(used - w) / 2));
+        load_pair(x + whole, rest, &a, &b);
+        load_pair(x + width + whole, rest, &c, &d);
+        store(g, load_n(dy + whole / 2, int(rest) / 2));
         all.add_windows(a, b, c, d, in_pair_order(g, g + W / 2));
     }
     all.write(f, sums);
@@ -275,7 +275,7 @@ static inline void halve_norm_gradient_narrow(const Line& line, const GradientLi
 template <class R>
 static inline void halve_norm_gradient_row(Line line, GradientLine back, vf sign, const float* x, const float* dy,
                                            int64_t width, float* dx) {
-    const int64_t used = width / 2 * 2, end = used - W;
+    const int64_t used = width / 2 * 2, end = used - W, rest = used % (2 * W), whole = used - rest;
     const vf last_top = load(x + end), last_bottom = load(x + width + end);
     const auto write = [&](Cells<R> cells, int64_t p, int64_t q) {
         cells.differentiate(line, back, sign, in_pair_order(dy + p / 2, dy + q / 2));
@@ -284,15 +284,15 @@ static inline void halve_norm_gradient_row(Line line, GradientLine back, vf sign
         store(dx + width + p, cells.bottom[0]);
         store(dx + width + q, cells.bottom[1]);
     };
-    int64_t w = 0;
-    for (; w + 2 * W <= used; w += 2 * W) {
+    for (int64_t w = 0; w < whole; w += 2 * W) {
         const float *top = x + w, *bottom = top + width;
         write(Cells<R>{{load(top), load(top + W)}, {load(bottom), load(bottom + W)}}, w, w + W);
     }
-    if (w == used) return;
-    const bool one = used - w <= W;
-    write(Cells<R>{{one ? last_top : load(x + w), last_top}, {one ? last_bottom : load(x + width + w), last_bottom}},
-          one ? end : w, end);
+    if (!rest) return;
+    const bool one = rest <= W;
+    write(Cells<R>{{one ? last_top : load(x + whole), last_top},
+                   {one ? last_bottom : load(x + width + whole), last_bottom}},
+          one ? end : whole, end);
 }
 
 template <class R>
