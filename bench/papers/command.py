@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.papers import fedspa, fedspu, fedumf, pflego, pfllib
+from bench.papers import comparison_run, fedspa, fedspu, fedumf, pflego, pfllib
 from bench.papers.condensed import kept
 from bench.papers.record import record, write
 from bench.papers.runs import metrics
@@ -27,7 +27,7 @@ PAPERS = {
     "fedumf": fedumf.tables,
     "pflego": pflego.tables,
 }  # by name: the tables of a paper, quick or whole
-OTHERS = {"pfllib": pfllib.main}  # what is no table of a paper, and has options of its own
+OTHERS = {"comparison": comparison_run.main, "pfllib": pfllib.main}  # no paper's tables, with options of their own
 RUNS = Path("edgefl-runs/papers")
 RESULTS = Path(__file__).with_name("results")
 

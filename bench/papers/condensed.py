@@ -41,15 +41,27 @@ def kept(run: Run, results: Path, make: Callable[[], Lines]) -> Lines:
 
     Raises  RunError if the file is of a run with other settings.
     """
-    path = results / FOLDER / f"{run.name}.json"
-    if not path.is_file():
-        lines = condensed(make())
+    if (found := known(run, results)) is None:
+        path = _path(run, results)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, _text(run, lines).encode())
+        found = condensed(make())
+        write_atomically(path, _text(run, found).encode())
+    return found
+
+
+def known(run: Run, results: Path) -> Lines | None:
+    """The same of a run that has been made; None where it has not. Raises RunError likewise."""
+    path = _path(run, results)
+    if not path.is_file():
+        return None
     found = json.loads(path.read_text(encoding="utf-8"))
     if found["experiment"] != run.experiment.to_json():
         raise RunError(f"{path} is a run with other settings; expected those of {run.name}; remove it to run it again")
     return list(found["lines"])
+
+
+def _path(run: Run, results: Path) -> Path:
+    return results / FOLDER / f"{run.name}.json"
 
 
 def _text(run: Run, lines: Lines) -> str:

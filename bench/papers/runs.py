@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from bench.papers.table import Lines, Run
+from edgefl.algorithms.variant import folder as folder_of
 from edgefl.experiment.run_file import open_run
 from edgefl.simulation.journal import Journal, read_metrics
 from edgefl.simulation.loop import simulate
@@ -20,7 +21,7 @@ def metrics(run: Run, folder: Path, data_dir: Path | None, workers: int = 1) -> 
     """
     open_run(folder / run.name, run.experiment.to_json())
     (method,) = run.experiment.methods
-    journal = Journal(folder / run.name / method)
+    journal = Journal(folder / run.name / folder_of(method))
     try:
         if not journal.committed.done:
             _say(f"{run.name}: round {max(journal.committed.round, 0)} of {run.experiment.rounds}")

@@ -1,0 +1,152 @@
+"""What is compared on what: four federations, ten methods, the rates that each may choose from. Values only.
+
+One model for all methods on a data set: those of FedSPU's paper without their batch norms, whose running statistics
+PFLEGO refuses. Every method gets its rate by `tune` (edgefl/study/tuning.py), on validation samples in short runs of
+seed 1, then three seeds. Ditto has 2 of the 5 epochs for the global model, as in FedSpa's paper, so that all methods
+but PFLEGO, whose client takes 50 steps of its head, do five epochs a round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.papers.table import Run
+from edgefl import rng
+from edgefl.algorithms import METHODS as KNOWN
+from edgefl.algorithms.variant import Variant, folder, label_of
+from edgefl.data.dataset import DataSet
+from edgefl.experiment.assemble import assemble, data_of
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Experiment
+from edgefl.graph import INPUT, Graph, Model
+from edgefl.graph.graph import Node
+from edgefl.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU, Shape
+
+SEEDS = (1, 2, 3)
+POINTS = 10  # evaluations of a run
+REFRESH = 5  # epochs after which every client is evaluated once more at the end, from the newest values
+GROUPS = 40  # of speakers
+
+
+@dataclass(frozen=True)
+class Place:
+    """A data set as a federation of clients.
+
+    channels, kernel, stride, padding  of both of its convolutions; max pooling 2 x 2 after each
+    rates   that may be chosen
+    rounds  of a run, and of a short one that chooses a rate
+    """
+
+    data: str
+    settings: dict[str, Any]
+    channels: tuple[int, int]
+    convolution: tuple[int, int, int]
+    rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3)
+    rounds: tuple[int, int] = (60, 20)
+
+
+def _of(clients: int, per_round: int, partition: str = "dirichlet:0.1", **more: Any) -> dict[str, Any]:
+    known: dict[str, Any] = {"epochs": 5, "batch": 16, "train_share": 0.7, "validation_share": 0.1}
+    return {**known, "clients": clients, "per_round": per_round, "partition": partition, "pool": True, **more}
+
+
+PLACES = {
+    "digits": Place("digits", _of(20, 5), (32, 64), (3, 1, 1), (0.03, 0.1, 0.3, 1.0)),
+    "speech": Place("speech_commands_testset_logmel.npz", _of(GROUPS, 8, "group"), (50, 50), (2, 2, 2)),
+    "fashion": Place("fashion-mnist", _of(100, 10), (20, 20), (3, 1, 1)),
+    "emnist": Place("emnist_byclass_official_test.npz", _of(100, 10), (20, 20), (3, 1, 1)),
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row.
+
+    label  as on the command line, with options of its own
+    rate   the option that is chosen
+    like   the method whose rate it takes, if it has none chosen of its own
+    """
+
+    label: str
+    rate: str = "lr"
+    like: str = ""
+
+
+METHODS = {
+    "FedSPU": Method("fedspu"),
+    "FedSPU + ES": Method("fedspu-es", like="FedSPU"),  # the same steps, fewer of them
+    "FedSPU, keep=1": Method("fedspu:keep=1"),
+    "FedAvg": Method("fedavg"),
+    "FedAvg-FT": Method("fedavg-ft"),
+    "Local": Method("local"),
+    "PFLEGO": Method("pflego:server=adam", "beta"),
+    "FedPer": Method("fedper"),
+    "Ditto": Method("ditto:epochs=2"),
+    "FedProx": Method("fedprox"),
+}
+METHODS = {name: each for name, each in METHODS.items() if Variant.of(each.label).method in KNOWN}
+
+
+def tuned(place: str, name: str) -> Run:
+    """What chooses a method's rate: of the run, the federation and the options that are tried count."""
+    method, rounds = METHODS[METHODS[name].like or name], PLACES[place].rounds
+    rates = ((method.rate, PLACES[place].rates),)
+    experiment = _experiment(place, method.label, SEEDS[0], tune=rates, tune_rounds=rounds[1])
+    return Run(f"{place}-{folder(method.label)}-rate", experiment, federation)
+
+
+def run(place: str, name: str, rate: float, seed: int) -> Run:
+    """A whole run of a method."""
+    method = METHODS[name]
+    label, options = Variant.of(method.label)
+    label = label_of(label, {**dict(options), method.rate: rate})
+    experiment = _experiment(place, label, seed, eval_every=PLACES[place].rounds[0] // POINTS, refresh=REFRESH)
+    return Run(f"{place}-{folder(method.label)}-seed{seed}", experiment, federation)
+
+
+def _experiment(place: str, label: str, seed: int, **more: Any) -> Experiment:
+    settings = {**PLACES[place].settings, "rounds": PLACES[place].rounds[0], "checkpoint_every": 5, **more}
+    return Experiment((label,), data=PLACES[place].data, seed=seed, **settings)
+
+
+# Federations.
+
+
+def federation(experiment: Experiment, data_dir: Path | None) -> Federation:
+    """The experiment's, with the model of its place."""
+    place = next(each for each in PLACES.values() if each.data == experiment.data)
+    data = data_of(experiment, data_dir)
+    data = _in_groups(data, experiment.clients, experiment.seed) if experiment.partition == "group" else data
+    graph = model(place, data.input_shape, data.classes)
+    drawn = Model(graph, graph.init(rng.stream(experiment.seed, rng.INIT)))
+    return assemble(experiment, data_dir, drawn, data)
+
+
+def model(place: Place, input_shape: Shape, classes: int) -> Graph:
+    """Two convolutions, each with a rectifier and max pooling, and a linear layer."""
+    kernel, stride, padding = place.convolution
+    nodes, channels, last = [], input_shape[0], INPUT
+    for index, out in enumerate(place.channels, 1):
+        sizes = ((size, size) for size in (kernel, stride, padding))
+        layers = (Conv2d(channels, out, *sizes), ReLU(), MaxPool2d((2, 2), (2, 2)))
+        for name, operation in zip(("conv", "relu", "pool"), layers, strict=True):
+            nodes.append(Node(f"{name}{index}", operation, (last,)))
+            last = nodes[-1].name
+        channels = out
+    nodes.append(Node("flatten", Flatten(), (last,)))
+    (features,) = Graph(input_shape, tuple(nodes)).output_shape
+    return Graph(input_shape, (*nodes, Node("fc", Linear(features, classes), ("flatten",))))
+
+
+def _in_groups(data: DataSet, groups: int, seed: int) -> DataSet:
+    """Its speakers dealt out to as many groups, whose sizes differ by one speaker at most."""
+    assert data.groups is not None
+    speakers = np.unique(data.groups[data.groups >= 0])
+    order = rng.stream(seed, rng.PARTITION).permutation(len(speakers))
+    group = np.empty(len(speakers), np.int32)
+    group[order] = np.arange(len(speakers)) % groups
+    return replace(data, groups=np.where(data.groups < 0, -1, group[np.searchsorted(speakers, data.groups)]))

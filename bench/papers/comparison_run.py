@@ -1,0 +1,174 @@
+"""`python -m bench papers comparison`: makes what is missing of the comparison, and prints its tables.
+
+Every finished run is a record of its own in results/comparison, so that machines and processes may share the work:
+`--part 1/2` takes every second method. Killed, a run goes on from its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.papers import comparison
+from bench.papers.comparison import METHODS, PLACES, SEEDS
+from bench.papers.comparison_table import Known, print_table
+from bench.papers.pieces import Piece, known, piece
+from bench.papers.table import Lines, Run
+from edgefl.algorithms.variant import folder as folder_of
+from edgefl.errors import EdgeflError, RunError
+from edgefl.experiment import tuned
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.run_file import open_run
+from edgefl.simulation.engine import Threads
+from edgefl.simulation.journal import Journal, read_metrics
+from edgefl.simulation.loop import simulate
+from edgefl.study.capacity import tiers_of
+from edgefl.study.summary import Summary, summarise
+from edgefl.study.tuning import tune
+
+RESULTS = Path(__file__).with_name("results") / "comparison"
+RUNS = Path("edgefl-runs/papers/comparison")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code 1 if a run could not be carried out."""
+    options = _parser().parse_args(arguments)
+    maker = Maker(options.results, options.dir, options.data_dir, options.workers)
+    part, parts = options.part
+    try:
+        for place in options.places:
+            for label in [] if options.show else options.methods[part - 1 :: parts]:
+                maker.method(place, label)
+            print_table(place, found(options.results, place))
+    except (EdgeflError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
+        return 1
+    return 0
+
+
+class Maker:
+    """Carries out runs that have no record yet.
+
+    results  where records are, and are written
+    folder   of the runs' own directories
+    """
+
+    def __init__(self, results: Path, folder: Path, data_dir: Path | None, workers: int) -> None:
+        self.results, self.folder, self.data_dir, self.workers = results, folder, data_dir, workers
+
+    def method(self, place: str, name: str) -> None:
+        """All runs of a method: those that choose its rate, then every seed."""
+        run = comparison.tuned(place, name)
+        piece(self.results, run.name, partial(self._tuned, run))
+        rate = chosen(self.results, place, name)
+        assert rate is not None  # it has just been chosen
+        for seed in SEEDS:
+            run = comparison.run(place, name, rate, seed)
+            piece(self.results, run.name, partial(self._summed, run))
+
+    def _tuned(self, run: Run) -> Piece:
+        experiment, path = run.experiment, self.folder / run.name
+        open_run(path, experiment.to_json())
+        federation, settings = run.federation(experiment, self.data_dir), experiment.settings(self.workers)
+        tune(experiment, federation, settings, path, lambda trial, at: None, lambda line: None, Threads)
+        record = tuned.read(path)
+        assert record is not None  # it has just been written
+        return {"experiment": experiment.to_json(), **record["methods"][experiment.methods[0]]}
+
+    def _summed(self, run: Run) -> Piece:
+        return {"experiment": run.experiment.to_json(), "summary": shortened(vars(self._summary(run)))}
+
+    def _summary(self, run: Run) -> Summary:
+        federation = run.federation(run.experiment, self.data_dir)
+        tiers = tiers_of(run.experiment, federation.graph, federation.data.loss)
+        return summarise(run.experiment.methods[0], self._lines(run, federation), tiers, {})
+
+    def _lines(self, run: Run, federation: Federation) -> Lines:
+        """After as many of its rounds as are due. A refresh of all clients costs a tenth of the training: the last
+        evaluation alone has one, which none does if everybody stops before.
+        """
+        experiment = run.experiment
+        open_run(self.folder / run.name, experiment.to_json())
+        ((method, algorithm),) = experiment.algorithms().items()
+        settings = experiment.settings(self.workers)
+        journal = Journal(self.folder / run.name / folder_of(method))
+        try:
+            if settings.refresh:
+                simulate(algorithm, federation, replace(settings, refresh=0, stop_after=settings.rounds - 1), journal)
+            simulate(algorithm, federation, settings, journal)
+            return list(read_metrics(journal.path))
+        finally:
+            journal.close()
+
+
+def shortened(value: Any) -> Any:
+    """JSON values whose fractions have six digits."""
+    if isinstance(value, dict):
+        return {name: shortened(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [shortened(each) for each in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def chosen(results: Path, place: str, name: str) -> float | None:
+    """A method's rate; None before it has been chosen."""
+    record = _record(results, comparison.tuned(place, name))
+    return None if record is None else float(record["chosen"][METHODS[name].rate])
+
+
+def found(results: Path, place: str) -> Known:
+    """What there is of a place: by label its rate, and the summaries of the seeds that have been run."""
+    everything: Known = {}
+    for label in METHODS:
+        rate = chosen(results, place, label)
+        if rate is not None:
+            each = {seed: _record(results, comparison.run(place, label, rate, seed)) for seed in SEEDS}
+            made = {seed: Summary(**record["summary"]) for seed, record in each.items() if record is not None}
+            everything[label] = (rate, {seed: replace(summary, method=label) for seed, summary in made.items()})
+    return everything
+
+
+def _record(results: Path, run: Run) -> Piece | None:
+    """Of a run; None where there is none. Raises RunError if it is of a run with other settings."""
+    record = known(results, run.name)
+    if record is not None and record["experiment"] != run.experiment.to_json():
+        raise RunError(f"{results / run.name}.json is of a run with other settings; expected its own; remove it")
+    return record
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench papers comparison", description=__doc__)
+
+    def some(names: Sequence[str]) -> Any:
+        def read(text: str) -> list[str]:
+            if unknown := [name for name in text.split(";") if name not in names]:
+                raise argparse.ArgumentTypeError(f"{unknown[0]!r}; expected some of {'; '.join(names)}")
+            return text.split(";")
+
+        return read
+
+    places, methods = list(PLACES), list(METHODS)
+    parser.add_argument("--places", type=some(places), default=places, help=f"some of {'; '.join(places)}")
+    parser.add_argument("--methods", type=some(methods), default=methods, help=f"some of {'; '.join(methods)}")
+    parser.add_argument("--part", type=_part, default=(1, 1), help="I/N: every N-th method, from the I-th")
+    parser.add_argument("--dir", type=Path, default=RUNS, help="of the runs; default: %(default)s")
+    parser.add_argument("--data-dir", type=Path, help="where the data sets' files lie")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="of the records; default: beside this file")
+    parser.add_argument("--workers", type=int, default=1, help="clients trained at the same time; default: 1")
+    parser.add_argument("--show", action="store_true", help="run nothing: the tables of what there is")
+    return parser
+
+
+def _part(text: str) -> tuple[int, int]:
+    part, slash, parts = text.partition("/")
+    if not (slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"{text!r}; expected I/N with 1 <= I <= N")
+    return int(part), int(parts)

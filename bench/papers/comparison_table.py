@@ -1,0 +1,146 @@
+"""The comparison of a place as tables: what methods reach and cost over seeds, and which papers' orders hold.
+
+The figures are those of edgefl's own comparisons (edgefl/study/comparison.py), from records in place of directories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.papers.comparison import REFRESH
+from edgefl.study.comparison import Comparison, Figure, Row, compare, reached
+from edgefl.study.summary import Summary
+
+Known = dict[str, tuple[float, dict[int, Summary]]]  # by label: the rate, and by seed what came of it
+MB = 1e6
+
+
+class Order(NamedTuple):
+    """A paper says that one method does better than another."""
+
+    paper: str
+    better: str
+    worse: str
+
+
+ORDERS = (
+    Order("PFLEGO, table 1", "PFLEGO", "FedPer"),
+    Order("PFLEGO, table 1, but High", "PFLEGO", "FedAvg"),
+    Order("FedPer", "FedPer", "FedAvg"),
+    Order("Ditto; FedSpa, table 1", "Ditto", "FedAvg"),
+    Order("Ditto; FedSpa, table 1", "Ditto", "Local"),
+    Order("FedProx", "FedProx", "FedAvg"),
+    Order("ours", "FedSPU", "Local"),
+    Order("ours", "FedSPU", "FedAvg-FT"),
+    Order("ours", "FedSPU", "FedSPU, keep=1"),
+)
+
+
+def compared(known: Known) -> Comparison | None:
+    """Of the methods that have the most seeds; None before any run is done."""
+    seeds = max((tuple(made) for _, made in known.values()), key=len, default=())
+    if not seeds:
+        return None
+    whole = [made for _, made in known.values() if tuple(made) == seeds]
+    return compare({seed: [made[seed] for made in whole] for seed in seeds})
+
+
+def orders(found: Comparison) -> list[tuple[Order, Figure, str]]:
+    """Those whose both methods are there: the differences over seeds in points, and whether the order is met."""
+    said = []
+    for order in ORDERS:
+        if order.better in found.rows and order.worse in found.rows:
+            off = _points(found.rows[order.better].score.minus(found.rows[order.worse].score))
+            said.append((order, off, verdict(off)))
+    return said
+
+
+def verdict(off: Figure) -> str:
+    """Whether a difference is above 0, and by more than two standard errors over the seeds."""
+    if off.mean is None:
+        return "a seed is missing"
+    met = "met" if off.mean > 0 else "not met"
+    if off.spread is None:
+        return f"{met}, one seed"
+    error = off.spread / len(off.values) ** 0.5
+    return met if abs(off.mean) > 2 * error else f"{met}, within two errors"
+
+
+def print_table(place: str, known: Known) -> None:
+    """What there is of a place."""
+    console = Console()
+    console.width = max(console.width, 160)
+    found = compared(known)
+    if found is None:
+        console.print(f"{place}: no run is done")
+        return
+    console.print(_methods(place, known, found))
+    for order, off, said in orders(found):
+        spread = "" if off.spread is None else f" (± {off.spread:.2f})"
+        console.print(f"{order.better} over {order.worse} ({order.paper}): {off.mean:+.2f}{spread} points: {said}")
+    if missing := [label for label in known if label not in found.rows]:
+        console.print(f"not in the table, for want of seeds: {', '.join(missing)}")
+
+
+def _methods(place: str, known: Known, found: Comparison) -> Table:
+    first = next(iter(found.rows.values()))
+    title = f"{place}, {first.rounds.mean:g} rounds, seeds {', '.join(map(str, found.seeds))}"
+    table = Table(title=title, title_justify="left")
+    headings = (
+        "", "rate", "accuracy %", "worst tenth", f"after refresh, {REFRESH} epochs", "at FedSPU's bytes", "MB",
+        "of dense", "device s", "device GFLOP", "MB to train",
+    )  # fmt: skip
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "" else "right")
+    for label, row in found.rows.items():
+        rate, made = known[label]
+        at_bytes = (
+            at_bytes_of([known["FedSPU"][1][seed] for seed in found.seeds], made) if "FedSPU" in found.rows else None
+        )
+        table.add_row(label, f"{rate:g}", *_cells(label, row, at_bytes))
+    return table
+
+
+def at_bytes_of(budget: Sequence[Summary], made: Mapping[int, Summary]) -> Figure:
+    """What a method had reached at its last evaluation before it had sent more than these runs, seed by seed."""
+    points = [
+        reached(made[seed].curve, "payload_bytes", spent.payload_bytes)
+        for seed, spent in zip(made, budget, strict=True)
+    ]
+    return Figure(tuple(None if point is None else point["accuracy"] for point in points))
+
+
+def _cells(label: str, row: Row, at_bytes: Figure | None) -> list[str]:
+    memory = [tier["memory_bytes"] for tier in row.tiers]
+    lowest, highest = (f"{value / MB:.2f}" for value in (min(memory), max(memory)))
+    return [
+        _accuracy(row.score),
+        _accuracy(row.worst_tenth),
+        _accuracy(row.refreshed),
+        _accuracy(at_bytes),
+        _scaled(row.payload_bytes, MB),
+        "" if row.of_dense is None else f"{row.of_dense:.2f}",
+        _scaled(row.device_seconds, 1),
+        _scaled(row.work, 1e9),
+        f"{lowest} to {highest}" if label in ("FedSPU", "FedSPU + ES") else highest,
+    ]
+
+
+def _points(figure: Figure) -> Figure:
+    """Of shares, in percent."""
+    return Figure(tuple(None if value is None else 100 * value for value in figure.values))
+
+
+def _accuracy(figure: Figure | None) -> str:
+    if figure is None or figure.mean is None:
+        return "-"
+    spread = "" if figure.spread is None else f" ± {100 * figure.spread:.1f}"
+    return f"{100 * figure.mean:.1f}{spread}"
+
+
+def _scaled(figure: Figure, unit: float) -> str:
+    return "-" if figure.mean is None else f"{figure.mean / unit:.3g}"
