@@ -12,6 +12,7 @@ import numpy as np
 
 from edgefl import rng
 from edgefl.data.catalog import load
+from edgefl.data.reading import Reading
 from edgefl.data.split import Split
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
@@ -28,7 +29,7 @@ def federation(experiment: Experiment, data_dir: Path | None) -> Federation:
 
     Raises  DataError if the file is not found in the directory of the data.
     """
-    data = load(FILE, data_dir, group="alphabet", fetch=False)
+    data = load(FILE, data_dir, reading=Reading(group="alphabet"), fetch=False)
     assert data.x_test is not None
     assert data.y_test is not None
     assert data.groups is not None
