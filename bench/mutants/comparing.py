@@ -7,7 +7,7 @@ from bench.mutants.mutant import Mutant
 VARIANT, REFRESH, COMPARED, TUNED = (
     "tests/algorithms/test_variant.py",
     "tests/simulation/test_simulate_refresh.py",
-    "tests/study/test_comparison.py",
+    "tests/study/test_study_comparison.py",
     "tests/study/test_tuning.py",
 )
 
@@ -15,8 +15,8 @@ MUTANTS = (
     Mutant(
         "own-options-lose",
         "edgefl/algorithms/__init__.py",
-        "{**options, **own}",
-        "{**own, **options}",
+        "{**renamed(name, options), **own}",
+        "{**own, **renamed(name, options)}",
         "what all methods share goes before a row's own options",
         VARIANT,
     ),

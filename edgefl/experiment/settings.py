@@ -86,13 +86,6 @@ class Experiment:
 
     methods: tuple[str, ...] = ("fedspu", "fedspu-es", "local", "fedavg-ft", "fedavg")  # labels (variant.py)
     data: str = "digits"
-    label: str = ""  # this and the next five: how a file of one's own is read (data/reading.py)
-    group: str = ""
-    time: str = ""
-    drop: tuple[str, ...] = ()
-    axes: str = ""
-    image_size: int = 0
-    fewest: int = 0  # groups with fewer samples are left out
     model: str = ""  # empty: the one that fits the shape of the data; of a file: its content (model_file.py)
     pool: bool = False  # merge the published test part into the clients' data, as the FedSPU paper does
     partition: str = "dirichlet:0.1"
@@ -106,7 +99,6 @@ class Experiment:
     seed: int = 1
     seeds: int = 1  # so many runs of every method, with seed, seed + 1, ...
     deal_test: bool = False  # clients test on their share of the published test part, dealt like their training part
-    split: str = "random"  # how a client's samples are parted: by chance, or by "time", the newest for testing
     train_share: float = 0.7
     validation_share: float = 0.1
     values: str = "float32"
@@ -122,6 +114,14 @@ class Experiment:
     tune_rounds: int = 0  # of each trial then; 0: as many as rounds
     tuned: Choices = ()  # what they became; it stands in a file of its own (tuned.py), not in run.json
     max_examples: int | None = None  # a client that has more for training counts as one of so many; None: see `folding`
+    label: str = ""  # this and the next five: how a file of one's own is read (data/reading.py)
+    group: str = ""
+    time: str = ""
+    drop: tuple[str, ...] = ()
+    axes: str = ""
+    image_size: int = 0
+    fewest: int = 0  # groups with fewer samples are left out
+    split: str = "random"  # how a client's samples are parted: by chance, or by "time", the newest for testing
 
     def __post_init__(self) -> None:
         _check(len(self.methods) > 0, "methods", self.methods, "at least one method")
