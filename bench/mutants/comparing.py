@@ -15,8 +15,8 @@ MUTANTS = (
     Mutant(
         "own-options-lose",
         "edgefl/algorithms/__init__.py",
-        "{**options, **own}",
-        "{**own, **options}",
+        "{**renamed(name, options), **own}",
+        "{**own, **renamed(name, options)}",
         "what all methods share goes before a row's own options",
         VARIANT,
     ),
