@@ -138,25 +138,33 @@ def settings_of(name: str) -> dict[str, Any]:
 def parse(methods: Sequence[str], name: str, text: str, by_all: bool = False) -> Any:
     """The value of `--set name=text` as the type that a hyper-parameter of these methods has.
 
+    Raises  ValueError as `having` does, or naming the value and what its type accepts.
+    """
+    found = having(methods, name, text, by_all)
+    return _as(get_type_hints(type(_default(found[0])))[name], name, text)
+
+
+def having(methods: Sequence[str], name: str, text: str, by_all: bool = False) -> list[str]:
+    """Those of these methods that have this hyper-parameter, which is set to this.
+
     by_all  all of them must have it, not just one
-    Raises  ValueError naming the hyper-parameters there are, who has this one and who not, or the value and what its
-            type accepts.
+    Raises  ValueError naming the hyper-parameters there are, or who has this one and who not.
     """
     methods = tuple(dict.fromkeys(methods))
-    having = [method for method in methods if name in settings_of(method)]
-    if not having:
+    found = [method for method in methods if name in settings_of(method)]
+    if not found:
         accepted = sorted({key for method in methods for key in settings_of(method)})
-        now = next((found for method in methods if (found := _default(method).former.get(name))), None)
+        now = next((new for method in methods if (new := _default(method).former.get(name))), None)
         known = f"one of {', '.join(accepted)}" if now is None else f"its name now, {now}"
         raise ValueError(f"{name}={text} is no hyper-parameter of {', '.join(methods)}; expected {known}")
-    lacking = [method for method in methods if method not in having]
+    lacking = [method for method in methods if method not in found]
     if by_all and lacking:
-        own = f"{having[0]}:{name}={text}"
+        own = f"{found[0]}:{name}={text}"
         raise ValueError(
-            f"{name}={text}: {', '.join(having)} {_has(having)} it, {', '.join(lacking)} {_has(lacking)} not; expected "
+            f"{name}={text}: {', '.join(found)} {_has(found)} it, {', '.join(lacking)} {_has(lacking)} not; expected "
             f"methods that all have it, or an option of one row, as --method {own},..."
         )
-    return _as(get_type_hints(type(_default(having[0])))[name], name, text)
+    return found
 
 
 def _has(names: Sequence[str]) -> str:
@@ -205,6 +213,7 @@ __all__ = [
     "LocalOnly",
     "SubFedAvg",
     "build",
+    "having",
     "labelled",
     "parse",
     "settings_of",

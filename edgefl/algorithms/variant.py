@@ -33,7 +33,7 @@ class Variant(NamedTuple):
 
 def label_of(method: str, options: Mapping[str, Any]) -> str:
     """The label of a method with these values, the same for equal values: `fedspu:keep=0.2,1:lr=0.1`."""
-    return ":".join([method, *(f"{name}={_text(options[name])}" for name in sorted(options))])
+    return ":".join([method, *(f"{name}={written(options[name])}" for name in sorted(options))])
 
 
 def labels_in(texts: Iterable[str]) -> list[str]:
@@ -58,9 +58,10 @@ def folder(label: str) -> str:
     return label.replace(":", "+")
 
 
-def _text(value: Any) -> str:
+def written(value: Any) -> str:
+    """A hyper-parameter's value as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return ",".join(map(_text, value))
+        return ",".join(map(written, value))
     return str(value).removesuffix(".0")

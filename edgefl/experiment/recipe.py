@@ -23,12 +23,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from edgefl.algorithms import settings_of
+from edgefl.algorithms.variant import Variant
 from edgefl.durable import write_atomically
 from edgefl.errors import RequestError, RunError
 from edgefl.experiment import model_file
 from edgefl.experiment.chosen import ALL
 from edgefl.experiment.own_data import KEPT
-from edgefl.experiment.settings import PAIRS, Experiment, check_kind
+from edgefl.experiment.settings import PAIRS, SHARED, Experiment, check_kind
 
 RECIPE = "run.toml"
 BESIDE = {"method": "", "preset": "", "data_dir": ""}  # keys that are no fields of Experiment; all are text
@@ -48,6 +50,8 @@ def text_of(experiment: Experiment, data_dir: str | os.PathLike[str] | None = No
     values = {name: value for name, value in experiment.to_json().items() if value is not None}
     tables = {name: dict(values.pop(name)) for name in PAIRS if values.get(name)}
     values.pop("options", None)
+    for name in _unused(experiment):
+        del values[name]
     if experiment.model.startswith(model_file.NAMED):
         values["model"] = model_file.COPY
     if not KEPT.fullmatch(experiment.data) and Path(experiment.data).suffix and Path(experiment.data).exists():
@@ -115,6 +119,12 @@ def _parsed(path: Path) -> dict[str, Any]:
         return dict(toml.loads(path.read_text("utf-8")))
     except (OSError, ValueError, RecursionError) as error:
         raise RequestError(f"{path} cannot be read ({error}); expected settings as TOML") from None
+
+
+def _unused(experiment: Experiment) -> set[str]:
+    """Settings that methods share, of which no method of the run has one."""
+    used = {name for label in experiment.methods for name in settings_of(Variant.of(label).method)}
+    return set(SHARED) - used - {"rounds"}
 
 
 def _assignments(values: Mapping[str, Any]) -> list[str]:

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from edgefl.algorithms import METHODS, Algorithm, labelled, settings_of
+from edgefl.algorithms import METHODS, Algorithm, build, having, labelled, settings_of
 from edgefl.algorithms.own import OWN, take_in
-from edgefl.algorithms.variant import Variant, label_of, labels_in
+from edgefl.algorithms.variant import Variant, label_of, labels_in, written
 from edgefl.data.catalog import load
 from edgefl.data.dataset import DataSet
 from edgefl.errors import GraphError, RunError
@@ -27,7 +27,7 @@ from edgefl.experiment.chosen import ALL, with_defaults, with_everybody
 from edgefl.experiment.own_data import OwnData, arrays_of, own_data, own_file
 from edgefl.experiment.presets import preset as settings_of_preset
 from edgefl.experiment.run_data import settings_for
-from edgefl.experiment.settings import Experiment, check_kind, is_like
+from edgefl.experiment.settings import SHARED, Experiment, check_kind, is_like
 from edgefl.graph import Model
 from edgefl.learners import Samples
 from edgefl.learners.losses import Loss
@@ -113,11 +113,14 @@ def _differing(method: Algorithm, name: str) -> dict[str, Any]:
 
 
 def _settings(labels: Sequence[str], given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of Experiment among these, and the hyper-parameters. Raises ValueError for a name that is neither."""
+    """The fields of Experiment among these, and the hyper-parameters. Raises ValueError for a name that is neither, or
+    that the methods do not have.
+    """
+    methods = [Variant.of(label).method for label in labels]
     known = {each.name for each in fields(Experiment)} - set(ELSEWHERE)
     hyper: dict[str, Any] = {}
-    for label in reversed(labels):
-        hyper |= settings_of(Variant.of(label).method)
+    for method in reversed(methods):
+        hyper |= settings_of(method)
     plain, options = {}, {}
     for name, value in {**given, **given.get("options", {})}.items():
         if name == "options":
@@ -126,8 +129,13 @@ def _settings(labels: Sequence[str], given: Mapping[str, Any]) -> tuple[dict[str
             plain[name] = _tried(value, hyper)
         elif name in known:
             plain[name] = _plain(name, value)
+            if name in SHARED and name != "rounds":
+                having(methods, name, written(plain[name]))
         elif name in hyper:
             options[name] = _like(name, value, hyper[name])
+            having(methods, name, written(options[name]), by_all=True)
+        elif any(name in build(method, {}).former for method in methods):
+            having(methods, name, written(value))
         else:
             raise ValueError(f"{name}={value!r} is no setting; {_nearest(name, [*known, *hyper])}")
     return plain, options

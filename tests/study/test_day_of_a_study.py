@@ -90,7 +90,7 @@ def test_from_a_table_to_devices(desk: Path, drawn: list[Figure], capsys: pytest
         mean, spread = np.mean(ends), np.std(ends, ddof=1)
         payload = np.mean([sent(lines) for lines in of_seeds]) / 1e6
         (row,) = (line for line in table.splitlines() if re.match(rf" ?{method} +(own|adapted) ", line))
-        assert f"{100 * mean:.1f}±{100 * spread:.1f} %" in row and f"{payload:.2f} MB" in row
+        assert f"{100 * mean:.1f}±{100 * spread:.1f}%" in row.replace(" ", "") and f"{payload:.2f} MB" in row
         assert study.methods[method].accuracy == pytest.approx(mean)
         over_seeds = [accuracies(lines, kind) for lines in of_seeds]
         shown = [list(np.mean(over_seeds, axis=0)), *over_seeds]

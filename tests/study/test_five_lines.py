@@ -244,6 +244,8 @@ def test_settings_and_hyper_parameters_are_keywords() -> None:
         ({"data": people()[:2], "clients": "all"}, "clients=all of data without groups; expected (x, y, groups)"),
         ({"data": people(), "on_round": 3}, "on_round has 3; expected a function, or several"),
         ({"data": people(), "tune": {"rate": 0.1}}, "tune rate; the nearest are"),
+        ({"method": "fedavg,local", "keep": 0.5}, "keep=0.5 is no hyper-parameter of fedavg, local; expected one of"),
+        ({"method": "fedspu,local", "lam": 0.5}, "lam=0.5: fedspu has it, local has not; expected methods that all"),
         ({"preset": "paper"}, "preset=paper with data=digits; expected data among"),
     ],
 )
