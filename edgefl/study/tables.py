@@ -14,6 +14,8 @@ from edgefl.rounds.training import EXECUTED, SEARCH
 from edgefl.study.sentences import gains, number, percent, precision
 from edgefl.study.summary import COMMON, MODELS, UNFOLDED, Summary
 
+NOTHING = "-"  # where there was nothing to measure
+
 
 def console() -> Console:
     """The terminal, or 100 columns where there is none."""
@@ -91,13 +93,16 @@ def _tiers(summary: Summary, summaries: list[Summary]) -> Table:
             f"{tier['keep']:g}",
             str(tier["clients"]),
             *(_of_tier(s.tiers[i]) for s in (summary, *others)),
-            f"{tier['bytes'] / 1e3:.1f} kB",
-            percent(tier["bytes"] / tier["dense_bytes"]),
-            _mega(tier[EXECUTED]),
-            f"{1e3 * tier['seconds']:.1f} ms",
+            *(_costs(tier) if tier["client_rounds"] else [NOTHING] * 4),
             f"{tier['memory_bytes'] / 1e3:.0f} kB",
         )
     return table
+
+
+def _costs(tier: Mapping[str, Any]) -> list[str]:
+    """Of a tier that was trained, in a client's round."""
+    share = percent(tier["bytes"] / tier["dense_bytes"])
+    return [f"{tier['bytes'] / 1e3:.1f} kB", share, _mega(tier[EXECUTED]), f"{1e3 * tier['seconds']:.1f} ms"]
 
 
 def _of_tier(tier: Mapping[str, Any]) -> str:
