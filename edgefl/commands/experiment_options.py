@@ -194,6 +194,8 @@ def _given(options: Mapping[str, Any], base: Experiment, is_new: bool) -> dict[s
     """
     given = dict(options)
     if "method" in given:
+        if not labels_in(given["method"]):
+            raise ValueError(f"--method {','.join(given['method'])!r}; expected {METHOD_HELP.partition(';')[0]}")
         given["methods"] = tuple(map(label, labels_in(given.pop("method"))))
     methods = [Variant.of(each).method for each in given.get("methods", base.methods)]
     for method in methods:

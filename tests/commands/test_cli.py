@@ -101,6 +101,8 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--method", ""], "--method ''; expected one of fedspu, fedspu-es, fedavg"),
+        (["--method", "fedspu:"], "method=fedspu:; expected NAME, NAME:OPTION=VALUE or package.module:Class"),
         (["--method", "fedfoo"], "method=fedfoo; expected one of fedspu, fedspu-es, fedavg, local"),
         (["--partition", "dirichlet"], "partition=dirichlet; expected iid, dirichlet:ALPHA"),
         (["--partition", "dirichlet:-1"], "alpha=-1.0; expected 0 < alpha"),
