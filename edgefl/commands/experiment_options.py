@@ -20,7 +20,7 @@ from edgefl.experiment.assemble import PARTITIONS
 from edgefl.experiment.growth import GROWING, check_growth
 from edgefl.experiment.own_methods import admit, label
 from edgefl.experiment.presets import NAMES as PRESETS
-from edgefl.experiment.presets import defaults, preset
+from edgefl.experiment.presets import begun, defaults, preset
 from edgefl.experiment.run_file import read_makers
 from edgefl.experiment.settings import SHARED, Experiment
 from edgefl.graph import Model
@@ -184,6 +184,8 @@ def _with_defaults(given: dict[str, Any]) -> Experiment:
     settings = {**asdict(Experiment()), **defaults(given.get("data", Experiment.data)), **given}
     if "per_round" not in given:
         settings["per_round"] = min(settings["per_round"], settings["clients"])
+    methods = [Variant.of(label).method for label in settings["methods"]]
+    settings["options"] = tuple(sorted(begun(methods, dict(settings["options"])).items()))
     return Experiment(**settings)
 
 
