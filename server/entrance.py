@@ -162,7 +162,10 @@ class Entrance:
 
 def _listen(address: ListenAddress, queue: int) -> list[socket.socket]:
     """A socket per address that the name stands for."""
-    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as error:
+        raise OSError(f"host {address.host}: {error.strerror}; expected an address of this machine") from None
     listeners: list[socket.socket] = []
     try:
         for family, _, _, _, where in dict.fromkeys(found):

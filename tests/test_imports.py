@@ -302,5 +302,5 @@ def test_models_files_and_codec_load_without_torch() -> None:
 
 def test_missing_torch_is_reported_in_one_sentence() -> None:
     result = run("import sys; sys.modules['torch'] = None; import edgefl.nn")
-    message = "edgefl.nn needs torch, which is not installed; pip install 'edgefl[torch]'"
+    message = "edgefl.nn needs torch, which is not installed; pip install torch"
     assert result.stderr.splitlines()[-1] == f"ModuleNotFoundError: {message}"

@@ -293,4 +293,28 @@ MUTANTS = (
     Mutant(
         "by-all", f"{A}__init__.py", "if by_all and lacking:", "if False:", "an option that some lack is dropped", CLI
     ),
+    Mutant(
+        "former-name",
+        f"{A}__init__.py",
+        "old = {former[key]: value for key, value in options.items() if key in former}",
+        "old: dict[str, Any] = {}",
+        "the name that an option had is dropped",
+        "tests/device/test_former_names.py",
+    ),
+    Mutant(
+        "begun-set",
+        "edgefl/experiment/presets.py",
+        "return {**dict(starts), **options}",
+        "return {**options, **dict(starts)}",
+        "what a method starts from goes before what was set",
+        "tests/commands/test_experiment_options.py",
+    ),
+    Mutant(
+        "share-id",
+        "edgefl/commands/client.py",
+        "client_of(options.data) if options.id is None",
+        "None if options.id is None",
+        "a device takes any free id, whosever samples it has",
+        "tests/experiment/test_shares.py",
+    ),
 )

@@ -24,6 +24,7 @@ from edgefl.device.runs import StateDirectory, read_over
 from edgefl.device.socket import DeviceSocket, LeftError, Party
 from edgefl.device.visit import Visit
 from edgefl.errors import EdgeflError, RunError
+from edgefl.experiment.shares import client_of
 from edgefl.trust.tls import device_context
 
 LOOK_EVERY_S = 0.5  # whether the conditions hold again, or a server's turn has come
@@ -112,12 +113,15 @@ class Service:
         """One run, as far as it goes now."""
         post = turn.post
         self._tell(f"asking {post.server} for a run")
-        run = self._talk(post, Visit(post.profile.client, post.profile.key))
+        profile = post.profile
+        if profile.client is None:
+            profile = profile._replace(client=client_of(post.data))
+        run = self._talk(post, Visit(profile.client, profile.key))
         if post.runs and run not in post.runs:
             raise RunError(f"{post.server}: run {run} is none of those that this device takes part in")
         state = self._directory.open(run, post.profile.key)
         try:
-            device = Device(state, post.profile, turn.samples.newest(), self._world)
+            device = Device(state, profile, turn.samples.newest(), self._world)
             attendance = self._attendance(turn, device)
             reason = self._talk(post, attendance, attendance.look)
             self._over(turn, run, state.path, reason)

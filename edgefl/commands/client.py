@@ -19,7 +19,7 @@ from edgefl.device.socket import DeviceSocket, Party, ServerAddress
 from edgefl.device.state import DeviceState
 from edgefl.device.visit import Visit
 from edgefl.errors import DataError, EdgeflError, RequestError
-from edgefl.experiment.shares import read_share
+from edgefl.experiment.shares import client_of, read_share
 from edgefl.learners.base import MakeLearner
 from edgefl.trust.keys import read_key
 from edgefl.trust.tls import device_context
@@ -44,13 +44,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data", type=Path, required=True, metavar="FILE.npz", help="the device's samples (see `edgefl deal`)"
     )
     parser.add_argument(
-        "--id", type=int, metavar="N", help="the device's registered id; default: any free one, in runs without keys"
+        "--id",
+        type=int,
+        metavar="N",
+        help="the device's registered id; default: the one that `edgefl deal` wrote into --data, or any free one, in "
+        "runs without keys",
     )
     parser.add_argument(
         "--capacity", type=float, default=1.0, metavar="SHARE", help="largest share of neurons it is willing to train"
     )
     parser.add_argument(
-        "--max-model", type=int, default=MAX_MODEL_BYTES, metavar="BYTES", help="largest model it accepts"
+        "--max-model", type=size, default=MAX_MODEL_BYTES, metavar="BYTES", help="largest model it accepts, e.g. 24MB"
     )
     parser.add_argument(
         "--max-memory",
@@ -108,6 +112,7 @@ def run(options: argparse.Namespace) -> int:
     server = None if options.flower is not None else _server(options)
     try:
         data = Data(*read_share(options.data))
+        options.id = client_of(options.data) if options.id is None and options.key is None else options.id
     except (DataError, OSError) as error:
         raise RequestError(str(error)) from error
     profile, make = _profile(options), _learner(options)
@@ -193,8 +198,6 @@ def _uses_tls(options: argparse.Namespace) -> bool:
 def _profile(options: argparse.Namespace) -> Profile:
     if not 0 < options.capacity <= 1:
         raise RequestError(f"--capacity {options.capacity}; expected 0 < capacity <= 1")
-    if options.max_model < 1:
-        raise RequestError(f"--max-model {options.max_model}; expected at least 1 byte")
     if options.max_seconds is not None and not 0 < options.max_seconds <= LONGEST_S:
         raise RequestError(f"--max-seconds {options.max_seconds}; expected 0 < seconds <= {LONGEST_S:g}")
     if options.keep_runs is not None and options.keep_runs < 0:

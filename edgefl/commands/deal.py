@@ -5,15 +5,22 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from edgefl.commands.experiment_options import add_experiment, requested
+from edgefl.commands.experiment_options import add_experiment, requested, unlist
 from edgefl.errors import DataError, RequestError
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.shares import share_file, write_share
 
+USED = (
+    "--data", "--model", "--partition", "--clients", "--pool", "--deal-test", "--seed", "--preset", "--loss",
+    "--validation-share", "--help",
+)  # fmt: skip
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the experiment, and where the files go."""
+    parser.epilog = "The other options of `edgefl serve` are accepted, too, and change nothing here."
     add_experiment(parser)
+    unlist(parser, USED.__contains__)
     parser.add_argument("--data-dir", help="directory of the data set's files")
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="directory for the files, device-0000.npz and so on"

@@ -141,6 +141,6 @@ def _picture(path: Path, summaries: list[Summary], devices: list[dict[str, Any]]
     try:
         plot(path, summaries, devices)
     except ValueError:
-        print("no picture: pip install 'edgefl[demo]' brings matplotlib", file=sys.stderr)
+        print("no picture: it needs matplotlib: pip install matplotlib", file=sys.stderr)
     else:
         print(f"picture: {path}", file=sys.stderr)

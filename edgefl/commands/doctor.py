@@ -22,6 +22,10 @@ from edgefl.errors import BackendError
 from edgefl.experiment.settings import processors
 
 OPTIONAL = ("numba", "torch", "matplotlib", "cffi")
+COMPILER = (
+    "the native kernels need g++ 8 or clang 10 when edgefl is installed (Debian, Ubuntu: apt install g++; Fedora: dnf "
+    "install gcc-c++; macOS: xcode-select --install); then, in its sources: pip install --force-reinstall --no-deps ."
+)
 VARIABLES = ("EDGEFL_KERNELS", "EDGEFL_ISA", "EDGEFL_NUM_THREADS", "EDGEFL_DATA")
 
 
@@ -31,10 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the findings."""
+    """Prints the findings; exit code 1 where there are no native kernels, which nobody asked to do without."""
     found = examine()
     print(json.dumps(found, indent=1) if options.json else describe(found))
-    return 0
+    return 0 if found["backend"] == "native" or is_asked_for(found["backend"]) else 1
+
+
+def is_asked_for(backend: str | None) -> bool:
+    """Whether EDGEFL_KERNELS names this backend."""
+    return backend is not None and os.environ.get("EDGEFL_KERNELS") == backend
 
 
 def examine() -> dict[str, Any]:
@@ -57,6 +66,7 @@ def describe(found: dict[str, Any]) -> str:
         f"kernels       {found['backend'] or 'none'}",
         *([f"compiler      {found['compiler']}"] if found.get("compiler") else []),
         *([f"reason        {found['reason']}"] if found["reason"] else []),
+        *([f"advice        {COMPILER}"] if found["backend"] != "native" and not is_asked_for(found["backend"]) else []),
         *([f"instructions  {found['isa']} (available: {', '.join(found['isas'])})"] if found["isa"] else []),
         *([f"threads       {found['threads']}"] if found["threads"] else []),
         *([f"cores         {describe_cores(found['cores'])}"] if found.get("cores") else []),

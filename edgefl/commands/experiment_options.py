@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -38,7 +38,7 @@ OPTIMIZERS, SCHEDULES, SAVED = (
 )
 SAVED_HELP = "as what values wait for the backward pass: as they are, or as float16 where that takes less memory"
 METHOD_HELP = (
-    f"one or several of {', '.join(METHODS)}, or package.module:Class of your own, separated by commas; "
+    f"one of {', '.join(METHODS)}, or package.module:Class of your own; of `simulate` several, separated by commas; "
     "NAME:OPTION=VALUE is a row with options of its own, as fedspu:keep=1"
 )
 TUNE_HELP = (
@@ -57,6 +57,15 @@ def add_experiment(parser: argparse.ArgumentParser) -> None:
     _add_what(parser.add_argument_group("what to run", argument_default=argparse.SUPPRESS))
     _add_training(parser.add_argument_group("training", argument_default=argparse.SUPPRESS))
     _add_folding(parser.add_argument_group("what the server does with replies", argument_default=argparse.SUPPRESS))
+
+
+def unlist(parser: argparse.ArgumentParser, uses: Callable[[str], bool]) -> None:
+    """Help leaves out the options so far that a command does not use; it accepts them, so that one line of options
+    serves `deal`, `serve` and `simulate`.
+    """
+    for action in parser._actions:
+        if not any(map(uses, action.option_strings)):
+            action.help = argparse.SUPPRESS
 
 
 def _add_what(what: argparse._ArgumentGroup) -> None:
@@ -225,6 +234,8 @@ def _given(options: Mapping[str, Any], base: Experiment, is_new: bool) -> dict[s
     """
     given = dict(options)
     if "method" in given:
+        if not labels_in(given["method"]):
+            raise ValueError(f"--method {','.join(given['method'])!r}; expected {METHOD_HELP.partition(';')[0]}")
         given["methods"] = tuple(map(label, labels_in(given.pop("method"))))
     methods = [Variant.of(each).method for each in given.get("methods", base.methods)]
     for method in methods:

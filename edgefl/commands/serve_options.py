@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from edgefl.commands.experiment_options import add_experiment
+from edgefl.commands.experiment_options import add_experiment, unlist
 from edgefl.rounds.closing import MAX_EMPTY_ROUNDS
 from edgefl.server import pruning
 from edgefl.server.admission import Caps
@@ -13,11 +13,13 @@ from edgefl.server.pace import Auto, Deadline
 from edgefl.server.serve import LINGER_S
 
 PORT = 7227
+SIMULATED = ("--refresh", "--train-scores")  # which `serve` refuses
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All options, those of the experiment as well."""
     add_experiment(parser)
+    unlist(parser, lambda name: name not in SIMULATED)
     how = parser.add_argument_group("how to serve it")
     _add_place(how)
     _add_rounds(how)

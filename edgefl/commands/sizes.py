@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-UNITS = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "b": 1}
+UNITS = {
+    "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "b": 1,
+}  # fmt: skip
 
 
 def size(text: str) -> int:

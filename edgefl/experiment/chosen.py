@@ -8,8 +8,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from edgefl.algorithms.variant import Variant
 from edgefl.experiment.assemble import groups_in
-from edgefl.experiment.presets import defaults
+from edgefl.experiment.presets import begun, defaults
 from edgefl.experiment.settings import Experiment
 
 RUNS = "edgefl-runs"
@@ -48,6 +49,8 @@ def with_defaults(given: Mapping[str, Any], of_data: Mapping[str, Any] | None = 
     settings = {**asdict(Experiment()), **of_data, **given}
     if "per_round" not in given:
         settings["per_round"] = min(settings["per_round"], settings["clients"])
+    methods = [Variant.of(label).method for label in settings["methods"]]
+    settings["options"] = tuple(sorted(begun(methods, dict(settings["options"])).items()))
     return Experiment(**settings)
 
 

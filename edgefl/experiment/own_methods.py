@@ -29,7 +29,7 @@ def admit(name: str) -> None:
     if name in METHODS or name in OWN:
         return
     if ":" in name and not all(name.rpartition(":")):
-        raise ValueError(f"method={name}; expected package.module:Class")
+        raise ValueError(f"method={name}; expected NAME, NAME:OPTION=VALUE or package.module:Class")
     entry = None if ":" in name else _entry(name)
     with users_code(f"method={name}"):
         thing = found(name) if entry is None else entry.load()

@@ -7,6 +7,7 @@ personalisation (ALGORITHMS 6 and 12.5); FedSpa's those of its setting A (ALGORI
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,11 @@ PRESETS = (
     _fedspa("cifar10", "vgg11", gamma=0.5, rounds=1000),
     _fedspa("cifar100", "resnet18", gamma=0.2, rounds=1000),
 )
+HEADS: dict[str, Any] = {"server": "adam", "beta": 0.02, "rho": 0.003}
+STARTS = {"pflego": HEADS, "fedrecon": HEADS}
+"""By method, what a run without a preset starts from: PFLEGO's exact gradient descent at the rates of its tables hardly
+moves the body (docs/training.md has what came of both on three data sets).
+"""
 NAMES = tuple(dict.fromkeys(each.name for each in PRESETS))
 
 
@@ -112,6 +118,14 @@ def defaults(data: str) -> dict[str, Any]:
     found = _of("paper", data)
     rates = {} if found is None else {name: found.settings[name] for name in ("lr", "batch")}
     return {**FEDERATION, "rounds": 100, **rates}
+
+
+def begun(methods: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a new run, with what these methods start from where that is not the default in their files, which is
+    the papers' and that of older runs. run.json has them.
+    """
+    starts = [each for method in methods for each in STARTS.get(method, {}).items()]
+    return {**dict(starts), **options}
 
 
 def _of(name: str, data: str) -> Preset | None:

@@ -2,13 +2,14 @@
 
 x, y, scale, shift, classes    as in data/npz.py
 train, validation, test        optional int32 indices into x, sorted and disjoint: the device's own split
+client                         optional [1]: which client of the run the samples are, so that a replay deals them alike
 """
 
 from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from edgefl.experiment.federation import Federation
 
 PARTS = ("train", "validation", "test")
+CLIENT = "client"
 
 
 def share_file(directory: Path, client: int) -> Path:
@@ -40,10 +42,25 @@ def write_share(path: Path, federation: Federation, client: int) -> None:
     parts = {name: np.searchsorted(rows, getattr(split, name)).astype(np.int32) for name in PARTS}
     (classes,) = federation.graph.shapes[federation.graph.nodes[-1].name]
     content = io.BytesIO()
-    lines = {"axes": "NCL"} if data.x.ndim == 3 else {}
-    what = {"x": data.x[rows], "y": data.y[rows], "scale": data.scale, "shift": data.shift, "classes": classes}
-    np.savez(content, **what, **lines, **parts)  # type: ignore[arg-type]
+    about: dict[str, Any] = {"axes": "NCL"} if data.x.ndim == 3 else {}
+    about |= {
+        "scale": data.scale,
+        "shift": data.shift,
+        "classes": classes,
+        CLIENT: np.asarray([client], np.int32),
+    }
+    np.savez(content, x=data.x[rows], y=data.y[rows], **about, **parts)
     write_atomically(path, content.getvalue())
+
+
+def client_of(path: Path) -> int | None:
+    """Whose samples they are, as far as the file says. Raises DataError for what is no id of a client."""
+    found = read_integers(path, (CLIENT,)).get(CLIENT)
+    if found is None:
+        return None
+    if len(found) != 1 or found[0] < 0:
+        raise DataError(f"{path}: {CLIENT} is {found.tolist()}; expected one id, 0 or more")
+    return int(found[0])
 
 
 def read_share(path: Path) -> tuple[Samples, Split | None]:

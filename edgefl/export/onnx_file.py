@@ -15,7 +15,7 @@ try:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 except ModuleNotFoundError as error:
-    needed = "edgefl.export.onnx needs onnx, which is not installed; pip install 'edgefl[onnx]'"
+    needed = "edgefl.export.onnx needs onnx, which is not installed; pip install onnx"
     raise ModuleNotFoundError(needed) from error
 
 from edgefl import __version__

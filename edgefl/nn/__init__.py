@@ -5,7 +5,7 @@ from __future__ import annotations
 try:
     import torch  # noqa: F401  (so that its absence is reported once, here)
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("edgefl.nn needs torch, which is not installed; pip install 'edgefl[torch]'") from error
+    raise ModuleNotFoundError("edgefl.nn needs torch, which is not installed; pip install torch") from error
 
 from edgefl.nn.conversion import convert, plain
 from edgefl.nn.learner import TorchLearner

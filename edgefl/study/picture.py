@@ -20,7 +20,7 @@ BESIDE = {TRAINING: "dashed", REFRESHED: "dotted"}  # of a curve's points, besid
 def check_picture(path: Path) -> None:
     """Raises ValueError if no picture can be drawn, or none to that file: before anything is spent on what it shows."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise ValueError("--plot needs matplotlib, which is not installed; expected: pip install 'edgefl[plot]'")
+        raise ValueError("--plot needs matplotlib, which is not installed; expected it: pip install matplotlib")
     from matplotlib.backend_bases import FigureCanvasBase
 
     kinds = sorted(FigureCanvasBase.get_supported_filetypes())

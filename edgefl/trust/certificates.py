@@ -23,7 +23,7 @@ try:
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ModuleNotFoundError:
     raise RequestError(
-        "certificates need the package cryptography, which is not installed; pip install 'edgefl[keys]'"
+        "certificates need the package cryptography, which is not installed; pip install cryptography"
     ) from None
 
 AUTHORITY_DAYS = 3650

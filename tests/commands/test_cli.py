@@ -105,6 +105,8 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--method", ""], "--method ''; expected one of fedspu, fedspu-es, fedavg"),
+        (["--method", "fedspu:"], "method=fedspu:; expected NAME, NAME:OPTION=VALUE or package.module:Class"),
         (["--method", "fedfoo"], "method=fedfoo; expected one of fedspu, fedspu-es, fedavg, local"),
         (["--partition", "dirichlet"], "partition=dirichlet; expected iid, dirichlet:ALPHA"),
         (["--partition", "dirichlet:-1"], "alpha=-1.0; expected 0 < alpha"),
@@ -211,8 +213,30 @@ def test_doctor_names_the_compiler_of_the_native_kernels(tmp_path: Path) -> None
 def test_doctor_reports_a_backend_that_cannot_be_loaded(tmp_path: Path) -> None:
     done = edgefl("doctor", "--json", cwd=tmp_path, EDGEFL_KERNELS="magic")
     found = json.loads(done.stdout)
-    assert (done.returncode, found["backend"]) == (0, None)
+    assert (done.returncode, found["backend"]) == (1, None)
     assert "EDGEFL_KERNELS=magic" in found["reason"]
+
+
+def test_doctor_fails_without_native_kernels_and_says_how_to_get_a_compiler(tmp_path: Path) -> None:
+    """As after an installation without a compiler: the extension is not to be found."""
+    hide = (
+        "import sys; sys.modules['edgefl._core'] = None\nfrom edgefl.commands.cli import main\nexit(main(['doctor']))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "EDGEFL_KERNELS"}
+    done = subprocess.run([sys.executable, "-c", hide], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1, done.stdout
+    assert (
+        "\nadvice        the native kernels need g++ 8 or clang 10 when edgefl is installed (Debian, Ubuntu: apt"
+        in done.stdout
+    )
+
+
+def test_help_lists_what_a_command_uses_and_deal_takes_the_line_of_options_of_serve(tmp_path: Path) -> None:
+    deal, serve = (edgefl(command, "--help", cwd=tmp_path).stdout for command in ("deal", "serve"))
+    assert "--partition" in deal and "--out" in deal and "--lr" not in deal and "--method" not in deal
+    assert "--lr" in serve and "--port" in serve and "--refresh" not in serve
+    done = edgefl("deal", "--clients", "2", "--method", "fedspu", "--lr", ".1", "--out", "shares", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_presets_are_the_papers_and_the_codes_settings() -> None:

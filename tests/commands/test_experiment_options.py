@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from edgefl.algorithms import PFLEGO
 from edgefl.algorithms.fold import Fold
 from edgefl.commands import cli
 from edgefl.commands.experiment_options import experiment_of
@@ -87,3 +88,21 @@ def test_the_simulation_ends_with_a_sentence_where_nobody_is_accepted(
     assert "round 1: refused: reply of client 0 has a non-finite value in model/" in said
     assert cli.main(["simulate", "--resume", str(tmp_path / "run"), "--max-empty-rounds", "1"]) == 1
     assert "no reply was accepted in round 3 (" in capsys.readouterr().err
+
+
+def test_pflego_and_fedrecon_begin_with_rates_that_serve_unless_others_are_set() -> None:
+    """run.json has them, so that runs from before, which lack them, keep the defaults of the methods' files."""
+    begins = {"server": "adam", "beta": 0.02, "rho": 0.003}
+    for name in ("pflego", "fedrecon"):
+        chosen = experiment_of({"method": [f"fedper,{name}"]}, None)
+        assert dict(chosen.options) == begins
+        method = chosen.algorithms()[name]
+        assert {key: getattr(method, key) for key in begins} == begins
+        assert Experiment.from_json(chosen.to_json()) == chosen
+    chosen = experiment_of({"method": ["pflego"], "set": ["rho=.5", "server=sgd"]}, None)
+    assert dict(chosen.options) == {"server": "sgd", "beta": 0.02, "rho": 0.5}
+    of_row = experiment_of({"method": ["pflego:beta=.1"]}, None).algorithms()["pflego:beta=0.1"]
+    assert of_row.beta == 0.1  # type: ignore[attr-defined]
+    paper = experiment_of({"method": ["pflego"], "preset": "pflego-high", "data": "mnist"}, None)
+    assert (dict(paper.options)["beta"], dict(paper.options)["rho"]) == (0.189, 0.003)
+    assert PFLEGO().server == "sgd" and dict(experiment_of({"method": ["fedavg"]}, None).options) == {}

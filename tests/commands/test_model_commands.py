@@ -116,9 +116,7 @@ def test_without_torch_the_extra_is_named(desk: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == (
-        "edgefl convert: edgefl.nn needs torch, which is not installed; pip install 'edgefl[torch]'\n"
-    )
+    assert done.stderr == ("edgefl convert: edgefl.nn needs torch, which is not installed; pip install torch\n")
 
 
 def test_inspect_shows_what_edgefl_sees(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -264,7 +264,6 @@ def test_plain_bytes_to_a_server_with_tls_are_explained(trust: Path, server: Scr
         (["--server", "127.0.0.1"], "server '127.0.0.1'; expected HOST:PORT"),
         (["--capacity", "0"], "--capacity 0.0; expected 0 < capacity <= 1"),
         (["--give-up", "nan"], "--give-up nan; expected a number of seconds, or inf"),
-        (["--max-model", "0"], "--max-model 0; expected at least 1 byte"),
         (["--max-seconds", "0"], "--max-seconds 0.0; expected 0 < seconds <= 1e+08"),
         (["--max-seconds", "nan"], "--max-seconds nan; expected 0 < seconds <= 1e+08"),
         (["--key", "nowhere"], "--key without --id"),

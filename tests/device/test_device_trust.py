@@ -68,7 +68,7 @@ def test_a_directory_belongs_to_one_client(server: ScriptedServer, make: Any) ->
         ({"method": "magic"}, "method magic of the server"),
         ({"loss": "hinge"}, "the server's loss=hinge; expected one of cross-entropy, bce"),
         ({"loss": "cross-entropy:weight=1,2"}, "2 numbers in weight; expected 10"),
-        ({"options": {"power": 1}}, "power; expected one of lr, lr_decay"),
+        ({"options": {"power": 1}}, "power; expected one of lr_decay, momentum"),
         ({"options": {"lr": -1.0}}, "lr=-1.0; expected a finite lr > 0"),
     ],
 )

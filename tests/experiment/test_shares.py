@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgefl.commands import client as client_command
 from edgefl.commands.cli import main
 from edgefl.data.split import split
-from edgefl.errors import DataError
+from edgefl.errors import DataError, RunError
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.settings import Experiment
-from edgefl.experiment.shares import read_share, share_file
+from edgefl.experiment.shares import client_of, read_share, share_file
 
 EXPERIMENT = Experiment(clients=4, per_round=2, partition="dirichlet:0.5", seed=3)
 
@@ -38,6 +39,33 @@ def test_every_client_gets_the_samples_and_the_split_of_a_simulation(dealt: Path
             assert mine.dtype == np.int32
             assert samples.x[mine].tobytes() == federation.data.x[theirs].tobytes()
             assert samples.y[mine].tobytes() == federation.data.y[theirs].tobytes()
+
+
+def test_a_device_asks_for_the_id_that_its_samples_were_dealt_to(
+    dealt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or else for the one that it is told; a file of one's own says none."""
+    asked: list[int | None] = []
+
+    def visit(client: int | None, key: bytes | None) -> None:
+        asked.append(client)
+        raise RunError("enough")
+
+    monkeypatch.setattr(client_command, "Visit", visit)
+    with np.load(share_file(dealt, 1)) as content:
+        np.savez(tmp_path / "own.npz", x=content["x"], y=content["y"], classes=10)
+        np.savez(tmp_path / "wrong.npz", x=content["x"], y=content["y"], client=np.array([-1]))
+    for path, more in (
+        (share_file(dealt, 3), []),
+        (share_file(dealt, 3), ["--id", "0"]),
+        (tmp_path / "own.npz", []),
+    ):
+        options = ["--server", "127.0.0.1:1", "--state", str(tmp_path / "state"), "--data", str(path), *more]
+        assert main(["client", *options]) == 1
+    assert asked == [3, 0, None]
+    assert [client_of(share_file(dealt, client)) for client in range(4)] == [0, 1, 2, 3]
+    with pytest.raises(DataError, match=r"wrong.npz: client is \[-1\]; expected one id, 0 or more"):
+        client_of(tmp_path / "wrong.npz")
 
 
 def test_a_file_without_a_split_is_split_by_seed_and_client(dealt: Path, tmp_path: Path) -> None:
