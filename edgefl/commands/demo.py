@@ -20,7 +20,7 @@ from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 from edgefl.study import progress
 from edgefl.study.capacity import tiers_of
-from edgefl.study.picture import plot
+from edgefl.study.picture import DARK, plot
 from edgefl.study.sentences import percent, to_json
 from edgefl.study.summary import Summary, kind_of, summarise
 from edgefl.study.tables import console, new_table, print_tables
@@ -138,9 +138,11 @@ def _traffic_table(traffic: dict[str, dict[str, Any]]) -> Table:
 
 
 def _picture(path: Path, summaries: list[Summary], devices: list[dict[str, Any]]) -> None:
+    """The picture, and the same for a dark page beside it."""
     try:
-        plot(path, summaries, devices)
+        for each in (path, path.with_stem(path.stem + DARK)):
+            plot(each, summaries, devices)
     except ValueError:
-        print("no picture: it needs matplotlib: pip install matplotlib", file=sys.stderr)
+        print("no picture: pip install matplotlib", file=sys.stderr)
     else:
         print(f"picture: {path}", file=sys.stderr)

@@ -20,6 +20,7 @@ from edgefl.algorithms.variant import Variant
 from edgefl.errors import RunError
 from edgefl.experiment.assemble import assemble
 from edgefl.experiment.federation import Federation
+from edgefl.experiment.presets import defaults
 from edgefl.experiment.run_file import open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.experiment.shares import share_file, write_share
@@ -30,7 +31,10 @@ LOOK_EVERY_S = 0.1
 START_S = 120.0  # for the server to listen
 
 EXPERIMENT = Experiment(
-    methods=("fedspu-es", "fedavg", "local"), clients=8, per_round=4, rounds=40, eval_every=4, seed=1
+    methods=("fedspu-es", "local", "fedavg-ft", "fedavg"),
+    data="spoken-digits",
+    eval_every=4,
+    **defaults("spoken-digits"),
 )
 
 

@@ -35,6 +35,7 @@ READERS: dict[str, Callable[[Path, Reading | None], DataSet]] = {
     ".tsv": read_table,
 }
 FILES = "an .npz file, an x.npy beside its y.npy, a .csv file, a folder CLASS/images, or one of words with wav files"
+PACKAGED: dict[str, Shape] = {"digits": (1, 8, 8), "spoken-digits": (1, 25, 32)}  # files beside this one
 
 
 def load(
@@ -55,8 +56,8 @@ def load(
     """
     if name in NAMES and reading is not None:
         reading.check(f"data={name}")
-    if name == "digits":
-        return read_npz(Path(__file__).with_name("digits.npz"))
+    if name in PACKAGED:
+        return read_npz(Path(__file__).with_name(f"{name}.npz"))
     if name in PUBLISHED:
         return load_published(PUBLISHED[name], roots(data_dir), fetch=fetch, progress=progress)
     for place in [Path(name).expanduser(), *(root / name for root in roots(data_dir))]:
@@ -84,7 +85,7 @@ def shape_of(name: str) -> Shape | None:
     """Of an example of the data set of that name, without its files; None where these alone say it."""
     if name in PUBLISHED:
         return PUBLISHED[name].reader.input_shape
-    return (1, 8, 8) if name == "digits" else None
+    return PACKAGED.get(name)
 
 
 def load_published(item: Published, searched: list[Path], *, fetch: bool = True, progress: bool = True) -> DataSet:
@@ -185,4 +186,4 @@ PUBLISHED = {
         _SPEECH,
     )
 }
-NAMES = ("digits", *PUBLISHED)
+NAMES = (*PACKAGED, *PUBLISHED)

@@ -8,7 +8,7 @@
     x_test, y_test  optional, alike
     G or G_train, and G_test
                     optional integers or texts [N]: who an example comes from; G is "group", "speaker" or what the
-                    caller names
+                    caller names. G_names: optional texts, of the groups 0, 1, ...
     time            optional numbers or dates [N]: when an example was made
     vocabulary      optional number of ids of words there are; without it the largest id + 1
     class_names     optional texts, what labels stand for
@@ -177,7 +177,11 @@ class _Reader:
         """What labels stand for, in the file or by the labels themselves."""
         if names or "class_names" not in self.keys:
             return names or None
-        return tuple(str(name) for name in self.array("class_names").reshape(-1))
+        return self.names_of("class_names")
+
+    def names_of(self, key: str) -> tuple[str, ...]:
+        """The texts of an array, none if there is no such array."""
+        return tuple(str(name) for name in self.array(key).reshape(-1)) if key in self.keys else ()
 
     def times(self) -> Array | None:
         """Numbers as they are, dates as seconds."""
@@ -234,6 +238,7 @@ class _Reader:
             key = name if name in self.keys else f"{name}_train"
             if key in self.keys:
                 ids, names = self.people(key)
+                names = names or self.names_of(f"{name}_names")
                 test = self.people(f"{name}_test", names)[0] if f"{name}_test" in self.keys else None
                 return (ids, names), test
         if wanted:

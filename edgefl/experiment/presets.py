@@ -14,6 +14,10 @@ from typing import Any
 
 WHOLE = 10**6  # a batch that holds all that a client has
 FEDERATION: dict[str, Any] = {"clients": 100, "per_round": 10}  # FedSPU's and FedUmf's, and what other data start from
+DEMONSTRATIONS: dict[str, dict[str, Any]] = {  # of the packaged data
+    "digits": {},
+    "spoken-digits": {"partition": "group", "clients": 6, "per_round": 3, "rounds": 40, "train_share": 0.4},
+}
 PFLEGO_OPTIONS: dict[str, Any] = {
     "tau": 50, "head_step": "eq3", "server": "adam", "head_init": "uniform", "eval_point": "post_local",
 }  # fmt: skip
@@ -112,9 +116,9 @@ def preset(name: str, data: str) -> dict[str, Any]:
 
 
 def defaults(data: str) -> dict[str, Any]:
-    """Settings that a data set starts from: the demonstration for the packaged digits, else the paper's federation."""
-    if data == "digits":
-        return {}
+    """Settings that a data set starts from: a demonstration for a packaged one, else the paper's federation."""
+    if data in DEMONSTRATIONS:
+        return DEMONSTRATIONS[data]
     found = _of("paper", data)
     rates = {} if found is None else {name: found.settings[name] for name in ("lr", "batch")}
     return {**FEDERATION, "rounds": 100, **rates}

@@ -140,7 +140,7 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
         (["--budget", "rounds=-1"], "argument --budget: 'rounds=-1'; expected rounds= a number above 0"),
         (["--plot", "a.xyz"], "--plot a.xyz; expected a file that ends in one of ."),
         (["--model", "vgg99"], "vgg99"),
-        (["--data", "nowhere"], "data set 'nowhere'; expected one of digits, mnist"),
+        (["--data", "nowhere"], "data set 'nowhere'; expected one of digits, spoken-digits, mnist"),
         (["--preset", "paper"], "preset=paper with data=digits; expected data among emnist, cifar10, speech"),
         (["--preset", "fedumf"], "preset=fedumf with data=digits; expected data among mnist, fashion, cifar10"),
         (["--preset", "pflego-no"], "preset=pflego-no with data=digits; expected data among mnist, cifar10, emnist"),

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgefl.data.catalog import NAMES, PUBLISHED, load, load_published, shape_of
+from edgefl.data import catalog
+from edgefl.data.catalog import NAMES, PACKAGED, PUBLISHED, load, load_published, shape_of
 from edgefl.data.dataset import DataSet
 from edgefl.data.locate import candidates, holds, roots
 from edgefl.data.published import Download, Published
@@ -89,19 +90,33 @@ def test_nothing_found_lists_the_places(tmp_path: Path) -> None:
 
 
 def test_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="data set 'nonsense'; expected one of digits, mnist, fashion-mnist"):
+    with pytest.raises(DataError, match="data set 'nonsense'; expected one of digits, spoken-digits, mnist, fashion"):
         load("nonsense", tmp_path)
 
 
 def test_every_published_set_has_checked_downloads() -> None:
-    assert list(NAMES) == ["digits", *PUBLISHED]
-    assert shape_of("digits") == load("digits").input_shape
+    assert list(NAMES) == ["digits", "spoken-digits", *PUBLISHED]
+    for name in PACKAGED:
+        assert shape_of(name) == load(name).input_shape
     assert shape_of("mine.npz") is None
     for item in PUBLISHED.values():
         assert item.downloads and item.folders
         for each in item.downloads:
             assert re.fullmatch(r"md5:[0-9a-f]{32}|sha256:[0-9a-f]{64}", each.digest), each
         assert item.archive is None or [each.file for each in item.downloads] == [item.archive]
+
+
+def test_packaged_people_are_as_their_page_says() -> None:
+    """The content that its licence is said for; everybody's digits, as often."""
+    data = load("spoken-digits")
+    assert data.groups is not None
+    arrays = (data.x[:, 0], data.y, data.groups)
+    found = hashlib.sha256(b"".join(array.astype(np.uint8).tobytes() for array in arrays)).hexdigest()
+    page = Path(catalog.__file__).with_name("spoken-digits.README.md").read_text()
+    assert found in page and "CC BY-SA 4.0" in page
+    assert data.group_names == ("george", "jackson", "lucas", "nicolas", "theo", "yweweler")
+    assert (np.bincount(data.groups * 10 + data.y) == 30).all()
+    assert (data.scale, data.shift) == (2 / 255, -1.0)
 
 
 def test_emnist_splits() -> None:

@@ -8,6 +8,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -201,7 +202,11 @@ def test_the_picture_has_what_there_is_beside_the_test(tmp_path: Path, monkeypat
     silent = run("local", [6, 6, 6, 6], down=0, up=0)
     plot(tmp_path / "silent.png", [silent, found])
     over_rounds, over_bytes, losses = drawn.pop().axes
-    assert over_bytes.lines[0].get_color() == over_rounds.lines[1].get_color() == losses.lines[1].get_color()
+    for each in (over_rounds, over_bytes, losses):
+        names = {text.get_text(): text.get_color() for text in each.texts}
+        assert names.items() >= {"local": over_rounds.lines[0].get_color()}.items()
+        assert names.items() >= {"fedspu": over_rounds.lines[1].get_color()}.items()
+        assert each.lines[1].get_marker() == over_rounds.lines[1].get_marker() != over_rounds.lines[0].get_marker()
     plot(tmp_path / "curves.png", [found])
     over_rounds, over_bytes, losses = drawn[0].axes
     assert [each.get_ydata()[0] for each in over_rounds.lines] == pytest.approx([10, 90, 50])
@@ -209,3 +214,27 @@ def test_the_picture_has_what_there_is_beside_the_test(tmp_path: Path, monkeypat
     assert over_rounds.get_xlabel() == "round; dashed: training; dotted: refreshed"
     assert [list(each.get_ydata()) for each in over_bytes.lines] == [[10.0]]
     assert [list(each.get_ydata()) for each in losses.lines] == [[0.5]]
+
+
+def test_names_at_the_ends_of_lines_are_apart() -> None:
+    from edgefl.study.picture import LINE, _apart
+
+    assert _apart([]) == []
+    assert _apart([0.1, 0.5]) == [0.1, 0.5]
+    assert _apart([0.5, 0.5, 0.5]) == pytest.approx([0.5, 0.5 + LINE, 0.5 + 2 * LINE])
+    assert _apart([0.98, 0.99, 1.0]) == pytest.approx([1 - 2 * LINE, 1 - LINE, 1.0])
+
+
+def test_a_picture_for_a_dark_page_is_dark(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the picture is an optional extra")
+    from matplotlib import image
+
+    from edgefl.study.picture import plot
+
+    found = summarise("fedspu", [line(1, [record(0)], [1, 1, 1, 1])], TIERS, {"round_lt_C": None})
+    for name, is_dark in (("one.png", False), ("one-dark.png", True)):
+        plot(tmp_path / name, [found])
+        pixels = image.imread(tmp_path / name)[..., :3]
+        assert bool(pixels[0, 0].mean() < 0.2) is is_dark
+        marked = np.abs(pixels - np.array([0x00, 0x72, 0xB2]) / 255).max(axis=-1) < 0.02
+        assert marked.sum() > 20, "the only point there is has a marker"
