@@ -312,7 +312,7 @@ def test_resnet_stages_share_one_group_each() -> None:
     assert set(groups) == {"conv1", "layer2.0.conv2", "layer3.0.conv2", "layer4.0.conv2", *inner}
 
 
-@pytest.mark.parametrize("name", models.NAMES)
+@pytest.mark.parametrize("name", models.PUBLISHED)
 def test_every_axis_has_as_many_indices_as_its_group_repeats(name) -> None:
     spec = ModelSpec.of(models.build(name, (3, 32, 32), 10))
     for param in spec.params.values():

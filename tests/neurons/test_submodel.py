@@ -74,7 +74,7 @@ def test_sub_params_are_copies() -> None:
 
 
 def test_sub_model_of_all_neurons_is_the_graph() -> None:
-    for name in models.NAMES:
+    for name in models.PUBLISHED:
         graph = models.build(name, (3, 32, 32), 10)
         assert graph.sub(NeuronSet.full(ModelSpec.of(graph))) == graph
 
