@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from edgefl.algorithms.variant import labels_in
 from edgefl.commands.budgets import HELP as BUDGET_HELP
 from edgefl.commands.budgets import budget
 from edgefl.commands.experiment_options import add_experiment, requested, say_who_made
@@ -21,6 +22,7 @@ from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment import recipe, tuned
 from edgefl.experiment.chosen import new_directory
 from edgefl.experiment.own_data import own_file
+from edgefl.experiment.own_methods import label
 from edgefl.experiment.run_data import own_of_run
 from edgefl.experiment.run_file import EXPERIMENT
 from edgefl.experiment.settings import Experiment, processors
@@ -172,7 +174,9 @@ def _request(options: dict[str, Any]) -> _Request:
 
 
 def _beside(file: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a file with options beside it, which go before it."""
+    """The settings of a file, and options that go before it; other methods do without what they lack."""
+    for name in recipe.unused(map(label, labels_in(options["method"]))) if "method" in options else ():
+        file.pop(name, None)
     kept = [text for text in file.pop("set", []) if text.partition("=")[0] not in options]
     both = {**file, **options, "set": [*kept, *options.get("set", [])]}
     return {name: value for name, value in both.items() if name != "data_dir" or value is not None}

@@ -18,7 +18,7 @@ import difflib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ def text_of(experiment: Experiment, data_dir: str | os.PathLike[str] | None = No
     values = {name: value for name, value in experiment.to_json().items() if value is not None}
     tables = {name: dict(values.pop(name)) for name in PAIRS if values.get(name)}
     values.pop("options", None)
-    for name in _unused(experiment):
+    for name in unused(experiment.methods):
         del values[name]
     if experiment.model.startswith(model_file.NAMED):
         values["model"] = model_file.COPY
@@ -121,9 +121,9 @@ def _parsed(path: Path) -> dict[str, Any]:
         raise RequestError(f"{path} cannot be read ({error}); expected settings as TOML") from None
 
 
-def _unused(experiment: Experiment) -> set[str]:
-    """Settings that methods share, of which no method of the run has one."""
-    used = {name for label in experiment.methods for name in settings_of(Variant.of(label).method)}
+def unused(labels: Iterable[str]) -> set[str]:
+    """Settings that methods share, and that none of these has."""
+    used = {name for label in labels for name in settings_of(Variant.of(label).method)}
     return set(SHARED) - used - {"rounds"}
 
 
