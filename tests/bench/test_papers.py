@@ -139,8 +139,8 @@ def test_whole_runs_have_the_paper_s_settings() -> None:
     run = fedumf._run("iid", 0.05, 0.5, 1.0).experiment
     assert (run.clients, run.per_round, run.rounds, run.epochs, run.batch, run.lr) == (100, 50, 150, 1, 50, 0.05)
     (method,) = run.algorithms().values()
-    assert replace(method, alpha=0.1) == replace(  # type: ignore[type-var]
-        method, alpha=0.1, momentum=0.5, weight_decay=5e-4, weight="uniform", lr_decay=1.0, clip=0.0
+    assert replace(method, fusion=0.1) == replace(  # type: ignore[type-var]
+        method, fusion=0.1, momentum=0.5, weight_decay=5e-4, weight="uniform", lr_decay=1.0, clip=0.0
     )
 
 
