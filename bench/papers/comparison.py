@@ -16,7 +16,6 @@ import numpy as np
 
 from bench.papers.table import Run
 from edgefl import rng
-from edgefl.algorithms import METHODS as KNOWN
 from edgefl.algorithms.variant import Variant, folder, label_of
 from edgefl.data.dataset import DataSet
 from edgefl.experiment.assemble import assemble, data_of
@@ -88,7 +87,6 @@ METHODS = {
     "Ditto": Method("ditto:epochs=2"),
     "FedProx": Method("fedprox"),
 }
-METHODS = {name: each for name, each in METHODS.items() if Variant.of(each.label).method in KNOWN}
 
 
 def tuned(place: str, name: str) -> Run:
