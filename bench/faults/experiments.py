@@ -11,7 +11,7 @@ from edgefl.experiment.settings import Experiment
 def short_rounds(method: str, clients: int, per_round: int, rounds: int, eval_every: int) -> Experiment:
     """So many rounds of this method."""
     counts = {"clients": clients, "per_round": per_round, "rounds": rounds, "eval_every": eval_every}
-    return replace(demo.EXPERIMENT, methods=(method,), partition="iid", epochs=1, **counts)
+    return replace(demo.EXPERIMENT, data="digits", methods=(method,), partition="iid", epochs=1, **counts)
 
 
 EIGHT = short_rounds("fedspu", clients=8, per_round=8, rounds=20, eval_every=20)

@@ -34,7 +34,9 @@ from edgefl.simulation.loop import simulate
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "own-method.md"
 PROX = "my_prox:MyProx"
-SMALL = replace(processes.EXPERIMENT, clients=3, per_round=2, rounds=2, eval_every=1, partition="iid", epochs=1)
+SMALL = replace(
+    processes.EXPERIMENT, data="digits", clients=3, per_round=2, rounds=2, eval_every=1, partition="iid", epochs=1
+)
 HEAD = """
     from dataclasses import dataclass
     from typing import ClassVar, Literal

@@ -83,7 +83,7 @@ def serve(
     model, run = files.load(desk / "mine.safetensors"), desk / method
     settings = {"clients": devices, "per_round": devices, "rounds": rounds, "eval_every": rounds, "epochs": 1}
     own = {"methods": (method,), "model": model_file.name_of(model), "partition": "iid", "lr": 0.02}
-    experiment = replace(processes.EXPERIMENT, **own, **settings)
+    experiment = replace(processes.EXPERIMENT, data="digits", **own, **settings)
     open_run(run, experiment.to_json(), model)
     processes.deal(desk / "shares", replace(experiment, model=""))
     with without_torch(desk):

@@ -21,6 +21,7 @@ from edgefl.wire.messages import Enrol, Refused
 
 EXPERIMENT = replace(
     demo.EXPERIMENT,
+    data="digits",
     methods=("fedspu",),
     clients=2,
     per_round=2,

@@ -15,7 +15,9 @@ from edgefl.server import history
 from edgefl.simulation.journal import Journal
 from edgefl.simulation.loop import simulate
 
-SMALL = replace(demo.EXPERIMENT, clients=3, per_round=2, rounds=4, eval_every=2, partition="iid", epochs=1)
+SMALL = replace(
+    demo.EXPERIMENT, data="digits", clients=3, per_round=2, rounds=4, eval_every=2, partition="iid", epochs=1
+)
 
 
 def assert_same_arrays(found, expected) -> None:

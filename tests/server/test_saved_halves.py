@@ -18,7 +18,8 @@ from edgefl.simulation.journal import Journal
 from edgefl.simulation.loop import simulate
 
 EXPERIMENT = replace(
-    demo.EXPERIMENT, methods=("fedspu",), clients=2, per_round=2, rounds=2, eval_every=2, partition="iid", epochs=1,
+    demo.EXPERIMENT,
+    data="digits", methods=("fedspu",), clients=2, per_round=2, rounds=2, eval_every=2, partition="iid", epochs=1,
     options=(("saved", "fp16"),),
 )  # fmt: skip
 

@@ -36,6 +36,7 @@ from edgefl.trust import certificates
 
 EXPERIMENT = replace(
     demo.EXPERIMENT,
+    data="digits",
     methods=("fedspu",),
     clients=3,
     per_round=3,
