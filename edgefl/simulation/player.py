@@ -138,7 +138,7 @@ class Training:
         down = train_message(plan, spec, settings.values)
         with player.local(plan.client, kept, initial) as local:
             received = plan_of(down, plan.client, spec, algorithm.held(local))
-            reply, seconds = trained(algorithm, federation.graph, local, received, time.perf_counter)
+            reply, seconds = trained(algorithm, federation.graph, local, received, time.thread_time)
             up = trained_message(reply, received, spec, settings.values, seconds)
             declared = settings.folding.declared(algorithm, len(local.train))
             answer = read_answer(up, plan, spec, declared)
