@@ -56,16 +56,15 @@ def _measure(one: Pass, training: Training) -> tuple[dict[str, int], Schedule]:
     spec = one.spec
     held = Masked.of(one.graph, spec, one.density, training.batch)
     schedules = [_lowered(one, spec, size, training, held) for size in one.batches]
+    still = _still(one)
     largest = max(schedules, key=lambda schedule: schedule.arena_bytes)
     whole = [param for name, param in one.graph.parameters().items() if name not in held.sparse]
     parts = {
         "params": sum(aligned(FLOAT * math.prod(param.shape)) for param in [*whole, *one.idle]) + held.value_bytes,
-        "arena": largest.arena_bytes + sum(schedule.arena_bytes for schedule in _still(one)),
+        "arena": largest.arena_bytes + sum(schedule.arena_bytes for schedule in still),
         "states": max(schedule.state_bytes(FLOAT) for schedule in schedules),
         "indices": held.index_bytes + max(map(held.other_lists, schedules)),
-        "scratch": max(
-            scratch_bytes(kernels.backend(), each, held.structures()) for each in [*schedules, *_still(one)]
-        ),
+        "scratch": max(scratch_bytes(kernels.backend(), each, held.structures()) for each in [*schedules, *still]),
     }
     if one.cached:
         parts["features"] = one.cached
