@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
 from types import ModuleType
 from typing import ClassVar, NamedTuple
@@ -186,11 +187,13 @@ class Kept(Lazy):
         return self._sizes
 
     def pieces(self, steps: int) -> Iterator[list[Index]]:
+        places = np.empty(self._distinct[-1] + 1, np.int32)  # of a row among those that are kept
         for rows, run in self._runs():
             self._store.fill(rows)
+            places[rows] = np.arange(len(rows), dtype=np.int32)
             rest = iter(run)
             while piece := list(islice(rest, min(steps, self._store.most or steps))):
-                yield self._store.ready([np.searchsorted(rows, batch).astype(np.int32) for batch in piece])
+                yield self._store.ready([places[batch] for batch in piece])
 
     def _runs(self) -> Iterator[tuple[Index, Iterable[Index]]]:
         """Batches one after another whose rows there is room for, and these rows, sorted."""
@@ -208,9 +211,11 @@ class Kept(Lazy):
         yield rows, run
 
 
+@lru_cache(maxsize=64)
 def chunk_of(graph: Graph, cut: str) -> int:
     """Examples in a pass of what stands still."""
-    products = [node.op for node in before(graph, cut) if node.name in graph.macs()]
+    multiplies = graph.macs()
+    products = [node.op for node in before(graph, cut) if node.name in multiplies]
     return CHUNK if all(isinstance(op, Conv1d | Conv2d) for op in products) else BEHIND_PRODUCTS
 
 
