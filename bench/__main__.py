@@ -26,6 +26,7 @@ from bench import (
     codec,
     codec_masks,
     converted,
+    cuts,
     deployment,
     federation,
     figures,
@@ -55,7 +56,7 @@ from bench.sparse import command as sparse
 from bench.trainers import command as trainers
 
 WHATS = ("step", "kernels", "operations", "peak", "memory", "codec", "federation", "heads", "rounds", "masked")
-WHATS += ("history", "papers")
+WHATS += ("history", "papers", "cuts")
 BUSY = 0.5  # load per core before the measurement
 
 
@@ -101,7 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
         for row in plain[options.what]():
             print(json.dumps(row))
         return 0
-    if options.what in ("rounds", "federation", "heads", "masked"):
+    if options.what in ("rounds", "federation", "heads", "masked", "cuts"):
         (figures.print_json if options.json else figures.print_table)(facts, _figures(options))
         return 0
     if options.what == "operations":
@@ -117,6 +118,8 @@ def main(arguments: list[str] | None = None) -> int:
     show(facts, _kept(rows, shown))
     if options.what == "kernels":
         _print_verdicts(shown, options.json)
+    else:  # what a weak client saves beyond its step
+        (figures.print_json if options.json else figures.print_table)(facts, cuts.measure(options.models, effort))
     return 0
 
 
@@ -147,6 +150,8 @@ def _figures(options: argparse.Namespace) -> Iterator[figures.Figure]:
         return federation.measure(federation.QUICK if options.quick else federation.FULL)
     if options.what == "heads":
         return heads.measure(heads.QUICK if options.quick else heads.FULL)
+    if options.what == "cuts":
+        return cuts.measure(options.models, QUICK_STEPS if options.quick else STEPS)
     if options.what == "masked":
         batches = options.batches or (16,)
         parts = (masked.measure(_masked(options), batch, options.threads, _effort(options)) for batch in batches)

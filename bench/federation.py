@@ -20,7 +20,7 @@ from torch.nn import functional
 from bench import machine
 from bench.figures import Figure
 from bench.processes import ROOT
-from edgefl.algorithms import FedSPU
+from edgefl.algorithms import FedSPU, FedSPUCached
 from edgefl.algorithms.base import MODEL, Local, minibatches
 from edgefl.data.catalog import load
 from edgefl.data.locate import roots
@@ -54,12 +54,13 @@ def measure(effort: Effort) -> Iterator[Figure]:
     """Seconds of a round: ours at the paper's five shares, ours dense, PyTorch's; and how many times ours it takes."""
     machine.use_threads(1)
     clients, source = federation(effort.clients)
-    tiers, dense = (FedSPU(keep=keep, per_round=effort.clients, epochs=effort.epochs) for keep in (FedSPU.keep, (1.0,)))
+    how = {"per_round": effort.clients, "epochs": effort.epochs}
+    tiers, dense, cached = FedSPU(**how), FedSPU(keep=(1.0,), **how), FedSPUCached(**how)
     what = f"{effort.clients} clients x {effort.epochs} epochs x {EXAMPLES} examples, B = {tiers.batch}; {source}"
     for work in (own_round, peer_round):  # warm
         work(tiers, replace(clients, clients=clients.clients[:1]))
     peer = _Timed(lambda: peer_round(dense, clients))
-    for name, algorithm in (("p = .2 to 1", tiers), ("p = 1", dense)):
+    for name, algorithm in (("p = .2 to 1", tiers), ("the same, weak clients behind a cut", cached), ("p = 1", dense)):
         own = _Timed(lambda chosen=algorithm: own_round(chosen, clients))  # type: ignore[misc]
         yield Figure(f"edgefl's round, {name}", own.cpu_s, "s CPU", note=f"{own.wall_s:.1f} s of wall time; {what}")
         yield Figure(f"PyTorch's over edgefl's, {name}", peer.cpu_s / own.cpu_s, "times")

@@ -67,6 +67,7 @@ def staff(
         rounds=experiment.rounds,
         loss=federation.data.loss,
         outputs=federation.graph.output_shape[0],
+        graph=federation.graph,
     )
     initial = federation.initial()
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)

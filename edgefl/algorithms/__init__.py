@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from edgefl.algorithms.fedrecon import FedRecon
     from edgefl.algorithms.fedspa import FedSpa
     from edgefl.algorithms.fedspu import FedSPU
+    from edgefl.algorithms.fedspu_cached import FedSPUCached
     from edgefl.algorithms.fedumf import FedUmf
     from edgefl.algorithms.fedumf_feddc import FedUmfDC
     from edgefl.algorithms.local import LocalOnly
@@ -42,6 +43,7 @@ FILES = {
     "FedProx": "fedprox",
     "FedRecon": "fedrecon",
     "FedSPU": "fedspu",
+    "FedSPUCached": "fedspu_cached",
     "FedSpa": "fedspa",
     "FedUmf": "fedumf",
     "FedUmfDC": "fedumf_feddc",
@@ -66,6 +68,8 @@ def _made(kind: str, **settings: Any) -> Callable[[], Algorithm]:
 METHODS: dict[str, Callable[[], Algorithm]] = {
     "fedspu": _made("FedSPU"),
     "fedspu-es": _made("FedSPU", es=True),
+    "fedspu-cached": _made("FedSPUCached"),
+    "fedspu-cached-es": _made("FedSPUCached", es=True),
     "fedavg": _made("FedAvg"),
     "local": _made("LocalOnly"),
     "fedavg-ft": _made("FedAvgFT"),
@@ -207,6 +211,7 @@ __all__ = [
     "FedProx",
     "FedRecon",
     "FedSPU",
+    "FedSPUCached",
     "FedSpa",
     "FedUmf",
     "FedUmfDC",

@@ -48,6 +48,7 @@ class Task:
     candidates  clients that may be chosen in the round that is being planned; None: all
     lost        clients that have lost what they kept, or some of it, since they last trained
     loss        what all minimise; outputs: how many the model has
+    graph       the model's, for what is counted on it; None: not known
     """
 
     spec: ModelSpec
@@ -60,6 +61,7 @@ class Task:
     lost: AbstractSet[int] = frozenset()
     loss: Loss = CROSS_ENTROPY
     outputs: int = 0
+    graph: Graph | None = field(default=None, repr=False)
 
     @property
     def decisions(self) -> int:

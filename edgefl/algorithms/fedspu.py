@@ -102,7 +102,13 @@ class FedSPU(LocalSteps):
         return [self._plan(task, state, round, client) for client in chosen]
 
     def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
-        p = min(self.tier(client, task.clients), task.limits.get(client, 1.0))
+        return self._drawn(task, state, round, client, self.share(task, client))
+
+    def share(self, task: Task, client: int) -> float:
+        """The largest share of active neurons that a client may be given."""
+        return min(self.tier(client, task.clients), task.limits.get(client, 1.0))
+
+    def _drawn(self, task: Task, state: State, round: int, client: int, p: float) -> Plan:
         stream = rng.stream(task.seed, rng.NEURONS, client=client, round=round)
         neurons = NeuronSet.draw(task.spec, p, stream)
         whole = neurons.is_full or (self.first_state == "current_global" and client not in state.values["seen"])
@@ -149,21 +155,14 @@ class FedSPU(LocalSteps):
         selection_hash = plan.selection.hash()
         if local.private.get("status") == "stopped":
             return Reply(plan.round, plan.client, selection_hash=selection_hash, status="stopped")
-        neurons = None if plan.selection.is_full else plan.selection
-        local.learner.write(plan.payload[MODEL])  # merge: coordinates outside A_k keep the personal value
-        fit = local.learner.fit(
-            local.data,
-            minibatches(local, plan.round, self.epochs, self.batch),
-            self.local_optimizer(plan.round),
-            trainable=neurons,
-            delta=self.delta,
-            bn_frozen=self.bn_frozen,
-        )
+        how = self._merge(local, plan, plan.selection)
+        batches = minibatches(local, plan.round, self.epochs, self.batch)
+        fit = local.learner.fit(local.data, batches, self.local_optimizer(plan.round), **how)
         metrics = {"loss": fit.loss_sum / fit.examples}
         return Reply(
             plan.round,
             plan.client,
-            payload={MODEL: local.learner.take(neurons)},
+            payload={MODEL: local.learner.take(how["trainable"], names=plan.payload[MODEL].blocks)},
             selection_hash=selection_hash,
             examples=len(local.train),
             steps=fit.steps,
@@ -174,10 +173,14 @@ class FedSPU(LocalSteps):
     @contextmanager
     def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         assert plan.selection is not None
+        how = self._merge(local, plan, plan.selection)
+        yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch, **how)
+
+    def _merge(self, local: Local, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
+        """Takes what a plan brings; outside of that coordinates keep their personal values. How its steps are taken."""
         local.learner.write(plan.payload[MODEL])
-        mine, neurons = OwnModel(local.learner, local.data), None if plan.selection.is_full else plan.selection
-        how: dict[str, Any] = {"trainable": neurons, "delta": self.delta, "bn_frozen": self.bn_frozen}
-        yield self.refit(mine, local, epochs, self.batch, **how)
+        neurons = None if selection.is_full else selection
+        return {"trainable": neurons, "delta": self.delta, "bn_frozen": self.bn_frozen}
 
     def _stop(self, local: Local, metrics: dict[str, float]) -> Status:
         """Compares L with that of the client's previous participation and remembers both L and the verdict."""

@@ -197,9 +197,17 @@ def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> 
 def check_begin(methods: Mapping[str, Algorithm], federation: Federation, rounds: int) -> None:
     """Raises ValueError naming the method that cannot begin with this model, as it may have no body or a BatchNorm."""
     spec, initial = ModelSpec.of(federation.graph), federation.initial()
-    examples, outputs = federation.examples, federation.graph.output_shape[0]
-    loss = federation.data.loss
-    task = Task(spec, len(federation.clients), federation.seed, {}, examples, rounds, loss=loss, outputs=outputs)
+    graph = federation.graph
+    task = Task(
+        spec,
+        len(federation.clients),
+        federation.seed,
+        examples=federation.examples,
+        rounds=rounds,
+        loss=federation.data.loss,
+        outputs=graph.output_shape[0],
+        graph=graph,
+    )
     for name, method in methods.items():
         try:
             method.start(task, initial)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgefl.errors import GraphError
-from edgefl.graph.graph import INPUT, Graph
+from edgefl.graph.cuts import after
+from edgefl.graph.graph import Graph
 from edgefl.graph.operations import Linear
 
 
@@ -17,12 +18,15 @@ def head_of(graph: Graph) -> Graph:
 
     Raises  GraphError if there is no Linear layer, or a later node reads a result before it.
     """
-    at = max((i for i, node in enumerate(graph.nodes) if isinstance(node.op, Linear)), default=None)
-    if at is None:
-        raise GraphError("head of a graph without a Linear layer; expected one")
-    last = graph.nodes[at]
-    shape = graph.shapes[last.inputs[0]]
-    return Graph(shape, (replace(last, inputs=(INPUT,)), *graph.nodes[at + 1 :]))
+    return after(graph, features_of(graph))
+
+
+def features_of(graph: Graph) -> str:
+    """The result that the last Linear layer reads. Raises GraphError if there is no such layer."""
+    last = next((node for node in reversed(graph.nodes) if isinstance(node.op, Linear)), None)
+    if last is None:
+        raise GraphError("features of a graph without a Linear layer; expected one")
+    return last.inputs[0]
 
 
 def with_classes(graph: Graph, classes: int) -> Graph:

@@ -157,8 +157,13 @@ class Learner(Protocol):
         linear: Mapping[str, Array] | None = None,
         delta: Delta = "exact",
         bn_frozen: FrozenStats = "track",
+        cut: str = "",
     ) -> FitResult:
         """One step per batch on the blocks that `trainable` selects (None: all); everything else keeps its bits.
+
+        cut  a result that everything after it follows from (graph/cuts.py): what lies before stands still. It is run
+             once over the samples, with running statistics and without dropout, and its results are kept for the
+             steps, as the optimizer's `saved` says
 
         A model with dropout needs batches that say where its stream begins (batches.py). Nowhere else is it at work
         but in `gradient`: evaluations, predictions, features and the search for the strongest coordinates have none.
@@ -183,8 +188,12 @@ class Learner(Protocol):
     def predict(self, x: Array) -> Array:
         """Logits [N, classes] of inputs [N, *input_shape]."""
 
-    def features(self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None) -> Array:
-        """Inputs [N, in_features] of the last Linear layer for `index` (None: all samples), in passes of `chunk`."""
+    def features(
+        self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None, cut: str = ""
+    ) -> Array:
+        """Results [N, *shape of one] at a cut for `index` (None: all samples), in passes of `chunk`; without a name the
+        inputs [N, in_features] of the last Linear layer.
+        """
 
     def with_head(self, classes: int) -> Learner:
         """A learner of this body, whose parameters it shares, under a last Linear layer of its own with `classes`

@@ -36,6 +36,12 @@ class Lazy(Sequence[Index]):
     def _batch(self, which: int) -> Index:
         raise NotImplementedError
 
+    def pieces(self, steps: int) -> Iterator[list[Index]]:
+        """The batches in order, at most `steps` at a time; the next are made when those before have been used."""
+        rest = iter(self)
+        while piece := list(islice(rest, steps)):
+            yield piece
+
     @overload
     def __getitem__(self, which: int) -> Index: ...
     @overload
@@ -126,7 +132,9 @@ def occurring(batches: Sequence[Index]) -> tuple[list[Index], set[int]]:
 
 
 def pieces(batches: Sequence[Index], steps: int) -> Iterator[list[Index]]:
-    """The batches in order, `steps` at a time."""
-    rest = iter(batches)
-    while piece := list(islice(rest, steps)):
-        yield piece
+    """The batches in order, at most `steps` at a time."""
+    if isinstance(batches, Lazy):
+        yield from batches.pieces(steps)
+        return
+    for start in range(0, len(batches), steps):
+        yield list(batches[start : start + steps])

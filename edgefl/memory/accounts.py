@@ -34,6 +34,8 @@ def estimate(account: str, training: Training) -> Footprint:
     """
     if account not in ACCOUNTS:
         raise ValueError(f"account={account}; expected one of {', '.join(ACCOUNTS)}")
+    if training.cut and account != "exact":
+        raise ValueError(f"account={account} with cut={training.cut}; expected exact")
     return ACCOUNTS[account](training)
 
 

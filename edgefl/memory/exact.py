@@ -19,6 +19,7 @@ from edgefl.learners.lowering.inventory import arena_tensors, saved_bytes
 from edgefl.learners.lowering.lower import lower
 from edgefl.learners.lowering.products import flops
 from edgefl.learners.lowering.schedule import Schedule
+from edgefl.learners.running.cached import chunk_of
 from edgefl.learners.running.scratch import scratch_bytes
 from edgefl.memory.counts import trained_scalars
 from edgefl.memory.footprint import Footprint
@@ -42,19 +43,28 @@ def _lowered(one: Pass, spec: ModelSpec, size: int, training: Training, held: Ma
     return lower(one.graph, spec, size, one.neurons, sparse=sparse, masks=held.existing, **step)  # type: ignore[arg-type]
 
 
+def _still(one: Pass) -> list[Schedule]:
+    """The passes of what stands still, whose memory is held beside that of the steps."""
+    if one.behind is None:
+        return []
+    graph, cut = one.behind
+    return [lower(graph, ModelSpec.of(graph), chunk_of(graph, cut), mode="features", cut=cut)]
+
+
 def _measure(one: Pass, training: Training) -> tuple[dict[str, int], Schedule]:
     """Parts of one pass, and its largest schedule."""
-    spec = ModelSpec.of(one.graph)
+    spec = one.spec
     held = Masked.of(one.graph, spec, one.density, training.batch)
     schedules = [_lowered(one, spec, size, training, held) for size in one.batches]
+    still = _still(one)
     largest = max(schedules, key=lambda schedule: schedule.arena_bytes)
     whole = [param for name, param in one.graph.parameters().items() if name not in held.sparse]
     parts = {
         "params": sum(aligned(FLOAT * math.prod(param.shape)) for param in [*whole, *one.idle]) + held.value_bytes,
-        "arena": largest.arena_bytes,
+        "arena": largest.arena_bytes + sum(schedule.arena_bytes for schedule in still),
         "states": max(schedule.state_bytes(FLOAT) for schedule in schedules),
         "indices": held.index_bytes + max(map(held.other_lists, schedules)),
-        "scratch": max(scratch_bytes(kernels.backend(), schedule, held.structures()) for schedule in schedules),
+        "scratch": max(scratch_bytes(kernels.backend(), each, held.structures()) for each in [*schedules, *still]),
     }
     if one.cached:
         parts["features"] = one.cached

@@ -1,7 +1,8 @@
 """What is being accounted for: a model, a batch and a method; and the training passes of its round. Values only.
 
 full    every parameter is trained
-fedspu  the full model is held, the active blocks of a share of its neurons are trained (ALGORITHMS 1)
+fedspu  the full model is held, the active blocks of a share of its neurons are trained (ALGORITHMS 1); with a cut those
+        after it, on results at the cut that are kept for all examples
 sparse  the coordinates of a mask alone are held and trained, in a share of the weights' by ERK (ALGORITHMS 3)
 drop    the sub-model of a share of the neurons is held and trained (Random Dropout, FjORD)
 pflego  head steps on cached features of all examples, then one joint gradient in chunks of a batch (ALGORITHMS 6); the
@@ -12,17 +13,20 @@ Passes without a gradient (evaluation, features) take chunks that fit beside the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
 from edgefl.graph import Graph
+from edgefl.graph.cuts import after
 from edgefl.graph.heads import head_of
 from edgefl.graph.operations import ParamInfo
 from edgefl.learners.losses import CROSS_ENTROPY, Loss
 from edgefl.learners.lowering.lower import Mode
 from edgefl.learners.lowering.updates import Terms
+from edgefl.learners.running.cached import kept_bytes
 from edgefl.memory.footprint import Footprint
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
@@ -45,6 +49,7 @@ class Pass(NamedTuple):
     cached   bytes of features that are held beside the learner, which gathers its batches from them
     summed   whether gradients of earlier chunks are held
     density  of all weights together, the share that a mask leaves
+    behind   the whole graph, and the cut that this one follows: what lies before runs in passes of its own
     """
 
     graph: Graph
@@ -55,6 +60,12 @@ class Pass(NamedTuple):
     cached: int = 0
     summed: bool = False
     density: float = 1.0
+    behind: tuple[Graph, str] | None = None
+
+    @property
+    def spec(self) -> ModelSpec:
+        """With the groups that `neurons` are of."""
+        return ModelSpec.of(self.graph) if self.behind is None else ModelSpec.of(self.behind[0]).part(self.graph)
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,7 @@ class Training:
     examples  of the data set: its last batch may be smaller. None: a whole and a partial batch ("pflego": one batch)
     terms     what the update has beside plain SGD, and as what values wait for the backward pass
     loss      what is minimised
+    cut       of "fedspu": what lies before this result stands still
     Raises    ValueError if a value is out of range, or the method trains all neurons and keep is not 1.
     """
 
@@ -78,6 +90,7 @@ class Training:
     examples: int | None = None
     terms: Terms = PLAIN
     loss: Loss = CROSS_ENTROPY
+    cut: str = ""
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -86,6 +99,8 @@ class Training:
             raise ValueError(f"batch={self.batch}, examples={self.examples}; expected at least 1")
         if not 0 < self.keep <= 1 or (self.keep < 1 and self.method not in PARTIAL):
             raise ValueError(f"keep={self.keep} with method={self.method}; expected 0 < keep <= 1, and 1 for this one")
+        if self.cut and self.method != "fedspu":
+            raise ValueError(f"cut={self.cut} with method={self.method}; expected fedspu")
 
     def footprint(self, account: str, parts: Mapping[str, int], **more: Any) -> Footprint:
         """What this training takes by an account; `more` are the fields of Footprint that the account knows."""
@@ -115,10 +130,17 @@ class Training:
 
     def passes(self) -> dict[str, Pass]:
         """The passes of a round by name. Raises GraphError if a sub-model or a head is impossible."""
+        if self.method == "pflego":
+            return self._pflego()
         density = self.keep if self.method == "sparse" else 1.0
-        return (
-            self._pflego() if self.method == "pflego" else {"step": Pass(*self.trained, self.batches, density=density)}
-        )
+        return {"step": self._behind_cut() if self.cut else Pass(*self.trained, self.batches, density=density)}
+
+    def _behind_cut(self) -> Pass:
+        graph, spec = after(self.graph, self.cut), self.graph.parameters()
+        idle = tuple(info for name, info in spec.items() if name not in graph.parameters())
+        beside, each = kept_bytes(math.prod(graph.input_shape), self.batches[0], self.terms, FLOAT)
+        cached = beside + (self.examples or self.batch) * each
+        return Pass(graph, self.neurons, self.batches, idle=idle, cached=cached, behind=(self.graph, self.cut))
 
     def _pflego(self) -> dict[str, Pass]:
         graph, head = self.graph, head_of(self.graph)

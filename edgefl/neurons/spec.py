@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -114,6 +114,11 @@ class ModelSpec:
     def body(self) -> tuple[str, ...]:
         """All parameters but the head's."""
         return tuple(name for name in self.params if name not in self.head)
+
+    def part(self, graph: Graph) -> ModelSpec:
+        """That of some of the model's nodes as a graph of their own: with the whole model's groups along their axes."""
+        own = _spec(graph)
+        return replace(own, params={name: self.params[name] for name in own.params}, groups=self.groups)
 
     @staticmethod
     def of(graph: Graph) -> ModelSpec:

@@ -1,5 +1,5 @@
-"""Modules beside a module: under another head, the head alone. They share parameters as torch objects; values of none
-are known here.
+"""Modules beside a module: under another head, the head alone, either side of a cut. They share parameters as torch
+objects; values of none are known here.
 """
 
 from __future__ import annotations
@@ -55,6 +55,15 @@ def under_head(module: nn.Module, held: Held, spec: ModelSpec, classes: int) -> 
     return twin
 
 
+def part(held: Held, spec: ModelSpec, graph: Graph) -> tuple[Graph, ModelSpec, nn.Module]:
+    """Some nodes of the model as a graph of their own, in its torch form, on the same parameters."""
+    own = GraphModule(graph)
+    for name in graph.parameters():
+        layer, _, last = name.rpartition(".")
+        setattr(own.get_submodule(layer), last, held.tensors[name])
+    return graph, spec.part(graph), own
+
+
 def spec_under_head(graph: Graph | None, spec: ModelSpec, classes: int) -> tuple[Graph | None, ModelSpec]:
     """Graph and specification of the same."""
     if graph is not None:
@@ -69,12 +78,7 @@ def head_alone(
 ) -> tuple[Graph | None, ModelSpec, nn.Module]:
     """The last Linear layer and what follows it, on the same parameters. Raises GraphError if there is none."""
     if graph is not None:
-        alone = head_of(graph)
-        own = GraphModule(alone)
-        for name in ModelSpec.of(alone).params:
-            layer, _, last = name.rpartition(".")
-            setattr(own.get_submodule(layer), last, held.tensors[name])
-        return alone, ModelSpec.of(alone), own
+        return part(held, spec, head_of(graph))
     linear, name = last_linear(module, spec), layer_of(spec.head[0])
-    part = replace(spec, params={key: spec.params[key]._replace(cols=None) for key in spec.head}, groups={})
-    return None, part, Alone(name, linear)
+    own = replace(spec, params={key: spec.params[key]._replace(cols=None) for key in spec.head}, groups={})
+    return None, own, Alone(name, linear)

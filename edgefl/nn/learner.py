@@ -6,8 +6,8 @@ coordinates: torch computes whole gradients, and steps are taken on those alone 
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from edgefl.errors import GraphError, SelectionError
 from edgefl.graph import Graph, Model
+from edgefl.graph.cuts import after, until
 from edgefl.graph.operations import Kind
 from edgefl.learners.base import (
     SPARSE_BATCH,
@@ -35,7 +36,7 @@ from edgefl.learners.base import (
     Trainable,
     Work,
 )
-from edgefl.learners.batches import Keyed, keyed
+from edgefl.learners.batches import Keyed, Listed, keyed, occurring
 from edgefl.learners.lowering.active import trained_blocks
 from edgefl.learners.lowering.schedule import Index
 from edgefl.learners.optimizers import Optimizer
@@ -187,11 +188,19 @@ class TorchLearner:
         linear: Mapping[str, Array] | None = None,
         delta: Delta = "exact",
         bn_frozen: FrozenStats = "track",
+        cut: str = "",
     ) -> FitResult:
         """One step per batch, in order, on the blocks that `trainable` selects; arguments and errors as GraphLearner's.
 
-        delta="cut" is for graphs in their own torch form alone: SelectionError for a module of the user's.
+        delta="cut" is for graphs in their own torch form alone: SelectionError for a module of the user's. A cut is for
+        graphs, and computed in their torch form: GraphError for a module that is none.
         """
+        if cut:
+            rows = np.unique(np.concatenate(occurring(batches)[0]))
+            near = Samples(self.features(samples, rows, cut=cut), samples.y[rows], loss=samples.loss)
+            there, place = [np.searchsorted(rows, batch).astype(np.int32) for batch in batches], keyed(batches)
+            within = Listed(there, place) if place else there
+            return self._part(after, cut).fit(near, within, optimizer, trainable, pull, linear, delta, bn_frozen)
         self._passes.check(samples)
         sizes_of(batches, len(samples))
         places = self._places(trainable)
@@ -284,26 +293,44 @@ class TorchLearner:
         logits: Array = torch.cat(found).cpu().numpy()
         return logits
 
-    def features(self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None) -> Array:
-        """Inputs [N, in_features] of the last Linear layer for `index` (None: all), in passes of `chunk`.
+    def features(
+        self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None, cut: str = ""
+    ) -> Array:
+        """Results [N, *shape of one] at a cut for `index` (None: all), in passes of `chunk`; without a name the inputs
+        [N, in_features] of the last Linear layer.
 
-        Raises  GraphError if the model has no Linear layer, DataError like `fit`.
+        Raises  GraphError if there is no such result or no Linear layer, or for a cut of a module that is no graph;
+                DataError like `fit`.
         """
         chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
         self._passes.check(samples, chosen)
+        if cut:
+            results: Array = torch.cat(list(self._part(until, cut)._results(samples, chosen, chunk))).cpu().numpy()
+            return results
         found: list[Tensor] = []
         last = kinship.last_linear(self._module, self.spec)
         hook = last.register_forward_pre_hook(lambda _, inputs: found.append(inputs[0].detach()))
-        with self._passes.predicting():
-            try:
-                for rows in _parts(chosen, chunk or EVALUATION_BATCH):
-                    x = self._passes.inputs(samples, rows)
-                    kind = self.spec.fingerprint, "features", len(rows)
-                    self._executed.counted(kind, partial(self._module, x))
-            finally:
-                hook.remove()
+        try:
+            deque(self._results(samples, chosen, chunk), 0)
+        finally:
+            hook.remove()
         features: Array = torch.cat(found).reshape(len(chosen), -1).cpu().numpy()
         return features
+
+    def _results(self, samples: Samples, index: NDArray[np.int32], chunk: int | None) -> Iterator[Tensor]:
+        """Of the module, in passes of `chunk`."""
+        with self._passes.predicting():
+            for rows in _parts(index, chunk or EVALUATION_BATCH):
+                kind = self.spec.fingerprint, "features", len(rows)
+                yield self._executed.counted(kind, partial(self._module, self._passes.inputs(samples, rows)))
+
+    def _part(self, side: Callable[[Graph, str], Graph], cut: str) -> TorchLearner:
+        """A learner of one side of a cut, on the same parameters."""
+        if self.graph is None:
+            raise GraphError(f"cut of {type(self._module).__name__}, which is no graph; expected a model")
+        learner = self._relative(*kinship.part(self._held, self.spec, side(self.graph, cut)))
+        learner._keep_to(self._part_for(learner))
+        return learner
 
     def with_head(self, classes: int) -> TorchLearner:
         """A learner of this body, whose parameters it shares, under a last Linear layer of its own with `classes`

@@ -72,6 +72,7 @@ class _Simulation:
             cast.settings.rounds,
             loss=federation.data.loss,
             outputs=federation.graph.output_shape[0],
+            graph=federation.graph,
         )
         self._earlier: dict[tuple[int, int], Kept] = {}  # by (client, round), what a client goes back to after a loss
         self.evaluator = Evaluator(cast, self.task, engine, journal)

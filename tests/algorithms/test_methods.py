@@ -176,7 +176,7 @@ def test_settings_that_cannot_be_read_are_named(name: str, text: str, message: s
 
 
 def test_an_unknown_method_is_named() -> None:
-    with pytest.raises(ValueError, match=r"method=fedfoo; expected one of fedspu, fedspu-es, fedavg, local"):
+    with pytest.raises(ValueError, match=r"method=fedfoo; expected one of fedspu, fedspu-es, fedspu-cached"):
         build("fedfoo", {})
 
 

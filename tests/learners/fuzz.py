@@ -20,6 +20,7 @@ import torch
 
 from edgefl import kernels
 from edgefl.graph import Model, Params
+from edgefl.graph.cuts import after, cuts, until
 from edgefl.learners import GraphLearner, Learner, Samples
 from edgefl.learners.batches import Keyed, Listed
 from edgefl.learners.lowering.active import trained_blocks
@@ -30,7 +31,7 @@ from .graphs import model, targets
 from .random_graphs import CLASSES, Trial, trial
 
 DRAWS = 4
-REFERENCE_EVERY, NUMBA_EVERY = 10, 60
+REFERENCE_EVERY, NUMBA_EVERY, CUT_EVERY = 10, 60, 3
 THREADS = (1, 3)
 # Allowed: of a parameter's largest move, of any's, of its largest value, and of torch's own error in float32.
 OF_MOVE, OF_ALL, OF_VALUE, OF_ROUNDING = 2e-4, 5e-6, 3e-7, 8.0
@@ -59,11 +60,20 @@ def ways(seed: int) -> Iterator[Way]:
 
 
 def check(seed: int) -> None:
-    """Raises AssertionError, with the command that repeats it, if a way ends elsewhere than torch."""
+    """Raises AssertionError, with the command that repeats it, if a way ends elsewhere than torch; of some seeds after
+    a cut, too, where the graph has one.
+    """
     chosen = trial(seed)
+    _check(chosen, seed, "")
+    places = cuts(chosen.graph)
+    if places and seed % CUT_EVERY == 0:
+        _check(chosen, seed, places[np.random.default_rng([seed, 3]).integers(len(places))])
+
+
+def _check(chosen: Trial, seed: int, cut: str) -> None:
     left = dict.fromkeys(ways(seed), "")
     for draw in range(DRAWS):
-        problem = Problem.of(chosen, seed, draw)
+        problem = Problem.of(chosen, seed, draw, cut)
         expected = problem.solved()
         left = problem.differences(left, expected, {})
         if left:
@@ -72,12 +82,12 @@ def check(seed: int) -> None:
             return
     way, difference = next(iter(left.items()))
     again = f"python -m bench fuzz --graphs 1 --seed {seed}"
-    raise AssertionError(f"seed {seed}, {way}: {difference}\n{chosen}\n{again}")
+    raise AssertionError(f"seed {seed}, {way}, cut after {cut!r}: {difference}\n{chosen}\n{again}")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A trial with parameters and data."""
+    """A trial with parameters and data; after a cut, if one is named."""
 
     trial: Trial
     model: Model
@@ -85,9 +95,10 @@ class Problem:
     batches: list[np.ndarray]
     centre: Params
     linear: Params
+    cut: str = ""
 
     @staticmethod
-    def of(chosen: Trial, seed: int, number: int) -> Problem:
+    def of(chosen: Trial, seed: int, number: int, cut: str = "") -> Problem:
         draw = np.random.default_rng([seed, 1, number])
         start = model(chosen.graph, 1000 * seed + number)
         count = max(chosen.sizes) + 2
@@ -105,7 +116,7 @@ class Problem:
             }
             for params in (start.params, {name: 0 * value for name, value in start.params.items()})
         ]
-        return Problem(chosen, start, Samples(x, y, chosen.scale, chosen.shift, chosen.loss), batches, *beside)
+        return Problem(chosen, start, Samples(x, y, chosen.scale, chosen.shift, chosen.loss), batches, *beside, cut)
 
     @property
     def pull(self) -> tuple[float, Params] | None:
@@ -119,14 +130,28 @@ class Problem:
     def solved(self, dtype: torch.dtype = torch.float64) -> Params:
         """By torch."""
         chosen, spec = self.trial, ModelSpec.of(self.trial.graph)
+        graph, params, data = chosen.graph, self.model.params, self.data
+        if self.cut:
+            graph, data = after(graph, self.cut), self._still(dtype)
+            spec = spec.part(graph)
+            params = {name: params[name] for name in spec.params}
         nothing = np.zeros(0, np.int32)
         learned = [name for name, param in spec.params.items() if param.kind == "learn"]
         blocks = dict.fromkeys(learned, (nothing, None)) | dict(trained_blocks(spec, chosen.trainable))
         linear = self.linear if chosen.is_linear else None
         at_neurons = oracle.cut(blocks) if chosen.delta == "cut" else None
-        given = (chosen.graph, self.model.params, self.data, self.batches, chosen.optimizer)
+        given = (graph, params, data, self.batches, chosen.optimizer)
         found, _ = oracle.train(*given, blocks, self.pull, linear, at_neurons, dtype, self.dropout)
         return found if chosen.bn_frozen == "track" else found | self._frozen(spec, found)
+
+    def _still(self, dtype: torch.dtype) -> Samples:
+        """Results at the cut, by torch in evaluation mode."""
+        graph, data = until(self.trial.graph, self.cut), self.data
+        params = oracle.to_torch({name: self.model.params[name] for name in graph.parameters()}, dtype)
+        with torch.no_grad():
+            x = torch.tensor(data.x).to(dtype) * data.scale + data.shift
+            results = oracle.logits(graph, params, x.reshape(len(x), *graph.input_shape), training=False)
+        return Samples(results.reshape(len(x), *graph.output_shape).numpy(), data.y, loss=data.loss)
 
     def _frozen(self, spec: ModelSpec, found: Params) -> Params:
         """Running statistics, which only follow the batches where they are trained."""
@@ -164,7 +189,7 @@ class Problem:
         linear = self.linear if chosen.is_linear else None
         batches = Listed(self.batches, self.dropout)
         given = (self.data, batches, chosen.optimizer, chosen.trainable, self.pull, linear)
-        learner.fit(*given, delta=chosen.delta, bn_frozen=chosen.bn_frozen)
+        learner.fit(*given, delta=chosen.delta, bn_frozen=chosen.bn_frozen, cut=self.cut)
         return learner.read()
 
     def judged(
@@ -172,6 +197,9 @@ class Problem:
     ) -> str:
         """Where that is elsewhere, in words; empty if nowhere."""
         start = self.model.params
+        for name in start.keys() - expected.keys():
+            if found[name].tobytes() != start[name].tobytes():
+                return f"{name}, which stands still, has changed"
         moves = {name: float(np.abs(value - start[name]).max()) for name, value in expected.items()}
         most = max(moves.values())
         for name, value in expected.items():

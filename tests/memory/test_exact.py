@@ -14,9 +14,11 @@ from edgefl.algorithms.base import Local, Task
 from edgefl.algorithms.personal import HEAD
 from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph, Model, models
+from edgefl.graph.cuts import cuts
 from edgefl.graph.operations import Conv2d
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.learners.lowering.updates import Terms
+from edgefl.learners.optimizers import Saved
 from edgefl.memory import Training, best, estimate, fit
 from edgefl.neurons.spec import ModelSpec
 
@@ -155,3 +157,25 @@ def test_a_batch_that_fits_nowhere_gives_the_largest_share_with_any_batch() -> N
     chosen = best(choices, 4096)
     assert chosen is not None
     assert chosen == next(choice for choice in choices if choice.batch)
+
+
+@pytest.mark.parametrize("saved", ["fp32", "fp16"])
+@pytest.mark.parametrize("name", ["fedspu_emnist", "fedspu_cifar", "pflego_mlp"])
+def test_training_behind_a_cut_holds_what_exact_says(name: str, saved: Saved) -> None:
+    graph = models.build(name, INPUTS.get(name, (1, 28, 28)), 10)
+    order = np.arange(35, dtype=np.int32)
+    for cut in cuts(graph):
+        for keep in (0.4, 1.0):
+            training = Training(name, graph, 8, keep=keep, examples=35, terms=Terms(saved=saved), cut=cut)
+            learner = GraphLearner(model(graph))
+            batches = [order[start : start + 8] for start in range(0, 35, 8)]
+            learner.fit(data(graph, 35), batches, SGD(0.0, saved=saved), training.neurons, cut=cut)
+            assert held(learner) == own(estimate("exact", training).parts), (cut, keep)
+
+
+def test_only_exact_accounts_for_a_cut_and_only_of_fedspu() -> None:
+    graph = models.build("fedspu_emnist", (1, 28, 28), 10)
+    with pytest.raises(ValueError, match="account=paper with cut=pool1; expected exact"):
+        estimate("paper", Training("emnist", graph, 16, cut="pool1"))
+    with pytest.raises(ValueError, match="cut=pool1 with method=drop; expected fedspu"):
+        Training("emnist", graph, 16, "drop", 0.2, cut="pool1")

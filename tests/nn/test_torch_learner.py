@@ -17,6 +17,7 @@ from edgefl import rng
 from edgefl.commands.cli import main
 from edgefl.errors import DataError, GraphError, SelectionError, TrainingError
 from edgefl.graph import Graph, Model, Node
+from edgefl.graph.cuts import cuts
 from edgefl.graph.operations import BatchNorm2d, Conv2d, Dropout, Flatten, Linear, Tanh
 from edgefl.learners import SGD, Adam, GraphLearner, Samples
 from edgefl.learners.base import Learner
@@ -73,6 +74,14 @@ def test_random_models_end_where_torch_does_in_float64(seed: int) -> None:
     problem = fuzz.Problem.of(trial(seed), seed, 0)
     expected = problem.solved()
     assert problem.judged(problem.fitted(TorchLearner(problem.model)), expected, problem.rounding(expected)) == ""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_after_a_cut_they_end_where_torch_does_and_the_rest_stands_still(seed: int) -> None:
+    for cut in cuts(trial(seed).graph)[:2]:
+        problem = fuzz.Problem.of(trial(seed), seed, 0, cut)
+        expected = problem.solved()
+        assert problem.judged(problem.fitted(TorchLearner(problem.model)), expected, problem.rounding(expected)) == ""
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -60,7 +60,7 @@ SPEC = ModelSpec.of(GRAPH)
 INITIAL = GRAPH.init(rng.stream(1, rng.INIT))
 METHOD = FedSPU(keep=(0.5, 1.0), per_round=3, epochs=1, batch=4, lr=0.1)
 RULES = Rules(rounds=4, eval_every=2, wait_for=CLIENTS)
-TASK = Task(SPEC, CLIENTS, seed=1, rounds=RULES.rounds)
+TASK = Task(SPEC, CLIENTS, seed=1, rounds=RULES.rounds, graph=GRAPH)
 
 
 def _data() -> Samples:

@@ -14,7 +14,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from served import CLIENTS, METHOD, RULES, World, simulated
 
-from edgefl.algorithms import Ditto, FedAvg, FedAvgFT, FedDC, FedDyn, FedSpa, FedUmf, FedUmfDC, LocalOnly, SubFedAvg
+from edgefl.algorithms import (
+    Ditto,
+    FedAvg,
+    FedAvgFT,
+    FedDC,
+    FedDyn,
+    FedSpa,
+    FedSPUCached,
+    FedUmf,
+    FedUmfDC,
+    LocalOnly,
+    SubFedAvg,
+)
 from edgefl.algorithms.base import Algorithm, State
 from edgefl.rounds import state_file
 from edgefl.server import history
@@ -24,6 +36,7 @@ OPTIONS = {"per_round": 3, "epochs": 1, "batch": 4, "lr": 0.1}
 METHODS = {
     "fedspu": METHOD,
     "fedspu-es": replace(METHOD, es=True, lr=0.5),
+    "fedspu-cached": FedSPUCached(**OPTIONS, keep=(0.5, 1.0), budget=(0.3, 1.0), es=True),
     "current_global": replace(METHOD, first_state="current_global", weight="batches"),
     "fedavg": FedAvg(**OPTIONS),
     "fedavg-ft": FedAvgFT(**OPTIONS, ft_epochs=2),

@@ -5,7 +5,7 @@ Modes:  train     forward with batch statistics and dropout, exact (or cut) back
         grow      the same without dropout, but of each gradient sought only the coordinates of the largest are kept
         evaluate  forward with running statistics, loss and hits
         predict   forward with running statistics; the logits stay in the arena
-        features  the same up to the input of the last Linear layer
+        features  the same up to a cut, a result that everything after it follows from (graph/cuts.py)
 
 A schedule's arrays have torch's layouts; kernels pack as they choose by shape, which on 126 convolutions of the
 built-in models took .98 of the time of each one's fastest way (bench/README.md): a table of layouts would gain nothing.
@@ -21,8 +21,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Literal
 
-from edgefl.errors import GraphError
 from edgefl.graph import Graph, Node
+from edgefl.graph.cuts import before
 from edgefl.graph.planar import planar
 from edgefl.learners.base import Delta, Trainable
 from edgefl.learners.losses import CROSS_ENTROPY, Loss
@@ -40,7 +40,7 @@ from edgefl.learners.lowering.recorder import Recorder, Scope
 from edgefl.learners.lowering.schedule import Companion, Existing, Schedule, Tensor, TrainedBlock
 from edgefl.learners.lowering.sparse_weight import Sparse
 from edgefl.learners.lowering.updates import Terms, update
-from edgefl.neurons.spec import ModelSpec, layer_of
+from edgefl.neurons.spec import ModelSpec
 
 Mode = Literal["train", "gradient", "grow", "evaluate", "predict", "features"]
 TRAINING: tuple[Mode, ...] = ("train", "gradient", "grow")
@@ -59,6 +59,7 @@ def lower(
     sparse: Sparse | None = None,
     masks: Mapping[str, Existing] | None = None,
     loss: Loss = CROSS_ENTROPY,
+    cut: str = "",
 ) -> Schedule:
     """The schedule of one pass over `batch` examples.
 
@@ -67,11 +68,12 @@ def lower(
     sparse     weights that are there as values alone
     masks      of other masked parameters the coordinates that exist
     loss       in modes that have one
-    Raises  GraphError if the graph's output is not a vector of logits, or it has no Linear layer for "features".
+    cut        in mode "features"
+    Raises  GraphError if the graph's output is not a vector of logits, or there is no such cut.
     """
     active = Active.of(graph, spec, trainable, delta, masks) if mode in TRAINING else Active()
     return lower_active(
-        graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes, sparse=sparse, loss=loss
+        graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes, sparse=sparse, loss=loss, cut=cut
     )
 
 
@@ -86,6 +88,7 @@ def lower_active(
     float_bytes: int = 4,
     sparse: Sparse | None = None,
     loss: Loss = CROSS_ENTROPY,
+    cut: str = "",
 ) -> Schedule:
     """The same for id lists that are known already; the schedule's calls hold these very lists.
 
@@ -96,17 +99,17 @@ def lower_active(
     in_place = mode == "train" and terms.is_plain
     drops = mode in ("train", "gradient")
     scope = Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {}, drops=drops)
-    copied = _lowered(scope, mode, (terms, loss), float_bytes)
+    nodes = before(graph, cut) if mode == "features" else graph.nodes
+    copied = _lowered(scope, nodes, mode, (terms, loss), float_bytes)
     if all(ids is None or is_empty(ids) for ids in active.saved.values()):
         return copied
-    whole = _lowered(scope._replace(copies=False), mode, (terms, loss), float_bytes)
+    whole = _lowered(scope._replace(copies=False), nodes, mode, (terms, loss), float_bytes)
     return _smaller(copied, whole)
 
 
-def _lowered(scope: Scope, mode: Mode, step: tuple[Terms, Loss], float_bytes: int) -> Schedule:
-    graph = scope.graph
-    nodes = fuse(_below_last_linear(graph, scope.spec) if mode == "features" else graph.nodes, scope.trains)
-    beside = frozenset[str]() if mode == "grow" else side_by_side(nodes, graph.shapes, scope.batch, scope.sparse)
+def _lowered(scope: Scope, nodes: tuple[Node, ...], mode: Mode, step: tuple[Terms, Loss], float_bytes: int) -> Schedule:
+    nodes, shapes = fuse(nodes, scope.trains), scope.graph.shapes
+    beside = frozenset[str]() if mode == "grow" else side_by_side(nodes, shapes, scope.batch, scope.sparse)
     recorder = Recorder(scope._replace(side_by_side=beside))
     output = _as_rows(forward(recorder, nodes))
     gradients: dict[str, TrainedBlock] = {}
@@ -153,20 +156,6 @@ def _trained(
 def _as_rows(result: Tensor) -> Tensor:
     """A result [B, C, 1, 1] as [B, C]; others unchanged."""
     return result.view(*result.shape[:2]) if result.shape[2:] == (1, 1) else result
-
-
-def _below_last_linear(graph: Graph, spec: ModelSpec) -> tuple[Node, ...]:
-    """The nodes that the input of the last Linear layer depends on, that input's node last; none if it is "input"."""
-    head = {layer_of(name) for name in spec.head}
-    last = next((node for node in graph.nodes if node.name in head), None)
-    if last is None:
-        raise GraphError("features of a graph without a Linear layer; expected one")
-    wanted, kept = set(last.inputs), []
-    for node in reversed(graph.nodes):
-        if node.name in wanted:
-            wanted |= set(node.inputs)
-            kept.append(node)
-    return tuple(reversed(kept))
 
 
 def _schedule(

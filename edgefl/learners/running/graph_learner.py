@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from edgefl import kernels
 from edgefl.errors import BackendError, SelectionError
 from edgefl.graph import Graph, Model, Params
+from edgefl.graph.heads import features_of
 from edgefl.graph.operations import Kind
 from edgefl.learners.base import (
     SPARSE_BATCH,
@@ -34,11 +35,11 @@ from edgefl.learners.base import (
 )
 from edgefl.learners.batches import Keyed, keyed, pieces
 from edgefl.learners.lowering.active import Growth
-from edgefl.learners.lowering.lower import Mode
 from edgefl.learners.lowering.sparse_weight import sparse_weights
 from edgefl.learners.lowering.updates import Terms
 from edgefl.learners.optimizers import Optimizer
 from edgefl.learners.running import statistics
+from edgefl.learners.running.cached import Cache, Steps
 from edgefl.learners.running.dropping import begin
 from edgefl.learners.running.growth import check_counts, growth_of
 from edgefl.learners.running.inference import Inference
@@ -125,7 +126,7 @@ class GraphLearner:
         Raises  SelectionError if the mask does not fit the model, or lists a running statistic.
         """
         self._keep_to(Restriction(self.spec, mask), batch)
-        for relative in self._relatives.heads():
+        for relative in self._relatives.sharing():
             relative._keep_to(self._part_for(relative))
 
     def _part_for(self, relative: GraphLearner) -> Restriction:
@@ -177,6 +178,7 @@ class GraphLearner:
         linear: Mapping[str, Array] | None = None,
         delta: Delta = "exact",
         bn_frozen: FrozenStats = "track",
+        cut: str = "",
     ) -> FitResult:
         """One step per batch, in order, on the blocks that `trainable` selects (None: all).
 
@@ -187,12 +189,19 @@ class GraphLearner:
                    restores them
         pull       (mu, centre): adds mu/2 |w - centre|^2 to the loss; centre holds the model's parameters
         linear     adds the inner product of w with these parameters to the loss
+        cut        a result after which alone is trained: see running/cached.py
         Velocities and moments start at zero in every call, and Adam's steps at 1. A non-finite loss does not stop the
         call: it is in the result.
         Raises     DataError if an index, a label or a shape does not fit; TrainingError without batches, or where there
                    is dropout without a key; SelectionError
-                   if `trainable` are neurons of another model, or the learner is restricted to a mask.
+                   if `trainable` are neurons of another model, or the learner is restricted to a mask; GraphError for a
+                   cut that is none.
         """
+        if cut:
+            rest, terms = self.rest(cut), Terms.of(optimizer, pull is not None, linear is not None)
+            cache = Cache(self.graph, self._workspace, self._inference, cut, self._backend)
+            kept = cache.of(rest._workspace, samples, batches, Steps(trainable, delta, terms))
+            return rest.fit(*kept, optimizer, trainable, pull, linear, delta, bn_frozen)
         check_samples(samples, self.graph, self._dtype)
         sizes = sizes_of(batches, len(samples))
         terms = Terms.of(optimizer, pull is not None, linear is not None)
@@ -322,18 +331,24 @@ class GraphLearner:
     def predict(self, x: Array) -> Array:
         """Logits [N, classes] of inputs [N, *input_shape] of the learner's type, with running statistics."""
         samples = Samples(x, np.zeros(len(x), np.int32))
-        logits = self._outputs("predict", samples, np.arange(len(x), dtype=np.int32))
+        everything = np.arange(len(x), dtype=np.int32)
+        self._check(samples, everything)
+        logits = self._inference.logits(samples, everything)
         self._workspace.drop_latest()  # do not keep x alive
         return logits
 
-    def features(self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None) -> Array:
-        """Inputs [N, in_features] of the last Linear layer for `index` (None: all), with running statistics.
+    def features(
+        self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None, cut: str = ""
+    ) -> Array:
+        """Results [N, *shape of one] at a cut for `index` (None: all), with running statistics.
 
         chunk   examples per pass; None: as in evaluations
-        Raises  GraphError if the model has no Linear layer, DataError like `fit`.
+        cut     the result's name; none: the inputs [N, in_features] of the last Linear layer
+        Raises  GraphError if there is no such result, or no Linear layer; DataError like `fit`.
         """
         chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
-        return self._outputs("features", samples, chosen, chunk)
+        self._check(samples, chosen)
+        return self._inference.features(samples, chosen, cut or features_of(self.graph), chunk)
 
     def with_head(self, classes: int) -> GraphLearner:
         """A learner of this body, whose parameters it shares, under a last Linear layer of its own with `classes`
@@ -351,6 +366,15 @@ class GraphLearner:
         """
         self._share()
         return self._relatives.head(self._relative)
+
+    def rest(self, cut: str) -> GraphLearner:
+        """A learner of all that follows a cut, whose parameters it shares. Its inputs are results at the cut, its
+        neurons the whole model's. Asked again for the same cut it may be the same learner.
+
+        Raises  GraphError for a cut that is none.
+        """
+        self._share()
+        return self._relatives.rest(cut, self._relative)
 
     def _share(self) -> None:
         """Hold every weight whole, as learners beside this one need them."""
@@ -376,12 +400,12 @@ class GraphLearner:
         """
         self.write(lifted(smaller.read(), self.spec, neurons))
 
-    def _relative(self, graph: Graph, params: Params) -> GraphLearner:
+    def _relative(self, graph: Graph, spec: ModelSpec, params: Params) -> GraphLearner:
         """A learner of another graph on the same backend and within the same limit, sharing what it gets of ours."""
         other = object.__new__(GraphLearner)
-        other._backend, other._dtype, other.graph, other.spec = self._backend, self._dtype, graph, ModelSpec.of(graph)
+        other._backend, other._dtype, other.graph, other.spec = self._backend, self._dtype, graph, spec
         ours = self._workspace
-        other._workspace = Workspace(graph, other.spec, params, self._backend, self._dtype, ours.limit, relative=ours)
+        other._workspace = Workspace(graph, spec, params, self._backend, self._dtype, ours.limit, relative=ours)
         other._begin()
         other._keep_to(self._part_for(other))
         return other
@@ -402,7 +426,7 @@ class GraphLearner:
 
     def memory(self) -> dict[str, int]:
         """Bytes held now, with learners of other heads: params, arena, states (velocities and the like), indices (id
-        lists), scratch.
+        lists), scratch, and of features, results at a cut, where a fit has kept any.
 
         scratch is the kernels' packing memory, shared by all learners of the process; 0 where the backend has none.
         """
@@ -419,7 +443,3 @@ class GraphLearner:
     def _steps_at_once(self, batch: int) -> int:
         """Steps that are run in one call, which nothing can interrupt: some milliseconds of work, or one step."""
         return max(1, min(MOST_STEPS, PIECE_WORK // (self._work * batch)))
-
-    def _outputs(self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None) -> Array:
-        self._check(samples, index)
-        return self._inference.outputs(mode, samples, index, chunk)

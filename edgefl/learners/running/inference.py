@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.graph import Graph
-from edgefl.graph.operations import Linear
 from edgefl.learners.base import Array, Samples
 from edgefl.learners.lowering.lower import Mode, lower
 from edgefl.learners.running.workspace import Workspace
@@ -17,7 +16,6 @@ from edgefl.neurons.spec import ModelSpec
 
 EVALUATION_BATCH = 256
 EVALUATION_ARENA_BYTES = 4 << 20
-COPIES = 2  # of the outputs, which come in chunks and are then joined
 
 
 class Inference:
@@ -27,23 +25,37 @@ class Inference:
         self._graph, self._spec, self._workspace = graph, spec, workspace
         self._batch: int | None = None
 
-    def outputs(self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None) -> Array:
-        """A copy of the output of every chunk: [N, outputs]. Raises MemoryLimitError if they exceed the limit."""
-        self._workspace.admit(f"{mode} of {len(index)} examples", COPIES * len(index) * self._output_bytes(mode))
-        found = [output.copy() for output in self.run(mode, samples, index, chunk) if output is not None]
-        return np.concatenate(found).reshape(len(index), -1)
+    def logits(self, samples: Samples, index: NDArray[np.int32]) -> Array:
+        """[N, classes]. Raises MemoryLimitError if they exceed the limit."""
+        found = self._room("predict", len(index), self._graph.nodes[-1].name)
+        self._fill(found, self.run("predict", samples, index))
+        return found.reshape(len(index), -1)
 
-    def _output_bytes(self, mode: Mode) -> int:
-        """Of one example."""
-        linear = [node for node in self._graph.nodes if isinstance(node.op, Linear)]
-        name = linear[-1].inputs[0] if mode == "features" and linear else self._graph.nodes[-1].name
-        return math.prod(self._graph.shapes[name]) * self._workspace.float_bytes
+    def features(self, samples: Samples, index: NDArray[np.int32], cut: str, chunk: int | None = None) -> Array:
+        """The results at a cut, [N, *shape of one]. Raises MemoryLimitError if they exceed the limit."""
+        found = self._room("features", len(index), cut)
+        self._fill(found, self.run("features", samples, index, chunk, cut))
+        return found
+
+    def _room(self, mode: Mode, count: int, name: str) -> Array:
+        """For so many examples' values of a result."""
+        shape = (count, *self._graph.shapes[name])
+        self._workspace.admit(f"{mode} of {count} examples", math.prod(shape) * self._workspace.float_bytes)
+        return np.empty(shape, self._workspace.floats)
+
+    @staticmethod
+    def _fill(found: Array, outputs: Iterator[Array | None]) -> None:
+        start = 0
+        for output in outputs:
+            assert output is not None  # a pass that keeps its result
+            found[start : start + len(output)] = output.reshape(len(output), *found.shape[1:])
+            start += len(output)
 
     def run(
-        self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None
+        self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None, cut: str = ""
     ) -> Iterator[Array | None]:
         """Run a pass over chunks of `index`; yields each chunk's output, which the next chunk overwrites."""
-        session = self._workspace.session(mode, samples)
+        session = self._workspace.session(mode, samples, cut=cut)
         size = chunk or self._chunk()
         parts = [index[start : start + size] for start in range(0, len(index), size)]
         self._workspace.prepare(session, {len(part) for part in parts})

@@ -1,4 +1,4 @@
-"""The learners beside one learner: under other heads, of the head alone, and of smaller graphs. Not how one is made.
+"""The learners beside one: under other heads, of what follows a cut, and of smaller graphs. Not how one is made.
 
 The last few are kept, so that rounds with as many classes or neurons reuse their schedules and programs.
 """
@@ -12,16 +12,18 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from edgefl.graph import Graph, Params
-from edgefl.graph.heads import head_of, with_classes
+from edgefl.graph.cuts import after
+from edgefl.graph.heads import features_of, with_classes
 from edgefl.learners.base import Array, Learner
 from edgefl.neurons.spec import ModelSpec
 
 HEADS_KEPT = 4  # learners with other heads, by number of classes
 SUBS_KEPT = 2  # learners of smaller graphs
+RESTS_KEPT = 2  # learners of what follows a cut
 
 Key = TypeVar("Key", bound=Hashable)
 Made = TypeVar("Made", bound=Learner)
-Make = Callable[[Graph, Params], Made]
+Make = Callable[[Graph, ModelSpec, Params], Made]
 
 
 class Relatives(Generic[Made]):
@@ -35,7 +37,7 @@ class Relatives(Generic[Made]):
         self._graph, self._spec, self._params = graph, spec, params
         self._heads: OrderedDict[int, Made] = OrderedDict()
         self._subs: OrderedDict[Graph, Made] = OrderedDict()
-        self._head: Made | None = None
+        self._rests: OrderedDict[str, Made] = OrderedDict()
 
     def with_head(self, classes: int, make: Make[Made]) -> Made:
         """The same body under a head of its own: zeros when it is made, and later as it was left."""
@@ -44,24 +46,31 @@ class Relatives(Generic[Made]):
             graph = with_classes(self._graph, classes)
             shapes = {name: graph.parameters()[name].shape for name in self._spec.head}
             own = {name: np.zeros(shape, self._params[name].dtype) for name, shape in shapes.items()}
-            learner = make(graph, {**self._params, **own})
+            learner = make(graph, ModelSpec.of(graph), {**self._params, **own})
         return kept(self._heads, classes, learner, HEADS_KEPT)
 
     def head(self, make: Make[Made]) -> Made:
         """The head alone, on the same parameters."""
-        if self._head is None:
-            self._head = make(head_of(self._graph), {name: self._params[name] for name in self._spec.head})
-        return self._head
+        return self.rest(features_of(self._graph), make)
 
-    def heads(self) -> tuple[Made, ...]:
+    def rest(self, cut: str, make: Make[Made]) -> Made:
+        """What follows a cut, on the same parameters."""
+        learner = self._rests.pop(cut, None)
+        if learner is None:
+            graph = after(self._graph, cut)
+            params = {name: self._params[name] for name in graph.parameters()}
+            learner = make(graph, self._spec.part(graph), params)
+        return kept(self._rests, cut, learner, RESTS_KEPT)
+
+    def sharing(self) -> tuple[Made, ...]:
         """Those that share parameters, as far as they are kept."""
-        return (*self._heads.values(), *([] if self._head is None else [self._head]))
+        return (*self._heads.values(), *self._rests.values())
 
     def sub(self, graph: Graph, active: Mapping[str, Array], make: Make[Made]) -> Made:
         """Of a smaller graph, with a copy of these parameters."""
         learner = self._subs.pop(graph, None)
         if learner is None:
-            learner = make(graph, dict(active))
+            learner = make(graph, ModelSpec.of(graph), dict(active))
         else:
             learner.write(active)
         return kept(self._subs, graph, learner, SUBS_KEPT)

@@ -30,6 +30,7 @@ class Session:
     """Plans and programs by batch size.
 
     active, samples  what the next pass trains, and on which data; the schedules hold the very lists of `active`
+    cut              where a pass for features ends
     scratch          packing memory that the kernels take for a schedule, where there is a limit
     """
 
@@ -37,6 +38,7 @@ class Session:
     terms: Terms
     active: Active
     samples: Samples
+    cut: str = ""
     schedules: dict[int, Schedule] = field(default_factory=dict)
     programs: dict[int, Bound] = field(default_factory=dict)
     states: dict[Companion, Array] = field(default_factory=dict)

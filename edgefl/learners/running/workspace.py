@@ -83,6 +83,7 @@ class Workspace:
         self.sparse: dict[str, Compact] = {}
         self.loss, self.correct, self.hyper = np.zeros(1), np.zeros(1, np.int64), np.zeros(4, dtype)
         self.arena = aligned_bytes(0)
+        self._kept = aligned_bytes(0)
         self._total, self._clip = np.zeros(1), np.zeros(1, dtype)
         self.dropout = np.zeros(3, np.int64)
         self._adam, self._adam_steps = np.zeros(len(ADAM)), np.zeros(1, np.int64)
@@ -102,10 +103,12 @@ class Workspace:
         delta: Delta = "exact",
         terms: Terms | None = None,
         grown: Mapping[str, Growth] | None = None,
+        cut: str = "",
     ) -> Session:
         """The session with these properties, from the kept ones if it is there.
 
         grown   in mode "grow", what is sought
+        cut     in mode "features", where it ends
         Raises  SelectionError if `trainable` are neurons of another model, or there are masks beside them.
         """
         if isinstance(trainable, NeuronSet):
@@ -113,10 +116,10 @@ class Workspace:
         chosen = None if isinstance(trainable, NeuronSet) and trainable.is_full else trainable
         terms = terms or Terms()
         active = self._active(mode, chosen, delta, grown or {})
-        key = (mode, active.signature, delta, terms, samples.x.dtype, samples.loss)
+        key = (mode, cut, active.signature, delta, terms, samples.x.dtype, samples.loss)
         session = self._sessions.pop(key, None)
         if session is None or grown:
-            session = Session(mode, terms, active, samples)
+            session = Session(mode, terms, active, samples, cut)
         session.active.adopt(active)
         session.samples = samples
         self._sessions[key] = session
@@ -208,8 +211,13 @@ class Workspace:
                 session.programs[size] = Bound(program, index, session.samples)
 
     @property
+    def floats(self) -> np.dtype[Any]:
+        """The type of activations, gradients and parameters."""
+        return self._dtype
+
+    @property
     def float_bytes(self) -> int:
-        """Of one value of an activation, gradient or parameter."""
+        """Of one such value."""
         return self._dtype.itemsize
 
     def admit(self, what: str, size: int) -> None:
@@ -252,17 +260,44 @@ class Workspace:
         if name in active.masked:
             self._restriction.clear(name, values.reshape(source.shape))
 
+    def keeping(self, size: int) -> NDArray[np.uint8]:
+        """Memory of so many bytes for what is kept between passes. Like the arena it grows to the most asked for."""
+        if size > self._kept.nbytes:
+            self._kept = _block(size, "results to keep")
+        return self._kept[:size]
+
+    def takes(self, *passes: tuple[Workspace, Session, Collection[int]]) -> int:
+        """Bytes of these passes together, of workspaces that share parameters, beside which nothing else is held."""
+        params, held, scratch = sum(each.params_bytes + each._mask_bytes for each in self._family), 0, 0
+        for work, session, sizes in passes:
+            for size in sizes:
+                if size not in session.schedules:
+                    session.schedules[size] = work._lower(session, size)
+            schedules = [session.schedules[size] for size in sizes]
+            held += max(schedule.arena_bytes for schedule in schedules) + session.index_bytes(work._masks.values())
+            states = {state for schedule in schedules for state in schedule.states}
+            held += sum(math.prod(state.shape) for state in states) * self._dtype.itemsize
+            scratch = max(scratch, *(work._scratch_of(session, size) for size in sizes))
+        return params + held + scratch
+
+    def release_family(self) -> None:
+        """Let it and its relatives give back everything but parameters."""
+        for each in self._family:
+            each.release()
+
     def release(self) -> None:
         """Give back everything but the parameters."""
         self._sessions.clear()
         self._layouts.clear()
-        self.arena = aligned_bytes(0)
+        self.arena, self._kept = aligned_bytes(0), aligned_bytes(0)
 
     def memory(self) -> dict[str, int]:
         """Bytes that it and its relatives hold now, by purpose; see GraphLearner.memory."""
         scratch = getattr(self._backend, "scratch_bytes", None)
         parts = [each._own_memory() for each in self._family]
         total = {name: sum(part[name] for part in parts) for name in parts[0]}
+        if not total["features"]:
+            del total["features"]
         return {**total, "scratch": scratch() if scratch else 0}
 
     def _own_memory(self) -> dict[str, int]:
@@ -270,6 +305,7 @@ class Workspace:
         return {
             "params": self.params_bytes,
             "arena": self.arena.nbytes,
+            "features": self._kept.nbytes,
             "states": sum(value.nbytes for session in sessions for value in session.states.values()),
             "indices": sum(each.index_bytes(self._masks.values()) for each in sessions) + self._mask_bytes,
         }
@@ -300,7 +336,7 @@ class Workspace:
     def _needed(self, shared: int) -> int:
         """Bytes once all schedules of the kept sessions are bound, with `shared` for what passes take turns in."""
         total = self.params_bytes + shared + sum(sum(each._own_memory().values()) for each in self._relatives())
-        total += self._mask_bytes
+        total += self._mask_bytes + self._kept.nbytes
         for session in self._sessions.values():
             states = {state for schedule in session.schedules.values() for state in schedule.states}
             total += sum(math.prod(state.shape) for state in states) * self._dtype.itemsize
@@ -342,6 +378,7 @@ class Workspace:
             float_bytes=self._dtype.itemsize,
             sparse=self.plans,
             loss=session.samples.loss,
+            cut=session.cut,
         )
 
     def _reserve(self, size: int) -> None:
@@ -349,10 +386,7 @@ class Workspace:
             for session in self._sessions.values():
                 session.programs.clear()
             self.arena = aligned_bytes(0)  # frees the old arena before the new one is allocated
-            try:
-                self.arena = aligned_bytes(size)
-            except (MemoryError, ValueError, OverflowError):  # the latter two: not even addresses
-                raise MemoryLimitError(f"an arena of {size} bytes; this machine has not so much memory") from None
+            self.arena = _block(size, "an arena")
 
     def _bind(self, session: Session, schedule: Schedule, index: NDArray[np.int32]) -> Any:
         for state in schedule.states:
@@ -380,6 +414,14 @@ class Workspace:
         slots["output_weight"] = _output_weight(samples.loss, self._dtype)
         slots |= {"adam": self._adam, "adam_steps": self._adam_steps, "rates": self._rates}
         return Memory(self.arena, self._dtype, self.params, session.states, slots, structures(self.sparse))
+
+
+def _block(size: int, what: str) -> NDArray[np.uint8]:
+    """New memory. Raises MemoryLimitError where there is not so much."""
+    try:
+        return aligned_bytes(size)
+    except (MemoryError, ValueError, OverflowError):  # the latter two: not even addresses
+        raise MemoryLimitError(f"{what} of {size} bytes; this machine has not so much memory") from None
 
 
 def _output_weight(loss: Loss, dtype: np.dtype[Any]) -> Array | None:

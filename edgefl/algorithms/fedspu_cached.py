@@ -1,0 +1,118 @@
+"""FedSPU whose weak clients hold the first layers still: a cached prefix. Both halves. Ours, in no paper.
+
+FedSPU's exact step takes the whole network forward and back, whatever the share of active neurons. Here a client whose
+budget does not allow that gets a cut, too. All before the cut comes whole from the server in each of its rounds, is run
+once over its samples with running statistics, and is neither trained nor sent back; what lies after is FedSPU's: the
+personal frozen part, active coordinates trained, averaged where they were trained. Clients that can train the first
+layers; where no client does, these stay as they were drawn.
+
+Which cut a client gets follows from what its round may cost (budget.py). Without budgets it is FedSPU, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from edgefl.algorithms.base import MODEL, Local, Plan, State, Task, check, tier
+from edgefl.algorithms.budget import Effort, Offer, Shares, choose
+from edgefl.algorithms.expected import Expected
+from edgefl.algorithms.fedspu import FedSPU
+from edgefl.errors import PlanError
+from edgefl.graph import Graph
+from edgefl.graph.cuts import after
+from edgefl.neurons.gather import take
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec, groups_of
+from edgefl.neurons.update import Update
+
+PREFIX = "prefix"  # the payload's name for what stands still
+
+
+@dataclass(frozen=True)
+class FedSPUCached(FedSPU):
+    """FedSPU with a budget for each capacity tier. A client gets its tier's share of neurons and the earliest cut that
+    meets the budget, or a smaller share of `keep` where no cut meets it, or what takes the fewest multiply-adds.
+
+    budget   of each tier the largest share of a dense client's multiply-adds in a round; (): none has a budget
+    memory   likewise of its training memory by the account `exact`, with one batch's results kept
+    traffic  likewise of its values on the wire
+    `saved` also says as what the prefix's results are kept: 'fp16' in half the memory.
+    """
+
+    name: ClassVar[str] = "fedspu-cached"
+
+    budget: tuple[float, ...] = (0.12, 0.24, 1.0, 1.0, 1.0)
+    memory: tuple[float, ...] = ()
+    traffic: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("budget", "memory", "traffic"):
+            for share in getattr(self, name):
+                check(share > 0, name, share, f"{name} > 0")
+
+    # The server.
+
+    def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
+        offer = self.offer(task, client)
+        plan = self._drawn(task, state, round, client, offer.keep)
+        return behind(task, state, plan, offer.cut) if offer.cut else plan
+
+    def offer(self, task: Task, client: int) -> Offer:
+        """What a client is asked to train. Raises ValueError where there is a budget and the graph is not known."""
+        most = self.share(task, client)
+        if not (self.budget or self.memory or self.traffic):
+            return Offer(most)
+        if task.graph is None:
+            raise ValueError(f"{self.name} with a budget for a model without a graph; expected its graph")
+        keeps = (most, *(keep for keep in self.keep if keep < most))
+        return choose(task.graph, keeps, Effort(self.epochs, self.batch), self._budget(client, task.clients))
+
+    def _budget(self, client: int, clients: int) -> Shares:
+        def of(shares: Sequence[float]) -> float:
+            return tier(shares, client, clients) if shares else float("inf")
+
+        return Shares(of(self.budget), of(self.memory), of(self.traffic))
+
+    # The client.
+
+    def _merge(self, local: Local, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
+        how = super()._merge(local, plan, selection)
+        cut = plan.settings.get("cut", "")
+        if not isinstance(cut, str):
+            raise PlanError(f"plan with cut={cut}; expected the name of a result")
+        if cut:
+            local.learner.write(plan.payload[PREFIX])
+        return {**how, "cut": cut}
+
+
+def behind(task: Task, state: State, plan: Plan, cut: str) -> Plan:
+    """The plan for training after a cut alone: what lies before it is sent whole, and not asked for."""
+    assert task.graph is not None  # who knows a cut knows the graph
+    rest = _rest(task.graph, cut)
+    neurons = plan.selection and _among(plan.selection, rest)
+    blocks = {name: block for name, block in plan.payload[MODEL].blocks.items() if name in rest.params}
+    still = take(state.arrays[MODEL], task.spec, None, names=task.spec.params.keys() - rest.params.keys())
+    return replace(
+        plan,
+        selection=neurons,
+        payload={MODEL: Update(blocks), PREFIX: still},
+        settings={**plan.settings, "cut": cut},
+        expects={MODEL: Expected("planned")},
+    )
+
+
+def _rest(graph: Graph, cut: str) -> ModelSpec:
+    """Of the model after a cut."""
+    return ModelSpec.of(graph).part(after(graph, cut))
+
+
+def _among(neurons: NeuronSet, rest: ModelSpec) -> NeuronSet:
+    """The same set where nothing is said of neurons that no parameter after the cut belongs to: they are all active."""
+    used = {group for param in rest.params.values() for axis in (param.rows, param.cols) for group in groups_of(axis)}
+    whole = NeuronSet.full(rest)
+    active = {group: ids if group in used else whole.active[group] for group, ids in neurons.active.items()}
+    keys = {group: key if group in used else None for group, key in neurons.keys.items()}
+    return replace(neurons, active=active, keys=keys)
