@@ -14,9 +14,9 @@ from edgefl.energy.source import MICRO, Counter, Found
 from edgefl.sysfs import folders, number, text
 
 KIND = "hwmon"
-MONITOR = re.compile(r"ina\d+|sy24655|power_meter|amd_energy")
+MONITOR = re.compile(r"ina\d+x?|sy24655|power_meter|amd_energy")
 CHANNEL = re.compile(r"(?:curr|power|energy)(\d+)_(?:input|average)")
-CHANNELS = {"ina3221": 3}  # the fourth current is the sum of the three, and voltages from the fourth on are shunts'
+CHANNELS = {"ina3221": 3, "ina3221x": 3}  # a fourth current is their sum, further voltages are the shunts'
 IDLE = ("NC", "sum of shunt voltages")  # labels of channels at which nothing is
 
 

@@ -32,7 +32,7 @@ class Summary:
     seconds         of the rounds, by the clock of who ran them
     device_seconds  of training, of all clients together
     work            floating point operations that they executed to train; None: not logged
-    joules          that devices measured, by the kind of source; None unless every reply that was taken says some
+    measured_joules  by devices, by the kind of source; None unless every reply that was taken says some
     diverged        clients whose model has no finite loss any more, or whose last reply was refused for that
     """
 
@@ -56,7 +56,7 @@ class Summary:
     device_seconds: float = 0.0
     work: float | None = None
     diverged: list[int] = field(default_factory=list)
-    joules: dict[str, float] | None = None
+    measured_joules: dict[str, float] | None = None
 
     @property
     def payload_bytes(self) -> int:
@@ -167,7 +167,7 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
         device_seconds=sum(record["seconds"] for record in records),
         work=_work(records),
         diverged=diverged_in(records, last),
-        joules=measured(lines),
+        measured_joules=measured(lines),
     )
 
 

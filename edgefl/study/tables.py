@@ -76,7 +76,7 @@ def _methods(found: Comparison, by_seed: Summaries) -> Table:
     table.add_column("model")
     columns = [one.score, "worst tenth", *(["refreshed"] if has_refreshed else [])]
     columns += [*([] if after else ["rounds"]), "payload", "of dense"]
-    has_joules = any(summary.joules for summary in first.values())
+    has_joules = any(summary.measured_joules for summary in first.values())
     columns += [
         "time",
         *(["measured"] if has_joules else []),
@@ -95,7 +95,7 @@ def _methods(found: Comparison, by_seed: Summaries) -> Table:
         cells += [f"{(row.payload_bytes.mean or 0) / 1e6:.2f} MB", percent(row.of_dense)]
         cells.append(f"{row.device_seconds.mean or 0:.1f} s")
         if has_joules:
-            joules = first[row.method].joules
+            joules = first[row.method].measured_joules
             cells.append(NONE if joules is None else words(joules))
         if sparse:
             density, flops = first[row.method].density, first[row.method].flops

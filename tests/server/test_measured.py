@@ -53,7 +53,7 @@ def test_a_run_of_devices_that_measure_says_joules_and_is_replayed(
         f"energy        {joules:.4g} J (hwmon), measured by the devices while they trained" in capsys.readouterr().out
     )
     assert main(["status", str(tmp_path / "run"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["joules"] == {"hwmon": pytest.approx(joules)}
+    assert json.loads(capsys.readouterr().out)["measured_joules"] == {"hwmon": pytest.approx(joules)}
     assert "measured" in edgefl.open_run(tmp_path / "run").table()
     assert main(["simulate", "--replay", str(tmp_path / "run"), "--workers", "1"]) == 0
     assert capsys.readouterr().out.startswith("identical after round 2")
