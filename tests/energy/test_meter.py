@@ -10,6 +10,7 @@ import pytest
 from energy_cases import SUPPLY, Hands, ina3221, package
 from made_up import write
 
+from edgefl.commands.energy import told_meter
 from edgefl.energy import Meter, choose, idle_watts, meter, survey, unmeasured
 from edgefl.energy.source import Integrated, Source
 from edgefl.energy.sources import ROOT
@@ -61,6 +62,23 @@ def test_the_folder_that_stands_for_root(tmp_path: Path, monkeypatch: pytest.Mon
         package(tmp_path, 0, 1_500_000)
     assert (spent.joules, spent.source) == (pytest.approx(0.5), "RAPL package-0")
     assert spent.seconds > 0
+
+
+def test_a_device_s_meter_is_chosen_once_and_said(tmp_path: Path) -> None:
+    """As the agent's: of the folder that it was given, and by a counter alone unless more is asked for."""
+    said: list[str] = []
+    root = laptop(tmp_path)
+    make = told_meter(None, said.append, root)
+    assert make() is not make()
+    assert said == ["energy of rounds is measured, of this whole machine: RAPL package-0"]
+    (root / "sys/class/powercap/intel-rapl:0/energy_uj").unlink()
+    assert make().source == "RAPL package-0"
+    assert told_meter(None, said.append, root)().source is None
+    assert len(said) == 1  # nobody has asked, nothing is said
+    assert told_meter("", said.append, root)().source == "ina3221 VDD_IN"
+    assert told_meter("VDD_SOC,VDD_IN", said.append, root)().source == "ina3221 VDD_IN + VDD_SOC"
+    assert told_meter("", said.append, tmp_path / "nothing")().source is None
+    assert said[-1].startswith("--measure-energy: not measured: no source (no package in /sys/class/powercap; ")
 
 
 def test_net_is_gross_less_what_idling_takes(tmp_path: Path) -> None:
