@@ -5,8 +5,9 @@ mutants` puts mistakes into the sources, `python -m bench fuzz` compares random 
 peers` times a step of other trainers, `python -m bench sparse` masked layers, `python -m bench builds` two builds of
 edgefl, `python -m bench int8` quantises models, `python -m bench arm` counts instructions on 64-bit ARM, `python -m
 bench ray` times rounds on a Ray cluster, `python -m bench flower` runs our methods in a deployment of Flower, `python
--m bench flower-devices` devices without Flower in one, and `python -m bench converted` times converted torch modules.
-These have options of their own.
+-m bench flower-devices` devices without Flower in one, `python -m bench converted` times converted torch modules, and
+`python -m bench energy` says what a step takes in joules, where the machine tells them. These have options of their
+own.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from bench import (
     converted,
     cuts,
     deployment,
+    energy,
     federation,
     figures,
     flower,
@@ -66,6 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
         "arm": arm.main,
         "builds": builds.main,
         "converted": converted.main,
+        "energy": energy.main,
         "faults": faults.main,
         "flower": deployment.main,
         "flower-devices": flower_devices.main,
@@ -163,7 +166,7 @@ def _figures(options: argparse.Namespace) -> Iterator[figures.Figure]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("what", choices=WHATS)
-    parser.add_argument("--models", type=_cases, default=step.PAPER, help="names separated by commas, or all")
+    parser.add_argument("--models", type=step.named, default=step.PAPER, help="names separated by commas, or all")
     parser.add_argument("--batches", type=_counts, help="batch sizes, separated by commas, in place of the models' own")
     parser.add_argument("--threads", type=_counts, default=(1, 2), help="numbers of threads, separated by commas")
     parser.add_argument("--json", action="store_true", help="JSON lines: machine facts first, then a line per row")
@@ -198,16 +201,6 @@ def _parts(text: str) -> tuple[str, ...]:
         if name not in rounds.PARTS:
             raise argparse.ArgumentTypeError(f"part {name!r}; expected some of {', '.join(rounds.PARTS)}")
     return tuple(text.split(","))
-
-
-def _cases(text: str) -> tuple[step.Case, ...]:
-    if text == "all":
-        return step.ALL
-    known = {case.model: case for case in (*step.ALL, *step.BROUGHT)}
-    for name in text.split(","):
-        if name not in known:
-            raise argparse.ArgumentTypeError(f"model {name!r}; expected all, or some of {', '.join(known)}")
-    return tuple(known[name] for name in text.split(","))
 
 
 def _counts(text: str) -> tuple[int, ...]:

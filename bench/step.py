@@ -7,6 +7,7 @@ stands what the full forward pass and exact gradients cost: a step of the honest
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -63,6 +64,17 @@ ALL = (
     *(Case(name, *EXAMPLES[name], (16,)) for name in OTHERS),
 )
 BROUGHT = (Case("mobilenet_v2", (3, 32, 32), 10, (16,)), Case("sensor_net", (6, 128), 6, (16,)))
+
+
+def named(text: str) -> tuple[Case, ...]:
+    """The cases of these names. Raises ArgumentTypeError for a name that none has."""
+    if text == "all":
+        return ALL
+    known = {case.model: case for case in (*ALL, *BROUGHT)}
+    for name in text.split(","):
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"model {name!r}; expected all, or some of {', '.join(known)}")
+    return tuple(known[name] for name in text.split(","))
 
 
 def measure(cases: Sequence[Case], threads: Sequence[int], effort: Effort) -> Iterator[Row]:

@@ -43,6 +43,11 @@ PARTS = {  # title -> what: module:name, or a module for its docstring alone; af
         "edgefl.integrations.trackers:WandB",
     ),
     "Files of settings": ("edgefl.experiment.recipe",),
+    "Energy of this machine": (
+        "edgefl.energy.meter:meter as edgefl.energy.meter",
+        "edgefl.energy.meter:Meter as edgefl.energy.Meter",
+        "edgefl.energy.meter:idle_watts as edgefl.energy.idle_watts",
+    ),
     "Data": (
         "edgefl.data.catalog:load",
         "edgefl.data.dataset:DataSet",

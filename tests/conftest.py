@@ -18,6 +18,8 @@ from hypothesis import settings
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
+os.environ["EDGEFL_ENERGY_ROOT"] = os.devnull  # a folder that has nothing: no test measures the machine it runs on
+
 NATIVE = "edgefl.kernels.native"
 NO_NUMBA = find_spec("numba") is None and os.environ.get("EDGEFL_KERNELS") != "numba"
 

@@ -33,6 +33,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it that
         "edgefl.data",
         "edgefl.device",
         "edgefl.durable",
+        "edgefl.energy",
         "edgefl.experiment",
         "edgefl.export",
         "edgefl.flower",
@@ -44,15 +45,16 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it that
         "edgefl.server",
         "edgefl.simulation",
         "edgefl.study",
+        "edgefl.sysfs",
         "edgefl.trust",
     ],
 }
 ORDER = list(LAYERS)
 
 ROOMS = (  # a package may import from those before it
-    "edgefl", "errors", "rng", "durable", "kernels", "graph", "neurons", "codec", "wire", "learners", "nn", "memory",
-    "predictor", "algorithms", "data", "rounds", "experiment", "trust", "device", "flower", "agent", "server",
-    "simulation", "export", "integrations", "study", "commands", "__main__",
+    "edgefl", "errors", "rng", "durable", "sysfs", "kernels", "graph", "neurons", "codec", "wire", "learners", "nn",
+    "memory", "predictor", "energy", "algorithms", "data", "rounds", "experiment", "trust", "device", "flower", "agent",
+    "server", "simulation", "export", "integrations", "study", "commands", "__main__",
 )  # fmt: skip
 
 APART = {  # not below each other in spirit, though the order alone would allow it
@@ -68,6 +70,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "safetensors": [
         "edgefl.device.state",
         "edgefl.durable",
+        "edgefl.energy",
         "edgefl.graph.files",
         "edgefl.rounds.state_file",
         "edgefl.simulation.journal",

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from edgefl.sysfs import folders, number, supplies, text
+
 ON_BATTERY, ON_MAINS = "Discharging", ("Charging", "Full", "Not charging")  # a battery's status
 WARMEST = 200.0  # a zone that is beyond this, or below zero Kelvin, is not connected
 COMMAND_S = 10.0  # for a command that says whether the network is metered
@@ -33,18 +35,15 @@ class Usage(NamedTuple):
 
 def power(root: Path) -> Power:
     """From /sys/class/power_supply. A machine without a battery is on mains; batteries of mice do not count."""
-    kinds: dict[str, list[Path]] = {"Battery": [], "Mains": []}
-    for supply in _folders(root / "sys/class/power_supply"):
-        if _text(supply / "scope") != "Device":
-            kinds["Battery" if _text(supply / "type") == "Battery" else "Mains"].append(supply)
-    charges = [full for battery in kinds["Battery"] if (full := _number(battery / "capacity")) is not None]
+    kinds = supplies(root)
+    charges = [full for battery in kinds["Battery"] if (full := number(battery / "capacity")) is not None]
     charge = min(charges) / 100 if charges else None
     if not kinds["Battery"]:
         return Power(True, charge)
-    online = [_number(supply / "online") for supply in kinds["Mains"]]
+    online = [number(supply / "online") for supply in kinds["Mains"]]
     if any(online):
         return Power(True, charge)
-    states = [_text(battery / "status") for battery in kinds["Battery"]]
+    states = [text(battery / "status") for battery in kinds["Battery"]]
     if ON_BATTERY in states or 0 in online:
         return Power(False, charge)
     return Power(True if all(state in ON_MAINS for state in states) else None, charge)
@@ -52,19 +51,19 @@ def power(root: Path) -> Power:
 
 def celsius(root: Path) -> float | None:
     """The warmest of /sys/class/thermal, in degrees Celsius."""
-    zones = [_number(zone / "temp") for zone in _folders(root / "sys/class/thermal") if "zone" in zone.name]
+    zones = [number(zone / "temp") for zone in folders(root / "sys/class/thermal") if "zone" in zone.name]
     found = [zone / 1000 for zone in zones if zone is not None and -273 < zone / 1000 < WARMEST]
     return max(found) if found else None
 
 
 def usage(root: Path, process: int | str = "self") -> Usage | None:
     """From /proc/stat, and /proc/PID/stat: of a process that is not there nothing is its own."""
-    words = _text(root / "proc/stat").partition("\n")[0].split()
+    words = text(root / "proc/stat").partition("\n")[0].split()
     if len(words) < 9 or words[0] != "cpu":
         return None
     user, nice, system, idle, waiting, *interrupts = map(int, words[1:9])
     busy = user + nice + system + sum(interrupts)
-    own = _text(root / "proc" / str(process) / "stat").rpartition(")")[2].split()
+    own = text(root / "proc" / str(process) / "stat").rpartition(")")[2].split()
     return Usage(busy + idle + waiting, busy, int(own[11]) + int(own[12]) if len(own) > 12 else 0)
 
 
@@ -78,7 +77,7 @@ def others(before: Usage, now: Usage) -> float | None:
 
 def pressure(root: Path) -> float | None:
     """The share of the last 10 s in which something waited for a processor, from /proc/pressure/cpu."""
-    for word in _text(root / "proc/pressure/cpu").split():
+    for word in text(root / "proc/pressure/cpu").split():
         if word.startswith("avg10="):
             return float(word.removeprefix("avg10=")) / 100
     return None
@@ -86,8 +85,8 @@ def pressure(root: Path) -> float | None:
 
 def interfaces(root: Path) -> tuple[str, ...]:
     """Through which network interfaces whatever has no route of its own goes: by IPv4, and by IPv6."""
-    v4 = sorted((int(metric), name) for name, metric in _v4_defaults(_text(root / "proc/net/route")))
-    v6 = sorted((int(metric, 16), name) for name, metric in _v6_defaults(_text(root / "proc/net/ipv6_route")))
+    v4 = sorted((int(metric), name) for name, metric in _v4_defaults(text(root / "proc/net/route")))
+    v6 = sorted((int(metric, 16), name) for name, metric in _v6_defaults(text(root / "proc/net/ipv6_route")))
     return tuple(dict.fromkeys(name for routes in (v4, v6) for _, name in routes[:1]))
 
 
@@ -131,22 +130,3 @@ def _run(words: Sequence[str]) -> tuple[int | None, str]:
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return None, ""
     return done.returncode, done.stdout if done.returncode == 0 else ""
-
-
-def _folders(path: Path) -> list[Path]:
-    return sorted(path.iterdir()) if path.is_dir() else []
-
-
-def _text(file: Path) -> str:
-    """Empty if it cannot be read: drivers refuse at times."""
-    try:
-        return file.read_text(errors="replace").strip()
-    except OSError:
-        return ""
-
-
-def _number(file: Path) -> int | None:
-    try:
-        return int(_text(file))
-    except ValueError:
-        return None

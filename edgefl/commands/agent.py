@@ -15,10 +15,12 @@ from edgefl.agent.service import Service
 from edgefl.agent.settings import Settings, read_settings
 from edgefl.agent.watch import Watch
 from edgefl.commands.agent_status import show
+from edgefl.commands.energy import told_meter
 from edgefl.commands.sizes import size
 from edgefl.device.bounds import give_back
 from edgefl.device.protocol import World
 from edgefl.device.runs import StateDirectory
+from edgefl.energy.meter import Meter
 from edgefl.errors import RequestError
 from edgefl.wire.text import printable
 
@@ -64,7 +66,8 @@ def _serve(settings: Settings, options: argparse.Namespace) -> None:
         if post.is_insecure and not post.server.is_loopback:
             _say(f"{post.server}: insecure: whoever is in between can read every update, or be the server")
     watch = _watch(settings, options.root, "self")
-    Service(settings, directory, watch, _world(limits.max_seconds), tell, options.runs).run()
+    meter = told_meter(None, _say, None if options.root == Path("/") else options.root)
+    Service(settings, directory, watch, _world(limits.max_seconds, meter), tell, options.runs).run()
     tell("ended")
 
 
@@ -88,8 +91,8 @@ def _telling(directory: Path) -> Callable[[str], None]:
     return tell
 
 
-def _world(max_seconds: float | None) -> World:
-    world = World(_say, lambda failures: time.sleep(1.0), time.monotonic)
+def _world(max_seconds: float | None, meter: Callable[[], Meter]) -> World:
+    world = World(_say, lambda failures: time.sleep(1.0), time.monotonic, meter=meter)
     if max_seconds is None:
         return world
     from edgefl.device.alarm import Alarm

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from edgefl.commands.energy import told_meter
 from edgefl.commands.sizes import size
 from edgefl.device.attempts import delay_s
 from edgefl.device.bounds import give_back
@@ -92,6 +93,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=LEARNERS[0],
         help="what trains: edgefl's kernels, or torch (extra 'torch'); default: %(default)s",
     )
+    parser.add_argument(
+        "--measure-energy",
+        nargs="?",
+        const="",
+        metavar="RAIL,...",
+        help="report joules by sampled power or a battery, too, or by these rails (docs/boards.md); default: where a "
+        "counter tells them",
+    )
     trust = parser.add_argument_group("trust", "on another machine than the server's: TLS and a key, or --insecure")
     trust.add_argument("--key", type=Path, metavar="FILE", help="the device's key (see `edgefl keys`)")
     trust.add_argument("--tls", action="store_true", help="expect a server with a certificate")
@@ -118,7 +127,7 @@ def run(options: argparse.Namespace) -> int:
     profile, make = _profile(options), _learner(options)
     if options.max_memory is not None:
         give_back()
-    world = _world(options.max_seconds)
+    world = _world(options.max_seconds)._replace(meter=told_meter(options.measure_energy, _say))
     if server is None:
         from edgefl.commands.flower_device import take_part
 

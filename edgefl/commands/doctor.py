@@ -1,4 +1,5 @@
-"""`edgefl doctor`: what this installation can do: kernels, instruction set, threads, versions, data directories.
+"""`edgefl doctor`: what this installation can do: kernels, instruction set, threads, versions, what tells the energy,
+data directories.
 
 It changes nothing.
 """
@@ -17,7 +18,9 @@ from types import ModuleType
 from typing import Any
 
 from edgefl import kernels
+from edgefl.commands import energy
 from edgefl.data.locate import roots
+from edgefl.energy.sources import ROOT
 from edgefl.errors import BackendError
 from edgefl.experiment.settings import processors
 
@@ -26,7 +29,7 @@ COMPILER = (
     "the native kernels need g++ 8 or clang 10 when edgefl is installed (Debian, Ubuntu: apt install g++; Fedora: dnf "
     "install gcc-c++; macOS: xcode-select --install); then, in its sources: pip install --force-reinstall --no-deps ."
 )
-VARIABLES = ("EDGEFL_KERNELS", "EDGEFL_ISA", "EDGEFL_NUM_THREADS", "EDGEFL_DATA")
+VARIABLES = ("EDGEFL_KERNELS", "EDGEFL_ISA", "EDGEFL_NUM_THREADS", "EDGEFL_DATA", ROOT)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +57,7 @@ def examine() -> dict[str, Any]:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "processors": processors(),
+        "energy": energy.found(),
         "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
         "data_directories": [{"path": str(root), "exists": root.is_dir()} for root in roots(None)],
     }
@@ -73,6 +77,7 @@ def describe(found: dict[str, Any]) -> str:
         f"processors    {found['processors']} ({found['machine']})",
         f"python        {found['python']}",
         f"packages      {versions}",
+        *(f"energy        {line}" for line in energy.lines(found["energy"])),
         *(f"environment   {name}={value}" for name, value in found["environment"].items()),
         *(f"data          {d['path']}{'' if d['exists'] else ' (absent)'}" for d in found["data_directories"]),
     ]

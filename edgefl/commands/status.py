@@ -12,6 +12,7 @@ from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 from edgefl.server.endpoint import read_endpoint
 from edgefl.study import progress
+from edgefl.study.energy import measured, words
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +49,7 @@ def examine(path: Path) -> dict[str, Any]:
         **not_folded(lines),
         "losses": [{"client": k, "after": after, "kept": kept} for (k, after), kept in reached.losses.items()],
         "payload_bytes": sum(sum(line["down"].values()) + sum(line["up"].values()) for line in lines),
+        "measured_joules": measured(lines),
         "socket_bytes": traffic[-1].sent + traffic[-1].received if traffic else 0,
         "last_evaluation": evaluated[-1] if evaluated else None,
     }
@@ -74,6 +76,8 @@ def describe(found: dict[str, Any]) -> str:
         f"replies       {outcomes}",
         f"payload       {payload:.2f} MB; through the sockets, evaluations and models included, {wire:.2f} MB",
     ]
+    if found["measured_joules"]:
+        lines.append(f"energy        {words(found['measured_joules'])}, measured by the devices while they trained")
     if found["excluded"] or found["clipped"]:
         lines.append(
             f"of accepted   {found['excluded']} excluded and {found['clipped']} clipped when their round closed"

@@ -21,6 +21,7 @@ from edgefl.data.split import Split
 from edgefl.data.split import split as split_by_seed
 from edgefl.device.bounds import Bounds
 from edgefl.device.state import DeviceState
+from edgefl.energy.meter import Meter, unmeasured
 from edgefl.errors import CodecError, DataError, EdgeflError, PlanError, RunError
 from edgefl.graph import Model, Params
 from edgefl.learners import Samples
@@ -103,7 +104,7 @@ class DeviceModel:
         self._initial_graph = initial.graph
         self._is_own = False  # whether learner and private values are those after the last round, pending or not
 
-    def train(self, message: Train, clock: Callable[[], float]) -> Result:
+    def train(self, message: Train, clock: Callable[[], float], meter: Callable[[], Meter] = unmeasured) -> Result:
         """Takes part in a round. What it returns must be on the disk before the next call.
 
         Raises  PlanError, CodecError, DataError, TrainingError or MemoryLimitError if that cannot be done; the device
@@ -114,7 +115,7 @@ class DeviceModel:
         with followed(f"round {message.round} of {self._welcome.method}"):
             plan = exchange.plan_of(message, local.client, local.spec, self._algorithm.held(local))
             self._check_effort()
-            reply, seconds = training.trained(self._algorithm, self._initial_graph, local, plan, clock)
+            reply, seconds = training.trained(self._algorithm, self._initial_graph, local, plan, clock, meter)
         self._is_own = self._algorithm.keeps_model
         answer = exchange.trained_message(reply, plan, local.spec, self._welcome.values, seconds)
         return Result(answer, Kept(local.learner.read() if self._is_own else {}, local.private, local.arrays))

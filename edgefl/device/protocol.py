@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeVar
 from edgefl.device.bounds import Bounds
 from edgefl.device.model import Data, DeviceModel, followed, method_of, same_run
 from edgefl.device.state import DeviceState, Membership
+from edgefl.energy.meter import Meter, unmeasured
 from edgefl.errors import EdgeflError, RemoteProtocolError, RequestError, RunError
 from edgefl.learners.base import MakeLearner
 from edgefl.rounds.maker import maker
@@ -82,6 +83,7 @@ class World(NamedTuple):
     clock   seconds, of which only differences count
     within  a context that bounds the time of what is named: TimeLimitError; by default none
     chance  that many random bytes
+    meter   what a round's training takes in joules; by default nothing says so
     """
 
     say: Callable[[str], None]
@@ -89,6 +91,7 @@ class World(NamedTuple):
     clock: Callable[[], float]
     within: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext()
     chance: Callable[[int], bytes] = secrets.token_bytes
+    meter: Callable[[], Meter] = unmeasured
 
 
 class SpoiltError(RunError):
@@ -273,7 +276,7 @@ class Device:
             return
         try:
             with self._world.within(f"round {message.round}"):
-                result = self._ready().train(message, self._world.clock)
+                result = self._ready().train(message, self._world.clock, self._world.meter)
         except EdgeflError:
             self._forget()  # the clock may strike when the training is done and its result is not kept
             raise

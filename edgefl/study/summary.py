@@ -18,6 +18,7 @@ from edgefl.rounds.metrics import REFRESHED, TRAINING
 from edgefl.rounds.training import EXECUTED
 from edgefl.study.capacity import Tiers
 from edgefl.study.density_costs import by_density, executed, messages
+from edgefl.study.energy import measured
 
 PERSONAL, ADAPTED, GLOBAL, COMMON = "personal", "adapted", "global_local", "global_common"
 MODELS = {PERSONAL: "own", ADAPTED: "adapted", GLOBAL: "global"}  # whose accuracy counts, the first that there is
@@ -31,6 +32,7 @@ class Summary:
     seconds         of the rounds, by the clock of who ran them
     device_seconds  of training, of all clients together
     work            floating point operations that they executed to train; None: not logged
+    measured_joules  by devices, by the kind of source; None unless every reply that was taken says some
     diverged        clients whose model has no finite loss any more, or whose last reply was refused for that
     """
 
@@ -54,6 +56,7 @@ class Summary:
     device_seconds: float = 0.0
     work: float | None = None
     diverged: list[int] = field(default_factory=list)
+    measured_joules: dict[str, float] | None = None
 
     @property
     def payload_bytes(self) -> int:
@@ -164,6 +167,7 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
         device_seconds=sum(record["seconds"] for record in records),
         work=_work(records),
         diverged=diverged_in(records, last),
+        measured_joules=measured(lines),
     )
 
 

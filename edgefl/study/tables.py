@@ -13,6 +13,7 @@ from rich.table import Table
 
 from edgefl.rounds.training import EXECUTED, SEARCH
 from edgefl.study.comparison import Comparison, Figure, Row, Summaries, compare
+from edgefl.study.energy import words
 from edgefl.study.sentences import NONE, number, percent, sentences
 from edgefl.study.summary import COMMON, MODELS, UNFOLDED, Summary
 
@@ -75,7 +76,14 @@ def _methods(found: Comparison, by_seed: Summaries) -> Table:
     table.add_column("model")
     columns = [one.score, "worst tenth", *(["refreshed"] if has_refreshed else [])]
     columns += [*([] if after else ["rounds"]), "payload", "of dense"]
-    columns += ["time", *(["density", "GFLOP"] if sparse else []), *unfolded, *lost]
+    has_joules = any(summary.measured_joules for summary in first.values())
+    columns += [
+        "time",
+        *(["measured"] if has_joules else []),
+        *(["density", "GFLOP"] if sparse else []),
+        *unfolded,
+        *lost,
+    ]
     for column in [*columns, *(["common test"] if has_common else [])]:
         table.add_column(column, justify="right")
     for row in rows:
@@ -86,6 +94,9 @@ def _methods(found: Comparison, by_seed: Summaries) -> Table:
         cells += [] if after else [f"{row.rounds.mean or 0:.4g}"]
         cells += [f"{(row.payload_bytes.mean or 0) / 1e6:.2f} MB", percent(row.of_dense)]
         cells.append(f"{row.device_seconds.mean or 0:.1f} s")
+        if has_joules:
+            joules = first[row.method].measured_joules
+            cells.append(NONE if joules is None else words(joules))
         if sparse:
             density, flops = first[row.method].density, first[row.method].flops
             cells += ["1" if density is None else f"{density:g}", "" if flops is None else f"{flops / 1e9:.4g}"]

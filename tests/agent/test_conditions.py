@@ -9,6 +9,7 @@ from datetime import time
 from pathlib import Path
 
 import pytest
+from made_up import write
 
 from edgefl.agent import conditions, machine
 from edgefl.agent.conditions import Conditions, Hours
@@ -19,13 +20,6 @@ MAINS, BATTERY, MOUSE = "sys/class/power_supply/AC", "sys/class/power_supply/BAT
 STAT = "cpu  {user} 0 0 {idle} 0 0 0 0 0 0\ncpu0 1 2 3 4\n"
 OWN = "812 (edgefl (a) b) S 1 2 3 4 5 6 7 8 9 10 {user} {system} 0 0 20 0 4"
 ROUTES = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
-
-
-def write(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text + "\n")
-    return root
 
 
 def test_power_is_what_the_supplies_say(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_up import write
 
 from edgefl.commands import cli
 from edgefl.experiment import presets
@@ -201,6 +202,39 @@ def test_doctor_says_what_is_used_and_why(tmp_path: Path) -> None:
     text = edgefl("doctor", cwd=tmp_path, EDGEFL_KERNELS="reference").stdout
     assert text.startswith("kernels       reference\nreason        EDGEFL_KERNELS=reference\n")
     assert "compiler" not in text
+
+
+def test_doctor_says_what_tells_the_energy_and_why_not_the_rest(tmp_path: Path) -> None:
+    """Of a machine that tells nothing, of one with a counter, and of a board of sampled rails."""
+    text = edgefl("doctor", cwd=tmp_path).stdout
+    assert "\nenergy        not measured: no source\nenergy        rapl: no package in /sys/class/powercap\n" in text
+    zone, board = "sys/class/powercap/intel-rapl:0", "sys/class/hwmon/hwmon0"
+    rails = {"name": "ina3221", "in1_label": "VDD_IN", "in1_input": 5, "curr1_input": 5}
+    rails |= {"in2_label": "VDD_SOC", "in2_input": 5, "curr2_input": 5}
+    write(tmp_path / "a", {f"{zone}/name": "package-0", f"{zone}/energy_uj": 5})
+    write(tmp_path / "b", {f"{board}/{name}": value for name, value in rails.items()})
+    told = {}
+    for name in "ab":
+        done = edgefl("doctor", cwd=tmp_path, EDGEFL_ENERGY_ROOT=str(tmp_path / name))
+        told[name] = next(line for line in done.stdout.splitlines() if line.startswith("energy"))
+    assert told == {
+        "a": "energy        RAPL package-0 (rapl, counted)",
+        "b": "energy        ina3221 VDD_IN (hwmon, with --measure-energy)",
+    }
+    done = edgefl("doctor", "--json", cwd=tmp_path, EDGEFL_ENERGY_ROOT=str(tmp_path / "b"))
+    found = json.loads(done.stdout)["energy"]
+    assert (found["source"], found["is_cheap"], found["rails"]) == ("ina3221 VDD_IN", False, ["VDD_IN", "VDD_SOC"])
+    assert found["absent"].keys() == {"rapl", "iio", "battery"}
+
+
+def test_a_client_is_refused_a_rail_that_is_not_here(tmp_path: Path) -> None:
+    assert edgefl("deal", "--clients", "2", "--out", "shares", cwd=tmp_path).returncode == 0
+    words = ["client", "--server", "127.0.0.1:9", "--state", "s", "--data", "shares/device-0000.npz", "--give-up", "0"]
+    done = edgefl(*words, "--measure-energy", "VDD_IN", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "rail 'VDD_IN' on a machine without a power monitor; expected no rails" in done.stderr
+    said = edgefl(*words, "--measure-energy", cwd=tmp_path).stderr
+    assert "--measure-energy: not measured: no source (no package in /sys/class/powercap; no power monitor" in said
 
 
 def test_doctor_names_the_compiler_of_the_native_kernels(tmp_path: Path) -> None:
