@@ -18,6 +18,7 @@ from edgefl.rounds.metrics import REFRESHED, TRAINING
 from edgefl.rounds.training import EXECUTED
 from edgefl.study.capacity import Tiers
 from edgefl.study.density_costs import by_density, executed, messages
+from edgefl.study.device_costs import by_device
 
 PERSONAL, ADAPTED, GLOBAL, COMMON = "personal", "adapted", "global_local", "global_common"
 MODELS = {PERSONAL: "own", ADAPTED: "adapted", GLOBAL: "global"}  # whose accuracy counts, the first that there is
@@ -32,6 +33,8 @@ class Summary:
     device_seconds  of training, of all clients together
     work            floating point operations that they executed to train; None: not logged
     diverged        clients whose model has no finite loss any more, or whose last reply was refused for that
+    virtual_seconds, virtual_joules  of modelled devices, up to the end (virtual/clock.py); None: there are none
+    devices         what a client round of each modelled device took (device_costs.py)
     """
 
     method: str
@@ -54,6 +57,9 @@ class Summary:
     device_seconds: float = 0.0
     work: float | None = None
     diverged: list[int] = field(default_factory=list)
+    virtual_seconds: float | None = None
+    virtual_joules: float | None = None
+    devices: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def payload_bytes(self) -> int:
@@ -142,7 +148,7 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
     evaluations = [line["evaluation"] for line in lines if line.get("evaluation")]
     if not evaluations:
         raise RunError(f"{method}: {len(lines)} rounds and no evaluation; expected at least one")
-    last = evaluations[-1]
+    last, curve = evaluations[-1], _curve(lines)
     return Summary(
         method=method,
         rounds=len(lines),
@@ -156,7 +162,7 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
         dense_bytes=4 * tiers.scalars * sum(map(messages, records)),
         evaluation=last,
         tiers=[_tier(p, tiers, records, last) for p in sorted(set(tiers.keep))],
-        curve=_curve(lines),
+        curve=curve,
         server=server,
         density=tiers.densities.get(method),
         flops=_flops(method, records, tiers),
@@ -164,6 +170,9 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
         device_seconds=sum(record["seconds"] for record in records),
         work=_work(records),
         diverged=diverged_in(records, last),
+        virtual_seconds=curve[-1].get("virtual_seconds"),
+        virtual_joules=curve[-1].get("virtual_joules"),
+        devices=by_device(lines),
     )
 
 
@@ -174,9 +183,11 @@ def _densities(method: str, records: Sequence[dict[str, Any]], tiers: Tiers) -> 
 
 
 def _work(records: Sequence[dict[str, Any]]) -> float | None:
-    """Operations executed; None where a reply that was taken does not say."""
-    taken = [record for record in records if "reason" not in record and record["status"] != "late"]
-    return sum(record[EXECUTED] for record in taken) if all(EXECUTED in record for record in taken) else None
+    """Operations executed; None where a reply that was taken does not say. Those of late ones count where they do."""
+    answered = [record for record in records if "reason" not in record]
+    if any(EXECUTED not in record for record in answered if record["status"] != "late"):
+        return None
+    return sum(record.get(EXECUTED, 0.0) for record in answered)
 
 
 def diverged_in(records: Sequence[dict[str, Any]], evaluation: Mapping[str, Any]) -> list[int]:
@@ -242,12 +253,16 @@ def _curve(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Accuracy, or loss, and what had been spent so far, at every evaluated round; beside them what there is of it on
     training samples and after a refresh.
     """
-    points, spent, records = [], {"payload_bytes": 0, "device_seconds": 0.0}, list[dict[str, Any]]()
+    points, records = [], list[dict[str, Any]]()
+    spent: dict[str, float] = {"payload_bytes": 0, "device_seconds": 0.0}
     for line in lines:
         new = [record for record in line.get("clients", ()) if record["status"] != "absent"]
         records += new
         spent["payload_bytes"] += sum(line["down"].values()) + sum(line["up"].values())
         spent["device_seconds"] += sum(record["seconds"] for record in new)
+        if virtual := line.get("virtual"):
+            spent["virtual_seconds"] = virtual["ended"]
+            spent["virtual_joules"] = spent.get("virtual_joules", 0.0) + virtual["joules"]
         if evaluation := line.get("evaluation"):
             found = evaluation[kind_of(evaluation)]
             score = "accuracy" if "accuracy" in found else "loss"
