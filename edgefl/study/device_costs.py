@@ -8,22 +8,24 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from edgefl.study.capacity import Tiers
 from edgefl.study.density_costs import mean
 
 
-def by_device(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def by_device(lines: Sequence[Mapping[str, Any]], tiers: Tiers) -> list[dict[str, Any]]:
     """A row for every device that a round was planned for, in order of their first clients: client rounds that trained,
     `late` ones among them, and `absent` ones, which did not; the means of one's virtual seconds and joules, None where
-    nobody has trained. [] where devices are not modelled.
+    nobody has trained; the memory that it has, None where that is not said, and what a step of FedSPU takes at the
+    largest tier of those clients. [] where devices are not modelled.
     """
     found, first = defaultdict(list), dict[str, int]()
     for each in (each for line in lines for each in line.get("clients", ()) if "device" in each):
         found[each["device"]].append(each)
         first[each["device"]] = min(each["client"], first.get(each["device"], each["client"]))
-    return [_row(name, found[name]) for name in sorted(found, key=first.__getitem__)]
+    return [_row(name, found[name], tiers) for name in sorted(found, key=first.__getitem__)]
 
 
-def _row(name: str, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _row(name: str, records: Sequence[Mapping[str, Any]], tiers: Tiers) -> dict[str, Any]:
     trained = [each for each in records if "virtual_seconds" in each]
     return {
         "device": name,
@@ -32,4 +34,6 @@ def _row(name: str, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "absent": len(records) - len(trained),
         "seconds": mean([each["virtual_seconds"] for each in trained]),
         "joules": mean([each["virtual_joules"] for each in trained]),
+        "memory_bytes": tiers.device_memory.get(name) or None,
+        "needed_bytes": max(tiers.memory_bytes[tiers.keep[each["client"]]] for each in records),
     }

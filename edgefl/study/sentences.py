@@ -29,12 +29,20 @@ def sentences(by_seed: Summaries, found: Comparison) -> list[str]:
 
 
 def modelled(by_seed: Summaries) -> list[str]:
-    """What time and energy of devices are, where there are any."""
-    if not any(summary.devices for of in by_seed.values() for summary in of):
+    """What time and energy of devices are, where there are any, and which of them have too little memory."""
+    rows = [row for of in by_seed.values() for summary in of for row in summary.devices]
+    if not rows:
         return []
+    lacking = {
+        row["device"]: f"{row['device']}: a training step takes {row['needed_bytes'] / 1e6:.1f} MB (account exact, at "
+        f"its tier), more than the {row['memory_bytes'] / 1e6:.1f} MB of its profile; its times are no device's."
+        for row in rows
+        if row["memory_bytes"] is not None and row["needed_bytes"] > row["memory_bytes"]
+    }
     return [
         "Time and energy of devices are a model: counted multiply-adds and bytes by the rates of their profiles. "
-        "Nothing was measured; evaluations cost nothing."
+        "Nothing was measured; evaluations cost nothing.",
+        *lacking.values(),
     ]
 
 

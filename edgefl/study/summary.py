@@ -172,7 +172,7 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
         diverged=diverged_in(records, last),
         virtual_seconds=curve[-1].get("virtual_seconds"),
         virtual_joules=curve[-1].get("virtual_joules"),
-        devices=by_device(lines),
+        devices=by_device(lines, tiers),
     )
 
 
