@@ -42,7 +42,7 @@ PARTS = {  # title -> what: module:name, or a module for its docstring alone; af
         "edgefl.integrations.trackers:MLflow",
         "edgefl.integrations.trackers:WandB",
     ),
-    "Files of settings": ("edgefl.experiment.recipe",),
+    "Files of settings": ("edgefl.experiment.recipe", "edgefl.virtual.fleet", "edgefl.virtual.profile:Profile"),
     "Data": (
         "edgefl.data.catalog:load",
         "edgefl.data.dataset:DataSet",

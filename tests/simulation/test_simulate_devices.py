@@ -5,6 +5,7 @@ absent and busy clients as a run with these outcomes would have them.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def test_a_run_that_was_broken_off_goes_on_at_the_same_time(federation: Federati
     late_run(federation, tmp_path / "broken")
     assert content(tmp_path / "broken") == content(tmp_path / "whole")
     times = [line["virtual"] for line in lines]
-    assert states(lines, "late") and any(b["began"] > a["ended"] for a, b in zip(times, times[1:], strict=False))
+    assert states(lines, "late") and any(b["began"] > a["ended"] for a, b in pairwise(times))
 
 
 def test_exactly_the_slow_ones_are_late_and_keep_what_they_trained(federation: Federation, tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_panels_over_time_and_energy(tmp_path: Path, monkeypatch: pytest.MonkeyP
     plot(tmp_path / "curves.png", [QUICK, FRUGAL])
     _, _, time, joules, _ = drawn[0].axes
     assert time.get_xlabel() == "time so far, min, by the model of the devices"
-    assert [list(each.get_xdata()) for each in time.lines][0] == pytest.approx([1 / 6, 1 / 3, 1 / 2])
+    assert list(time.lines[0].get_xdata()) == pytest.approx([1 / 6, 1 / 3, 1 / 2])
     assert joules.get_xlabel() == "energy so far, J, by the model of the devices"
     assert [list(each.get_xdata()) for each in joules.lines] == [[5, 10, 15], [1, 2, 3]]
 

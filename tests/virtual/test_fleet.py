@@ -78,7 +78,7 @@ def test_every_number_of_a_packaged_device_has_a_source(name: str) -> None:
 def test_packaged_devices_are_those_of_the_page() -> None:
     """docs/devices.md has the same numbers."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "devices.md").read_text()
-    assert set(MIXED) == set(BOARDS) and NAMES == ("mixed", *BOARDS)
+    assert set(MIXED) == set(BOARDS) and list(NAMES) == ["mixed", *BOARDS]
     for number in NUMBERS:
         values = [getattr(BOARDS[name].profile, number) for name in MIXED]
         if any(values):
@@ -102,7 +102,10 @@ def test_packaged_devices_are_those_of_the_page() -> None:
         ('[a]\nlike = "pi4"\ntitle = 3\n', "devices: [a] title = 3; expected text"),
         ('[a]\nlike = "pi4"\nshare = 0\n', "devices: [a] share = 0.0; expected a number above 0"),
         ('[a]\nlike = "pi4"\nclients = [0.5]\n', "devices: [a] clients = [0.5]; expected a list of ids"),
-        ('[a]\nlike = "pi4"\nclients = [0]\nshare = 2\n', "devices: [a] share = 2 beside clients; expected one of them"),
+        (
+            '[a]\nlike = "pi4"\nclients = [0]\nshare = 2\n',
+            "devices: [a] share = 2 beside clients; expected one of them",
+        ),
     ],
 )
 def test_a_wrong_file_is_named_with_table_key_and_value(text: str, message: str) -> None:
@@ -115,7 +118,10 @@ def test_a_wrong_file_is_named_with_table_key_and_value(text: str, message: str)
     ("text", "message"),
     [
         ("[a]\nlike='pi4'\nclients=[4]\n[b]\nlike='pi4'\n", r"\[a\] clients has 4; expected ids below 4"),
-        ("[a]\nlike='pi4'\nclients=[1]\n[b]\nlike='pi4'\nclients=[1]\n", r"\[b\] clients has 1; expected ids below 4, e"),
+        (
+            "[a]\nlike='pi4'\nclients=[1]\n[b]\nlike='pi4'\nclients=[1]\n",
+            r"\[b\] clients has 1; expected ids below 4, e",
+        ),
         ("[a]\nlike='pi4'\nclients=[1]\n", "client 0 of 4 is in no table's clients"),
     ],
 )
