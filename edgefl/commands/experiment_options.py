@@ -223,9 +223,16 @@ def experiment_of(
     for name, value in given.items():
         if value != getattr(stored, name):
             raise RunError(
-                f"{resume} was run with {name}={getattr(stored, name)}, not {value}; expected the same settings"
+                f"{resume} was run with {name}={_brief(getattr(stored, name))}, not {_brief(value)}; "
+                "expected the same settings"
             )
     return wanted
+
+
+def _brief(value: object) -> str:
+    """As text of one line; of a file's content the first."""
+    first, *more = str(value).strip().splitlines() or [""]
+    return f"{first} ..." if more else first
 
 
 def _given(options: Mapping[str, Any], base: Experiment, is_new: bool) -> dict[str, Any]:

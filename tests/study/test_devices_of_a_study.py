@@ -198,7 +198,7 @@ def test_a_run_of_own_devices_needs_their_file_only_to_begin(tmp_path: Path, cap
     assert results(tmp_path / "again")["fedspu/metrics.jsonl"][:3] == results(tmp_path / "run")["fedspu/metrics.jsonl"]
     capsys.readouterr()
     assert cli.main(["simulate", "--resume", str(tmp_path / "run"), "--devices", "pi4"]) == 2
-    assert "not pi4; expected the same settings" in capsys.readouterr().err
+    assert "was run with devices=[slow] ..., not pi4; expected the same settings" in capsys.readouterr().err
 
 
 def test_from_python(tmp_path: Path) -> None:

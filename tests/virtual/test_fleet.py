@@ -75,6 +75,35 @@ def test_every_number_of_a_packaged_device_has_a_source(name: str) -> None:
     assert all(len(source) > 10 for source in sources.values()) and profile.title
 
 
+STEP_MACS, STEP_INSTRUCTIONS = 22.35e6, 13.03e6  # of FedSPU's CIFAR CNN at a batch of 16 (bench/README.md)
+ESP_IDLE_MA, VOLTS = 32.9, 3.3
+FOLLOWS = {  # from the figures that the sources name
+    ("mcu", "macs_per_second"): 240e6 * 256 / 432,
+    ("mcu", "joules_per_mac"): (72.4 - ESP_IDLE_MA) * 1e-3 * VOLTS / 142e6,
+    ("mcu", "joules_per_down_byte"): (88 - ESP_IDLE_MA) * 1e-3 * VOLTS / (20e6 / 8),
+    ("mcu", "joules_per_up_byte"): (283 - ESP_IDLE_MA) * 1e-3 * VOLTS / (20e6 / 8),
+    ("mcu", "idle_watts"): ESP_IDLE_MA * 1e-3 * VOLTS,
+    ("phone-lte", "macs_per_second"): STEP_MACS / (STEP_INSTRUCTIONS / (2.2 * 2.4e9)),
+    ("phone-lte", "down_bytes_per_second"): 12.74e6 / 8,
+    ("phone-lte", "up_bytes_per_second"): 5.64e6 / 8,
+    ("phone-lte", "joules_per_mac"): 2.14 / 9.1e9,
+    ("phone-lte", "joules_per_down_byte"): (51.97 * 12.74 + 1288.04) * 1e-3 / (12.74e6 / 8),
+    ("phone-lte", "joules_per_up_byte"): (438.39 * 5.64 + 1288.04) * 1e-3 / (5.64e6 / 8),
+    ("phone-lte", "joules_per_message"): 11.576 * 1.060,
+    ("pi4", "macs_per_second"): STEP_MACS / (STEP_INSTRUCTIONS / (1.5 * 1.5e9)),
+    ("pi4", "joules_per_mac"): (6.4 - 2.7) / 4 / 3.9e9,
+    ("pi4", "joules_per_down_byte"): 137.01e-3 / (1e6 / 8),
+    ("pi4", "joules_per_up_byte"): 283.17e-3 / (1e6 / 8),
+    ("orin-nano", "macs_per_second"): STEP_MACS / (STEP_INSTRUCTIONS / (2.2 * 1.5e9)),
+    ("orin-nano", "joules_per_mac"): (15 - 2.18) / 6 / 5.7e9,
+}
+
+
+@pytest.mark.parametrize(("name", "number"), FOLLOWS)
+def test_a_packaged_number_follows_from_its_source(name: str, number: str) -> None:
+    assert getattr(BOARDS[name].profile, number) == pytest.approx(FOLLOWS[name, number], rel=0.03)
+
+
 def test_packaged_devices_are_those_of_the_page() -> None:
     """docs/devices.md has the same numbers."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "devices.md").read_text()
