@@ -33,10 +33,10 @@ def console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=100)
 
 
-def as_text(by_seed: Summaries, width: int) -> str:
+def as_text(by_seed: Summaries, width: int, accuracy: float | None = None) -> str:
     """What `print_tables` prints, in lines of so many columns."""
     lines = StringIO()
-    print_tables(Console(file=lines, width=width, force_jupyter=False), by_seed)
+    print_tables(Console(file=lines, width=width, force_jupyter=False), by_seed, accuracy=accuracy)
     return lines.getvalue()
 
 

@@ -138,7 +138,7 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
         (["--rounds", "0"], "rounds=0; expected rounds >= 1"),
         (
             ["--budget", "money=3"],
-            "argument --budget: 'money=3'; expected one of rounds, bytes, seconds, work, virtual-seconds, joules, as in",
+            "argument --budget: 'money=3'; expected one of rounds, bytes, seconds, work, virtual-seconds, joules, as",
         ),
         (["--budget", "rounds=-1"], "argument --budget: 'rounds=-1'; expected rounds= a number above 0"),
         (["--plot", "a.xyz"], "--plot a.xyz; expected a file that ends in one of ."),

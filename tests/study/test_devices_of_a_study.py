@@ -207,6 +207,7 @@ def test_from_python(tmp_path: Path) -> None:
     for name, devices in (("file", tmp_path / "own.toml"), ("text", OWN)):
         run = edgefl.simulate("local", devices=devices, deadline_s=5, directory=tmp_path / name, **asked)
         assert (run.experiment.devices, run.experiment.deadline_s) == (OWN, 5)
+        assert "Until 1.0 % of accuracy; time and energy by the model" in run.table(accuracy=0.01)
         assert run.metrics[-1]["virtual_seconds"] == run.method.seeds[1].summary.virtual_seconds
     with pytest.raises(ValueError, match="devices=pi7, which is no file"):
         edgefl.simulate("local", devices="pi7", directory=tmp_path / "none", **asked)
