@@ -45,6 +45,8 @@ def simulate(
     seeds: int = ...,
     deal_test: bool = ...,
     split: Literal["random", "time"] = ...,
+    devices: str | os.PathLike[str] = ...,
+    deadline_s: float = ...,
     train_share: float = ...,
     validation_share: float = ...,
     values: str = ...,

@@ -34,11 +34,12 @@ MASK_BATCH = "mask_batch"  # the batch whose gradient grows a mask
 HEAD = "head"  # first values of a client's own head
 IDS = "ids"  # the ids that an 8-byte key on the wire stands for; its seed is that key
 DROPOUT = "dropout"  # key of what a client's training drops in a round
+ABSENT = "absent"  # whether a modelled device is gone when a round begins
 ROUNDING = "rounding"  # which way values of 8 bits are rounded; its seed is 0
 
 PURPOSES = {
     INIT: 1, SELECT: 2, NEURONS: 3, DATA: 4, PARTITION: 5, SPLIT: 6, CARVE: 7, MASK: 8, MASK_BATCH: 9, IDS: 10,
-    HEAD: 11, ROUNDING: 12, DROPOUT: 13,
+    HEAD: 11, ROUNDING: 12, DROPOUT: 13, ABSENT: 14,
 }  # fmt: skip
 
 _LOW = np.uint64(0xFFFFFFFF)

@@ -42,7 +42,7 @@ PARTS = {  # title -> what: module:name, or a module for its docstring alone; af
         "edgefl.integrations.trackers:MLflow",
         "edgefl.integrations.trackers:WandB",
     ),
-    "Files of settings": ("edgefl.experiment.recipe",),
+    "Files of settings": ("edgefl.experiment.recipe", "edgefl.virtual.fleet", "edgefl.virtual.profile:Profile"),
     "Energy of this machine": (
         "edgefl.energy.meter:meter as edgefl.energy.meter",
         "edgefl.energy.meter:Meter as edgefl.energy.Meter",

@@ -46,15 +46,17 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it that
         "edgefl.simulation",
         "edgefl.study",
         "edgefl.sysfs",
+        "edgefl.toml",
         "edgefl.trust",
+        "edgefl.virtual",
     ],
 }
 ORDER = list(LAYERS)
 
 ROOMS = (  # a package may import from those before it
-    "edgefl", "errors", "rng", "durable", "sysfs", "kernels", "graph", "neurons", "codec", "wire", "learners", "nn",
-    "memory", "predictor", "energy", "algorithms", "data", "rounds", "experiment", "trust", "device", "flower", "agent",
-    "server", "simulation", "export", "integrations", "study", "commands", "__main__",
+    "edgefl", "errors", "rng", "durable", "sysfs", "toml", "kernels", "graph", "neurons", "codec", "wire", "learners",
+    "nn", "memory", "predictor", "energy", "algorithms", "data", "rounds", "virtual", "experiment", "trust", "device",
+    "flower", "agent", "server", "simulation", "export", "integrations", "study", "commands", "__main__",
 )  # fmt: skip
 
 APART = {  # not below each other in spirit, though the order alone would allow it
@@ -70,7 +72,6 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "safetensors": [
         "edgefl.device.state",
         "edgefl.durable",
-        "edgefl.energy",
         "edgefl.graph.files",
         "edgefl.rounds.state_file",
         "edgefl.simulation.journal",
@@ -82,9 +83,16 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "mlflow": ["edgefl.integrations.trackers"],
     "tensorboard": ["edgefl.integrations.trackers"],
     "wandb": ["edgefl.integrations.trackers"],
-    "tomli": ["edgefl.experiment.recipe"],
+    "tomli": ["edgefl.toml"],
     "ray": ["edgefl.integrations.ray"],
-    "rich": ["edgefl.commands", "edgefl.data.download", "edgefl.study.progress", "edgefl.study.tables"],
+    "rich": [
+        "edgefl.commands",
+        "edgefl.data.download",
+        "edgefl.study.device_tables",
+        "edgefl.study.new_table",
+        "edgefl.study.progress",
+        "edgefl.study.tables",
+    ],
     "matplotlib": ["edgefl.commands.memory_picture", "edgefl.study.picture"],
 }
 

@@ -41,6 +41,7 @@ from bench.mutants import (
     torch_learner,
     tree,
     trial,
+    virtual,
 )
 from bench.mutants.mutant import Mutant
 from bench.mutants.switch import VARIABLE
@@ -68,6 +69,7 @@ ALL: tuple[Mutant, ...] = (
     *sparse.MUTANTS,
     *own_data.MUTANTS,
     *studies.MUTANTS,
+    *virtual.MUTANTS,
 )
 LIMIT_S = 300.0  # of the tests without a mutant, and the least that those with one get
 SUITE = "tests"

@@ -20,10 +20,11 @@ from edgefl.experiment.settings import Experiment
 from edgefl.server import history
 from edgefl.study import progress
 from edgefl.study.capacity import tiers_of
+from edgefl.study.new_table import new_table
 from edgefl.study.picture import DARK, plot
 from edgefl.study.sentences import percent, to_json
 from edgefl.study.summary import Summary, kind_of, summarise
-from edgefl.study.tables import console, new_table, print_tables
+from edgefl.study.tables import console, print_tables
 
 INTERRUPTED = "interrupted; its processes have ended"
 PICTURE = "demo.png"

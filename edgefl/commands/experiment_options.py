@@ -31,6 +31,7 @@ from edgefl.graph.models import NAMES
 from edgefl.learners.losses import LOSSES, Loss
 from edgefl.rounds.bound import BOUNDS
 from edgefl.rounds.maker import other_makers
+from edgefl.virtual.fleet import read as read_devices
 
 LOSS_HELP = f"{', '.join(LOSSES)}, with settings as in huber:delta=0.5, bce:pos_weight=2 or cross-entropy:weight=1,3"
 OPTIMIZERS, SCHEDULES, SAVED = (
@@ -222,9 +223,16 @@ def experiment_of(
     for name, value in given.items():
         if value != getattr(stored, name):
             raise RunError(
-                f"{resume} was run with {name}={getattr(stored, name)}, not {value}; expected the same settings"
+                f"{resume} was run with {name}={_brief(getattr(stored, name))}, not {_brief(value)}; "
+                "expected the same settings"
             )
     return wanted
+
+
+def _brief(value: object) -> str:
+    """As text of one line; of a file's content the first."""
+    first, *more = str(value).strip().splitlines() or [""]
+    return f"{first} ..." if more else first
 
 
 def _given(options: Mapping[str, Any], base: Experiment, is_new: bool) -> dict[str, Any]:
@@ -246,6 +254,8 @@ def _given(options: Mapping[str, Any], base: Experiment, is_new: bool) -> dict[s
         given = {**preset(given.pop("preset"), given.get("data", base.data)), **given}
     if given.get("loss"):
         given["loss"] = str(Loss.parse(given["loss"]))
+    if "devices" in given:
+        given["devices"] = read_devices(given["devices"])
     chosen = dict(given.get("options", base.options))
     named = [f"{name}={given.pop(name)}" for name in ("optimizer", "schedule", "saved") if name in given]
     for text in [*named, *given.pop("set", ())]:

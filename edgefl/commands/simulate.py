@@ -15,7 +15,7 @@ from typing import Any
 
 from edgefl.algorithms.variant import labels_in
 from edgefl.commands.budgets import HELP as BUDGET_HELP
-from edgefl.commands.budgets import budget
+from edgefl.commands.budgets import budget, share
 from edgefl.commands.experiment_options import add_experiment, requested, say_who_made
 from edgefl.commands.refusals import Refusals
 from edgefl.errors import DataError, RequestError, RunError
@@ -36,7 +36,14 @@ from edgefl.study.picture import check_picture, plot_seeds
 from edgefl.study.sentences import to_json
 from edgefl.study.summary import Summary
 from edgefl.study.tables import console, print_tables
+from edgefl.virtual.fleet import NAMES as FLEETS
 
+DEVICES = "count each client's time and energy as a model of a device"
+DEADLINE = "with --devices: close a round after so much of its time; later replies are not folded; default: none"
+TARGET = (
+    "say what methods had spent when they reached this accuracy first, as .9; default, with --devices: the lowest that "
+    "one of them ends with"
+)
 EMPTY = "end with an error after so many rounds in a row that accept nobody"
 SETTINGS = "what to run, as a file, like the run.toml that every run writes; options beside it go before it"
 SEEDS = "run every method so many times, with seed, seed + 1, ...; default: 1"
@@ -52,6 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_experiment(parser)
     how = parser.add_argument_group("how to run it")
     how.add_argument("--seeds", type=int, default=argparse.SUPPRESS, metavar="N", help=SEEDS)
+    how.add_argument(
+        "--devices", default=argparse.SUPPRESS, metavar="NAME|FILE.toml", help=f"{DEVICES}: {', '.join(FLEETS)}, or own"
+    )
+    how.add_argument(
+        "--deadline", type=float, dest="deadline_s", default=argparse.SUPPRESS, metavar="SECONDS", help=DEADLINE
+    )
     how.add_argument("--data-dir", help="directory of the data set's files")
     how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
     how.add_argument("--resume", type=Path, metavar="RUN", help=RESUME)
@@ -67,6 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--ray-address", metavar="ADDRESS", help=f"{RAY_ADDRESS}; default: one of its own on this machine")
     how.add_argument("--plot", type=Path, metavar="FILE", help="draw accuracy over rounds and bytes (needs matplotlib)")
     how.add_argument("--budget", action="append", type=budget, metavar="NAME=AMOUNT", help=BUDGET_HELP)
+    how.add_argument("--target-accuracy", type=share, metavar="SHARE", help=TARGET)
     how.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 
@@ -85,9 +99,9 @@ def run(options: argparse.Namespace) -> int:
     if request.as_json:
         chosen = {"tuning": found} if (found := tuned.read(request.run)) else {}
         asked = {"run": str(request.run), "experiment": request.study.experiment.to_json()}
-        print(json.dumps({**asked, **to_json(by_seed, request.budgets), **chosen}))
+        print(json.dumps({**asked, **to_json(by_seed, request.budgets, request.target), **chosen}))
     else:
-        print_tables(console(), by_seed, request.budgets)
+        print_tables(console(), by_seed, request.budgets, request.target)
         print(*tuning.words(request.run), sep="\n", end="\n" if tuned.read(request.run) else "")
     if request.plot is not None:
         sys.stdout.flush()
@@ -122,6 +136,7 @@ class _Request:
     plot: Path | None
     as_json: bool
     budgets: dict[str, float]
+    target: float | None
     engines: runner.Engines
 
 
@@ -142,6 +157,7 @@ def _request(options: dict[str, Any]) -> _Request:
         "workers",
         "plot",
         "budget",
+        "target_accuracy",
         "data_dir",
         "json",
         "max_empty_rounds",
@@ -170,7 +186,9 @@ def _request(options: dict[str, Any]) -> _Request:
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
     runner.claim(study, run)
     engines = partial(_cluster, how["ray_address"], workers) if how["engine"] == "ray" else runner.threads
-    return _Request(study, run, how["plot"], bool(how["json"]), dict(how["budget"] or ()), engines)
+    return _Request(
+        study, run, how["plot"], bool(how["json"]), dict(how["budget"] or ()), how["target_accuracy"], engines
+    )
 
 
 def _beside(file: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:

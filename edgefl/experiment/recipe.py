@@ -1,7 +1,7 @@
 """run.toml: the settings of a simulation as a file that a person writes or changes, and that `edgefl simulate` takes.
 
     methods = ["fedspu", "fedavg"]      or method = "fedspu,fedavg"
-    data = "digits"                     a name, or a file's path from where run.toml lies; model likewise
+    data = "digits"                     a name, or a file's path from where run.toml lies; model and devices likewise
     rounds = 60
     [options]                           hyper-parameters of the methods
     momentum = 0.9
@@ -17,12 +17,12 @@ from __future__ import annotations
 import difflib
 import json
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from edgefl import toml
 from edgefl.algorithms import settings_of
 from edgefl.algorithms.variant import Variant
 from edgefl.durable import write_atomically
@@ -33,16 +33,20 @@ from edgefl.experiment.own_data import KEPT
 from edgefl.experiment.settings import PAIRS, SHARED, Experiment, check_kind
 
 RECIPE = "run.toml"
+DEVICES = "devices.toml"  # beside it, where devices are somebody's own
 BESIDE = {"method": "", "preset": "", "data_dir": ""}  # keys that are no fields of Experiment; all are text
 FIRST_LINE = "# edgefl simulate run.toml  repeats this run"
 
 
 def write(run: Path, experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> None:
-    """Writes the file that repeats the run, unless it is there already."""
-    content = text_of(experiment, data_dir).encode()
-    path = run / RECIPE
-    if not path.exists() or path.read_bytes() != content:
-        write_atomically(path, content)
+    """Writes the file that repeats the run, and what it names, unless they are there already."""
+    texts = {RECIPE: text_of(experiment, data_dir)}
+    if _is_text(experiment.devices):
+        texts[DEVICES] = experiment.devices
+    for name, text in texts.items():
+        path, content = run / name, text.encode()
+        if not path.exists() or path.read_bytes() != content:
+            write_atomically(path, content)
 
 
 def text_of(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> str:
@@ -56,6 +60,8 @@ def text_of(experiment: Experiment, data_dir: str | os.PathLike[str] | None = No
         values["model"] = model_file.COPY
     if not KEPT.fullmatch(experiment.data) and Path(experiment.data).suffix and Path(experiment.data).exists():
         values["data"] = str(Path(experiment.data).absolute())
+    if _is_text(experiment.devices):
+        values["devices"] = DEVICES
     if data_dir is not None:
         values["data_dir"] = str(Path(data_dir).absolute())
     lines = [FIRST_LINE, *_assignments(values)]
@@ -85,13 +91,24 @@ def _as_given(folder: Path, found: dict[str, Any]) -> dict[str, Any]:
     if "method" in found:
         methods = [*methods, found.pop("method")]
     given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
-    for name in ("data", "model", "data_dir"):
+    for name in ("data", "model", "data_dir", "devices"):
         text = given.get(name, "")
-        if text and not Path(text).is_absolute() and (folder / text).exists() and (Path(text).suffix or os.sep in text):
+        if (
+            text
+            and not _is_text(text)
+            and not Path(text).is_absolute()
+            and (folder / text).exists()
+            and (Path(text).suffix or os.sep in text)
+        ):
             given[name] = str(folder / text)
     chosen, tried = (_texts(given.pop(name, {})) for name in PAIRS)
     lists = {"method": methods, "set": chosen, "tune": tried}
     return {**given, **{name: texts for name, texts in lists.items() if texts}}
+
+
+def _is_text(devices: str) -> bool:
+    """Whether devices are the content of a file, and not a name."""
+    return "\n" in devices
 
 
 def _check(path: Path, name: str, value: Any) -> None:
@@ -108,16 +125,9 @@ def _check(path: Path, name: str, value: Any) -> None:
 
 
 def _parsed(path: Path) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib as toml
-    else:
-        try:
-            import tomli as toml
-        except ModuleNotFoundError:
-            raise RequestError(f"{path}: Python 3.10 reads TOML by a package; expected: pip install tomli") from None
     try:
-        return dict(toml.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, RecursionError) as error:
+        return toml.parse(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
         raise RequestError(f"{path} cannot be read ({error}); expected settings as TOML") from None
 
 

@@ -7,6 +7,7 @@ workers train are not among them.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -26,6 +27,7 @@ from edgefl.experiment.tuned import Choices, Grid, choices
 from edgefl.learners.losses import Loss
 from edgefl.rounds.bound import Bound
 from edgefl.rounds.closing import MAX_EMPTY_ROUNDS, Folding
+from edgefl.virtual.fleet import Fleet, fleet_of
 
 SHARED = (
     "keep",
@@ -38,7 +40,7 @@ SHARED = (
 UNSAID: tuple[tuple[str, Any], ...] = (  # values that run.json leaves out
     ("loss", ""), ("seeds", 1), ("refresh", 0), ("train_scores", False), ("tune", []), ("tune_rounds", 0),
     ("label", ""), ("group", ""), ("time", ""), ("drop", []), ("axes", ""), ("image_size", 0), ("fewest", 0),
-    ("split", "random"),
+    ("split", "random"), ("devices", ""), ("deadline_s", 0.0),
 )  # fmt: skip
 PAIRS = ("options", "tune")  # settings that are values by name
 SPLITS = ("random", "time")
@@ -59,6 +61,8 @@ class Settings:
     max_empty_rounds  rounds in a row that accept nobody, after which a run ends with an error
     refresh           epochs after which clients are evaluated once more, from the newest values; 0: they are not
     train_scores      models are evaluated on clients' training samples too
+    fleet             as what devices clients are modelled, which then take virtual time; None: they are not
+    deadline_s        of that time, after which a round is closed; 0: it waits for everybody
     """
 
     rounds: int = 100
@@ -71,6 +75,8 @@ class Settings:
     max_empty_rounds: int = MAX_EMPTY_ROUNDS
     refresh: int = 0
     train_scores: bool = False
+    fleet: Fleet | None = None
+    deadline_s: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("rounds", "eval_every", "checkpoint_every", "workers", "stop_after", "max_empty_rounds"):
@@ -122,6 +128,8 @@ class Experiment:
     image_size: int = 0
     fewest: int = 0  # groups with fewer samples are left out
     split: str = "random"  # how a client's samples are parted: by chance, or by "time", the newest for testing
+    devices: str = ""  # as what clients are modelled: a packaged name or a text of TOML (virtual/fleet.py); empty: not
+    deadline_s: float = 0.0  # of their virtual time, after which a round is closed; 0: it waits for everybody
 
     def __post_init__(self) -> None:
         _check(len(self.methods) > 0, "methods", self.methods, "at least one method")
@@ -148,6 +156,11 @@ class Experiment:
         )
         if self.loss:
             Loss.parse(self.loss)
+        if self.devices:
+            fleet_of(self.devices).dealt(self.clients)
+        is_limit = 0 <= self.deadline_s < math.inf
+        _check(is_limit, "deadline_s", self.deadline_s, "0 <= deadline_s, a number of seconds; 0: none")
+        _check(bool(self.devices) or not self.deadline_s, "deadline_s", self.deadline_s, "devices beside it")
         fewest = self.folding().fold.fewest
         _check(fewest <= self.per_round, "per_round", self.per_round, f"per_round >= {fewest} with fold={self.fold}")
 
@@ -177,6 +190,8 @@ class Experiment:
         if self.refresh or self.train_scores:
             asked = f"refresh={self.refresh}" if self.refresh else "train_scores"
             raise ValueError(f"{asked} of devices; expected them of a simulation (fedavg-ft adapts on devices, too)")
+        if self.devices:
+            raise ValueError("devices with a server; expected them of a simulation, which models some")
         if self.tune:
             raise ValueError(f"tune={self.tune[0][0]} with a server; expected it of a simulation, which has trials")
 
@@ -191,6 +206,8 @@ class Experiment:
             folding=self.folding(),
             refresh=self.refresh,
             train_scores=self.train_scores,
+            fleet=fleet_of(self.devices) if self.devices else None,
+            deadline_s=self.deadline_s,
         )
 
     def folding(self, largest: int | None = None) -> Folding:

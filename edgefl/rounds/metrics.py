@@ -38,10 +38,11 @@ class ClientRound:
 
     settings  what the method told the client
     status    "on" or "stopped" as it said; "refused" for this `reason`; "excluded" for it when the round was closed,
-              whereas its client keeps what it trained; "absent" if no reply came in time; "late" in a replay: it
-              trained, and its reply came too late
+              whereas its client keeps what it trained; "absent" if no reply came in time; "late" in a replay, and
+              with modelled devices: it trained, and its reply came too late
     clipped   why it was shortened when the round was closed
     counted   as how many samples it was weighed, where that is fewer than its examples
+    virtual   of a modelled device: device, virtual_seconds, virtual_joules (virtual/clock.py)
     """
 
     client: int
@@ -56,6 +57,12 @@ class ClientRound:
     seconds: float = 0.0
     clipped: str | None = None
     counted: int | None = None
+    virtual: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether its reply was folded, as far as is known."""
+        return self.reason is None and self.status != "late"
 
     def closed(self, closing: Closing) -> ClientRound:
         """After the round was closed."""
@@ -87,7 +94,7 @@ class ClientRound:
         """
         record: dict[str, Any] = {"client": self.client, **self.settings}
         record.update(examples=self.examples, steps=self.steps, status=self.status)
-        record.update(down=self.down.total, up=self.up.total, seconds=self.seconds)
+        record.update(down=self.down.total, up=self.up.total, seconds=self.seconds, **self.virtual)
         record.update({n: v for n, v in (("clipped", self.clipped), ("counted", self.counted)) if v is not None})
         if self.reason is not None:
             return {**record, "reason": self.reason}
@@ -103,7 +110,7 @@ def round_line(round: int, clients: Iterable[ClientRound], closing: Closing, sec
     line: dict[str, Any] = {"round": round, "clients": [each.to_json() for each in clients]}
     line["down"] = _parts(total(each.down for each in clients))
     line["up"] = _parts(total(each.up for each in clients))
-    losses = [each.metrics["loss"] for each in clients if each.reason is None and "loss" in each.metrics]
+    losses = [each.metrics["loss"] for each in clients if each.is_taken and "loss" in each.metrics]
     if losses:
         line["train_loss"] = sum(losses) / len(losses)
     if flops := _flops(clients):
@@ -116,7 +123,7 @@ def round_line(round: int, clients: Iterable[ClientRound], closing: Closing, sec
 
 def _flops(clients: Sequence[ClientRound]) -> dict[str, float]:
     """Of the clients whose replies were taken; nominal only where all of them say it. {}: nobody says any."""
-    said = [each.metrics for each in clients if each.reason is None and EXECUTED in each.metrics]
+    said = [each.metrics for each in clients if each.is_taken and EXECUTED in each.metrics]
     if not said:
         return {}
     found = {"executed": sum(each[EXECUTED] for each in said), "search": sum(each.get(SEARCH, 0.0) for each in said)}
@@ -132,7 +139,9 @@ def accepts_nobody(line: Mapping[str, Any]) -> bool:
 def stuck(round: int, empty: int, line: Mapping[str, Any]) -> str:
     """Why a run does not go on whose last `empty` rounds have accepted nobody, with the metrics of the last one."""
     reasons = [each["reason"] for each in line["clients"] if "reason" in each]
-    why = f"the last refusal: {reasons[-1]}" if reasons else "no client has answered"
+    is_late = any(each["status"] == "late" for each in line["clients"])
+    none = "every reply came after the deadline" if is_late else "no client has answered"
+    why = f"the last refusal: {reasons[-1]}" if reasons else none
     rounds = f"round {round}" if empty == 1 else f"rounds {round - empty + 1} to {round}"
     return (
         f"no reply was accepted in {rounds} ({why}); expected some; "

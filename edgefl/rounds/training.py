@@ -1,8 +1,9 @@
 """A client's training in a round, and what it took: time, floating point operations, and joules where the machine tells
 them. The same wherever it happens.
 
-Operations and joules are metrics of its reply, by these names. What is executed depends on the machine, so nothing is
-made of it but reports: no method reads it, and neither a state nor a replay has it.
+Operations and joules are metrics of its reply, by these names. What is executed depends on the machine, so no method
+reads it, and neither a state nor a replay has it: reports are made of it, and where devices are modelled, their time
+(virtual/clock.py), which decides who is late there.
 """
 
 from __future__ import annotations

@@ -22,12 +22,13 @@ from edgefl.learners.base import MakeLearner
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rounds.closing import close
 from edgefl.rounds.metrics import ClientRound, accepts_nobody, round_line, stuck
-from edgefl.rounds.participation import TRAINED, Participation
+from edgefl.rounds.participation import TRAINED, Attendance, Everybody
 from edgefl.rounds.state_file import Kept
 from edgefl.simulation.engine import Engine, MakeEngine, Threads
 from edgefl.simulation.evaluation import Evaluator
 from edgefl.simulation.journal import Journal
 from edgefl.simulation.player import Cast, Outcome, trainings
+from edgefl.virtual.clock import Clock
 
 
 def simulate(
@@ -36,14 +37,15 @@ def simulate(
     settings: Settings,
     journal: Journal,
     watch: Callable[[dict[str, Any]], None] = lambda line: None,
-    participation: Participation | None = None,
+    participation: Attendance | None = None,
     make: MakeLearner = GraphLearner,
     engine: MakeEngine = Threads,
 ) -> State:
     """Runs the rounds that the journal has not committed yet; the server's final state.
 
     watch          called with every round's metrics line, in the order of rounds
-    participation  who takes part in each round, as in a run that was served; None: everyone who is selected
+    participation  who takes part in each round, as in a run that was served; None: everyone who is selected, or as the
+                   devices of the settings are there and in time
     make           gives the learners that train
     engine         gives what does the clients' part of the work
     Raises         RunError if other clients are selected than those that took part, or when too many rounds in a row
@@ -53,21 +55,32 @@ def simulate(
     cast = Cast(algorithm, federation, initial, settings, make)
     work = engine(cast, journal, settings.workers)
     try:
-        return _Simulation(cast, journal, participation, work).run(watch)
+        return _Simulation(cast, journal, participation or _attendance(cast, journal), work).run(watch)
     finally:
         work.close()
 
 
+def _attendance(cast: Cast, journal: Journal) -> Attendance:
+    """Who takes part in the rounds that are not committed yet."""
+    if cast.settings.fleet is None:
+        return Everybody()
+    federation = cast.federation
+    clock = Clock(cast.settings.fleet, len(federation.clients), federation.seed, cast.settings.deadline_s)
+    for line in journal.metrics():
+        clock.goes_on(line)
+    return clock
+
+
 class _Simulation:
-    def __init__(self, cast: Cast, journal: Journal, participation: Participation | None, engine: Engine) -> None:
+    def __init__(self, cast: Cast, journal: Journal, attendance: Attendance, engine: Engine) -> None:
         self.algorithm, self.settings, self.initial = cast.algorithm, cast.settings, cast.initial
-        self.journal, self.participation, self.engine = journal, participation, engine
+        self.journal, self.attendance, self.engine = journal, attendance, engine
         federation = cast.federation
         self.task = Task(
             ModelSpec.of(federation.graph),
             len(federation.clients),
             federation.seed,
-            {} if participation is None else participation.limits,
+            attendance.limits,
             federation.examples,
             cast.settings.rounds,
             loss=federation.data.loss,
@@ -95,7 +108,7 @@ class _Simulation:
                 line["evaluation"] = self.evaluator.bundle(state, round)
             self.journal.log(line)
             empty = empty + 1 if accepts_nobody(line) else 0
-            is_stuck = not done and self.participation is None and empty >= self.settings.max_empty_rounds
+            is_stuck = not done and not self.attendance.is_over and empty >= self.settings.max_empty_rounds
             if done or is_stuck or round % self.settings.checkpoint_every == 0:
                 self.journal.commit(round, state, done)
             watch(line)
@@ -105,44 +118,46 @@ class _Simulation:
 
     def _plan(self, state: State, round: int) -> list[Plan]:
         """The plans of a round, of those that could be chosen then."""
-        task, logged = self.task, self.participation
-        if logged is not None:
-            task = replace(task, candidates=logged.candidates.get(round), lost=logged.lost(round))
-        return self.algorithm.plan(task, state, round)
+        lost = self.attendance.lost(round)
+        for candidates in self.attendance.offers(round):
+            if plans := self.algorithm.plan(replace(self.task, candidates=candidates, lost=lost), state, round):
+                return plans
+        return []
 
     def _round(self, state: State, round: int, plans: list[Plan]) -> tuple[State, dict[str, Any]]:
         started = time.perf_counter()
-        if self.participation is not None:
-            self.participation.check(round, [plan.client for plan in plans])
+        self.attendance.check(round, [plan.client for plan in plans])
         outcomes = self._outcomes(round, plans)
         replies = [(plan, outcome.reply) for plan, outcome in zip(plans, outcomes, strict=True)]
         accepted = [(plan, reply) for plan, reply in replies if reply is not None]
         closing = close(self.task, self.algorithm, state, accepted, round, self.settings.folding)
         seconds = time.perf_counter() - started
-        return closing.state, round_line(round, [outcome.record for outcome in outcomes], closing, seconds)
+        line = round_line(round, [outcome.record for outcome in outcomes], closing, seconds)
+        return closing.state, self.attendance.closed(line)
 
     def _outcomes(self, round: int, plans: list[Plan]) -> list[Outcome]:
         """What came of every plan; who did not take part has not trained."""
-        logged = [self._logged(plan) for plan in plans]
-        training = [plan for plan, outcome in zip(plans, logged, strict=True) if outcome in TRAINED]
+        expected = {plan.client: self.attendance.expected(round, plan.client) for plan in plans}
+        training = [plan for plan in plans if expected[plan.client] in TRAINED]
         for plan in training:
             self._lose(plan.client, round)
-        jobs, common = trainings(training, lambda plan: self._logged(plan) == "late")
+        jobs, common = trainings(training, lambda plan: expected[plan.client] == "late")
         found = {job.client: outcome for job, outcome in zip(jobs, self.engine.do(jobs, round, common), strict=True)}
         for client, outcome in found.items():
             if outcome.has_kept:
                 self.evaluator.forget(client)
                 self._remember(client, round)
         absent = [Outcome(None, ClientRound(plan.client, plan.settings, "absent")) for plan in plans]
-        return [found.get(plan.client, without) for plan, without in zip(plans, absent, strict=True)]
+        return [self._judged(found.get(plan.client, without)) for plan, without in zip(plans, absent, strict=True)]
 
-    def _logged(self, plan: Plan) -> str | None:
-        """What the run that is repeated says of a plan; "accepted" where none is."""
-        return "accepted" if self.participation is None else self.participation.outcomes[plan.round, plan.client]
+    def _judged(self, outcome: Outcome) -> Outcome:
+        """Without its reply if that is late, which may be known only after training."""
+        record = self.attendance.judged(outcome.record)
+        return outcome._replace(record=record, reply=None if record.status == "late" else outcome.reply)
 
     def _lose(self, client: int, round: int) -> None:
         """If the client's device lost what it kept before it trained in this round, it goes on from what it had."""
-        kept = None if self.participation is None else self.participation.restart(client, round)
+        kept = self.attendance.restart(client, round)
         if kept is None:
             return
         self.journal.forget_local(client)
@@ -151,7 +166,7 @@ class _Simulation:
         self.evaluator.forget(client)
 
     def _remember(self, client: int, round: int) -> None:
-        if self.participation is not None and self.participation.is_needed_later(client, round):
+        if self.attendance.is_needed_later(client, round):
             kept = self.journal.load_local(client)
             assert kept is not None  # it has just been saved
             self._earlier[client, round] = kept

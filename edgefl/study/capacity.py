@@ -14,18 +14,20 @@ from edgefl.learners.losses import CrossEntropy, Loss
 from edgefl.learners.lowering.updates import Terms
 from edgefl.memory import Training, estimate
 from edgefl.neurons.spec import ModelSpec
+from edgefl.virtual.fleet import fleet_of
 
 
 @dataclass(frozen=True)
 class Tiers:
     """What a report must know of the model and the clients.
 
-    scalars       of the model, statistics included
-    keep          the capacity tier of every client, by id
-    memory_bytes  of a training step at every tier, by the account `exact`
-    densities     of the masks of methods that have some, by name
-    mask_bytes    of a training step of those methods whose masks have one density by ERK, by the account `exact`
-    flops         of a client's round of a method over so many training samples, where it says that
+    scalars        of the model, statistics included
+    keep           the capacity tier of every client, by id
+    memory_bytes   of a training step at every tier, by the account `exact`
+    densities      of the masks of methods that have some, by name
+    mask_bytes     of a training step of those methods whose masks have one density by ERK, by the account `exact`
+    flops          of a client's round of a method over so many training samples, where it says that
+    device_memory  of modelled devices, by name, where their profiles say it
     """
 
     scalars: int
@@ -34,6 +36,7 @@ class Tiers:
     densities: Mapping[str, float] = field(default_factory=dict)
     mask_bytes: Mapping[str, int] = field(default_factory=dict)
     flops: Callable[[str, int], float | None] = lambda method, examples: None
+    device_memory: Mapping[str, int] = field(default_factory=dict)
 
 
 def tiers_of(experiment: Experiment, graph: Graph, loss: Loss | None = None) -> Tiers:
@@ -59,7 +62,13 @@ def tiers_of(experiment: Experiment, graph: Graph, loss: Loss | None = None) -> 
         densities,
         {name: _mask_bytes(experiment, graph, method, loss) for name, method in masked.items()},
         lambda name, examples: methods[name].flops(graph, examples),
+        _device_memory(experiment),
     )
+
+
+def _device_memory(experiment: Experiment) -> dict[str, int]:
+    found = fleet_of(experiment.devices).devices if experiment.devices else ()
+    return {each.name: each.profile.memory_bytes for each in found if each.profile.memory_bytes}
 
 
 def _mask_bytes(experiment: Experiment, graph: Graph, method: Any, loss: Loss) -> int:

@@ -14,7 +14,14 @@ from typing import Any
 
 from edgefl.study.summary import Summary
 
-BUDGETS = {"rounds": "round", "bytes": "payload_bytes", "seconds": "device_seconds", "work": "work"}
+BUDGETS = {
+    "rounds": "round",
+    "bytes": "payload_bytes",
+    "seconds": "device_seconds",
+    "work": "work",
+    "virtual-seconds": "virtual_seconds",
+    "joules": "virtual_joules",
+}
 """What is spent, by its name; and where a curve's points have it."""
 Summaries = Mapping[int, Sequence[Summary]]  # by seed
 
@@ -114,7 +121,7 @@ class Comparison:
 def compare(by_seed: Summaries, budgets: Mapping[str, float] = {}) -> Comparison:
     """The comparison of a run. Every seed has the same methods.
 
-    budgets  by name, in rounds, bytes, seconds and operations; of others it is the least total of the methods
+    budgets  by name, in rounds, bytes, seconds, operations and joules; of others it is the least total of the methods
     """
     seeds = tuple(by_seed)
     by_method = {each.method: [] for each in next(iter(by_seed.values()))}  # type: dict[str, list[Summary]]

@@ -31,6 +31,7 @@ from edgefl.experiment.settings import SHARED, Experiment, check_kind, is_like
 from edgefl.graph import Model
 from edgefl.learners import Samples
 from edgefl.learners.losses import Loss
+from edgefl.virtual.fleet import read as read_devices
 
 ELSEWHERE = ("methods", "data", "model", "options", "tune", "tuned")  # fields of Experiment that are not given so
 EXAMPLES = 2  # by which a torch module is traced
@@ -157,6 +158,8 @@ def _plain(name: str, value: Any) -> Any:
         return str(value)
     if name == "clients" and value == ALL:
         return ALL
+    if name == "devices" and isinstance(value, str | os.PathLike):
+        return read_devices(os.fspath(value))
     listed = _listed(value)
     if isinstance(getattr(Experiment, name), tuple) and not isinstance(listed, list):
         listed = [listed]

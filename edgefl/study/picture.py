@@ -1,5 +1,5 @@
-"""The figures of a run as a picture: accuracy over rounds and over payload bytes, by capacity tier and by device, and
-the loss in training. Drawn by matplotlib, an extra.
+"""The figures of a run as a picture: accuracy over rounds, over payload bytes and over time and energy of modelled
+devices, by capacity tier and by device, and the loss in training. Drawn by matplotlib, an extra.
 
 A method has one colour and one marker in all panels, and its name at the end of its lines, so that nothing has to be
 looked up and colours are not needed. A file whose name ends in "-dark" is for a dark page.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgefl.rounds.metrics import REFRESHED, TRAINING
 from edgefl.study.summary import Summary
@@ -34,6 +34,23 @@ INK, PAPER = {False: "#1f2328", True: "#e6edf3"}, {False: "#ffffff", True: "#0d1
 PANEL = 4.6, 3.6  # inches
 ROW = 3  # panels
 LINE = 0.055  # of a panel's height that a label needs
+
+
+class Spent(NamedTuple):
+    """What a panel is over: where a curve's points have it, words, and units, the smallest first."""
+
+    key: str
+    title: str
+    label: str
+    units: tuple[tuple[float, str], ...]
+
+
+MODEL = ", by the model of the devices"
+SPENT = (
+    Spent("payload_bytes", "what was sent", "payload so far, {}", ((1e6, "MB"),)),
+    Spent("virtual_seconds", "modelled time", f"time so far, {{}}{MODEL}", ((1, "s"), (60, "min"), (3600, "h"))),
+    Spent("virtual_joules", "modelled energy", f"energy so far, {{}}{MODEL}", ((1, "J"), (1e3, "kJ"))),
+)
 
 
 def check_picture(path: Path) -> None:
@@ -61,9 +78,9 @@ def plot_seeds(path: Path, by_seed: Mapping[int, list[Summary]]) -> None:
 
 
 def plot(path: Path, summaries: list[Summary], devices: Sequence[Mapping[str, Any]] = ()) -> None:
-    """Draws accuracy over rounds and over payload bytes, FedSPU's capacity tiers if there are several, and single
-    devices if given: by method, their "accuracy". Dashed is the same on training samples, dotted after a refresh, where
-    the run has them. Beside them the mean loss of training.
+    """Draws accuracy over rounds, payload bytes and what modelled devices spent, FedSPU's capacity tiers if there are
+    several, and single devices if given: by method, their "accuracy". Dashed is the same on training samples, dotted
+    after a refresh, where the run has them. Beside them the mean loss of training.
 
     Raises  ValueError as check_picture does; OSError if the disk refuses.
     """
@@ -90,8 +107,10 @@ def plot(path: Path, summaries: list[Summary], devices: Sequence[Mapping[str, An
 def _panels(summaries: list[Summary], devices: Sequence[Mapping[str, Any]]) -> list[Callable[[Any], None]]:
     """What each panel is drawn by, on its axes."""
     panels: list[Callable[[Any], None]] = [partial(_over_rounds, summaries=summaries)]
-    if any(summary.payload_bytes for summary in summaries):
-        panels.append(partial(_over_bytes, summaries=summaries))
+    for spent in SPENT:
+        ends = [summary.curve[-1].get(spent.key) for summary in summaries]
+        if None not in ends and any(ends):
+            panels.append(partial(_over_spent, summaries=summaries, spent=spent))
     tiered = next((each for each in summaries if each.method.startswith("fedspu") and len(each.tiers) > 1), None)
     if tiered is not None and any(tier["client_rounds"] for tier in tiered.tiers):
         panels.append(partial(_by_tier, ours=tiered, summaries=summaries))
@@ -131,17 +150,19 @@ def _over_rounds(area: Any, summaries: list[Summary]) -> None:
     _label(area, ends)
 
 
-def _over_bytes(area: Any, summaries: list[Summary]) -> None:
-    ends = []
+def _over_spent(area: Any, summaries: list[Summary], spent: Spent) -> None:
+    """A method that spends none of it has a level line."""
+    ends, most = [], max(summary.curve[-1][spent.key] for summary in summaries)
+    unit, name = next(((unit, name) for unit, name in reversed(spent.units) if most > 2 * unit), spent.units[0])
     for i, summary in enumerate(summaries):
         scores, style = [_drawn(point) for point in summary.curve], _style(summaries, i)
-        sent = [point["payload_bytes"] / 1e6 for point in summary.curve]
-        if summary.payload_bytes:
-            area.plot(sent, scores, **style)
+        amounts = [point[spent.key] / unit for point in summary.curve]
+        if amounts[-1]:
+            area.plot(amounts, scores, **style)
         else:
             area.axhline(scores[-1], color=style["color"], linewidth=1.2)
-        ends.append((sent[-1], scores[-1], summary.method, style["color"]))
-    area.set(title=f"{_score(summaries)} over what was sent", xlabel="payload so far, MB", ylabel=_axis(summaries))
+        ends.append((amounts[-1], scores[-1], summary.method, style["color"]))
+    area.set(title=f"{_score(summaries)} over {spent.title}", xlabel=spent.label.format(name), ylabel=_axis(summaries))
     area.set_xlim(left=0)
     _label(area, ends)
 

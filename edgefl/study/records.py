@@ -8,6 +8,8 @@ Made from the line of metrics (rounds/metrics.py), which has what every single c
     down_bytes, up_bytes payload of the round
     payload_bytes        of all rounds so far
     seconds              of the round
+    virtual_seconds      of modelled devices, up to the end of the round; absent where there are none
+    virtual_joules       of the round, likewise
     accuracy_of          whose models `accuracy` and `loss` are of: personal, adapted or global; with the rest of this
                          list where a round was evaluated
     accuracy, loss       unweighted means over clients on their own test samples; accuracy only where there is one, and
@@ -50,8 +52,13 @@ def record(method: str, seed: int, line: Mapping[str, Any], sent: int) -> dict[s
         "up_bytes": up,
         "payload_bytes": sent + down + up,
         "seconds": line["seconds"],
+        **_virtual(line.get("virtual")),
         **(_scores(line["evaluation"]) if line.get("evaluation") else {}),
     }
+
+
+def _virtual(found: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {} if found is None else {"virtual_seconds": found["ended"], "virtual_joules": found["joules"]}
 
 
 def _scores(evaluation: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,14 +75,17 @@ class Run:
         seeds = [one.seed for one in self.experiment.each_seed()]
         return {seed: [method.seeds[seed].summary for method in self.methods.values()] for seed in seeds}
 
-    def table(self, width: int = WIDTH) -> str:
-        """The tables that `edgefl simulate` prints, as text of so many columns."""
+    def table(self, width: int = WIDTH, accuracy: float | None = None) -> str:
+        """The tables that `edgefl simulate` prints, as text of so many columns.
+
+        accuracy  until which it says what methods had spent; None: as without --target-accuracy
+        """
         from edgefl.study.tables import as_text  # rich takes a while
 
-        return as_text(self.summaries, width)
+        return as_text(self.summaries, width, accuracy)
 
     def plot(self, path: str | os.PathLike[str]) -> Path:
-        """Draws accuracy over rounds and over bytes into a file: PNG, SVG or PDF by its suffix.
+        """Draws accuracy over rounds, bytes and what modelled devices spent into a file: PNG, SVG or PDF by its suffix.
 
         Raises  ValueError without matplotlib, or for a file that cannot be.
         """

@@ -11,6 +11,7 @@ from typing import Any
 from edgefl.algorithms.variant import Variant
 from edgefl.study.comparison import Comparison, Figure, Row, Summaries, compare
 from edgefl.study.summary import ADAPTED, GLOBAL, PERSONAL, Summary
+from edgefl.study.targets import target
 
 WORDS = {
     PERSONAL: "its clients' own models",
@@ -23,8 +24,26 @@ OURS = ("fedspu", "fedspu-es")
 
 def sentences(by_seed: Summaries, found: Comparison) -> list[str]:
     """All there is to say of a run: gains, what early stopping saved, who diverged or is missing, and the precision."""
-    said = [*gains(found), *early_stopping(by_seed), *lost(found)]
+    said = [*gains(found), *early_stopping(by_seed), *lost(found), *modelled(by_seed)]
     return [*said, precision(by_seed, found)]
+
+
+def modelled(by_seed: Summaries) -> list[str]:
+    """What time and energy of devices are, where there are any, and which of them have too little memory."""
+    rows = [row for of in by_seed.values() for summary in of for row in summary.devices]
+    if not rows:
+        return []
+    lacking = {
+        row["device"]: f"{row['device']}: a training step takes {row['needed_bytes'] / 1e6:.1f} MB (account exact, at "
+        f"its tier), more than the {row['memory_bytes'] / 1e6:.1f} MB of its profile; its times are no device's."
+        for row in rows
+        if row["memory_bytes"] is not None and row["needed_bytes"] > row["memory_bytes"]
+    }
+    return [
+        "Time and energy of devices are a model: counted multiply-adds and bytes by the rates of their profiles. "
+        "Nothing was measured; evaluations cost nothing.",
+        *lacking.values(),
+    ]
 
 
 def gains(found: Comparison) -> list[str]:
@@ -118,12 +137,15 @@ def number(value: float | None, spread: float | None = None) -> str:
     return f"{value:.4g}" if spread is None else f"{value:.4g}±{spread:.2g}"
 
 
-def to_json(by_seed: Summaries, budgets: Mapping[str, float] = {}) -> dict[str, Any]:
-    """All figures as JSON values: of one seed by method; of several by seed; and the comparison over them."""
+def to_json(by_seed: Summaries, budgets: Mapping[str, float] = {}, accuracy: float | None = None) -> dict[str, Any]:
+    """All figures as JSON values: of one seed by method; of several by seed; the comparison over them; and what they
+    had spent when they reached an accuracy, as of `target`.
+    """
     found = compare(by_seed, budgets)
     each = {
         str(seed): {"methods": {summary.method: summary.to_json() for summary in of}} for seed, of in by_seed.items()
     }
     figures = next(iter(each.values())) if len(each) == 1 else {"seeds": each}
     said = {"gains": [*gains(found), *early_stopping(by_seed)], "precision": precision(by_seed, found)}
-    return {**figures, "comparison": found.to_json(), **said}
+    at = target(by_seed, accuracy)
+    return {**figures, "comparison": found.to_json(), **said, **({} if at is None else {"target": at.to_json()})}

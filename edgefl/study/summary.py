@@ -19,6 +19,7 @@ from edgefl.rounds.training import EXECUTED
 from edgefl.study.capacity import Tiers
 from edgefl.study.density_costs import by_density, executed, messages
 from edgefl.study.energy import measured
+from edgefl.study.device_costs import by_device
 
 PERSONAL, ADAPTED, GLOBAL, COMMON = "personal", "adapted", "global_local", "global_common"
 MODELS = {PERSONAL: "own", ADAPTED: "adapted", GLOBAL: "global"}  # whose accuracy counts, the first that there is
@@ -34,6 +35,8 @@ class Summary:
     work            floating point operations that they executed to train; None: not logged
     measured_joules  by devices, by the kind of source; None unless every reply that was taken says some
     diverged        clients whose model has no finite loss any more, or whose last reply was refused for that
+    virtual_seconds, virtual_joules  of modelled devices, up to the end (virtual/clock.py); None: there are none
+    devices         what a client round of each modelled device took (device_costs.py)
     """
 
     method: str
@@ -57,6 +60,9 @@ class Summary:
     work: float | None = None
     diverged: list[int] = field(default_factory=list)
     measured_joules: dict[str, float] | None = None
+    virtual_seconds: float | None = None
+    virtual_joules: float | None = None
+    devices: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def payload_bytes(self) -> int:
@@ -145,7 +151,7 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
     evaluations = [line["evaluation"] for line in lines if line.get("evaluation")]
     if not evaluations:
         raise RunError(f"{method}: {len(lines)} rounds and no evaluation; expected at least one")
-    last = evaluations[-1]
+    last, curve = evaluations[-1], _curve(lines)
     return Summary(
         method=method,
         rounds=len(lines),
@@ -159,7 +165,7 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
         dense_bytes=4 * tiers.scalars * sum(map(messages, records)),
         evaluation=last,
         tiers=[_tier(p, tiers, records, last) for p in sorted(set(tiers.keep))],
-        curve=_curve(lines),
+        curve=curve,
         server=server,
         density=tiers.densities.get(method),
         flops=_flops(method, records, tiers),
@@ -168,6 +174,9 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
         work=_work(records),
         diverged=diverged_in(records, last),
         measured_joules=measured(lines),
+        virtual_seconds=curve[-1].get("virtual_seconds"),
+        virtual_joules=curve[-1].get("virtual_joules"),
+        devices=by_device(lines, tiers),
     )
 
 
@@ -178,9 +187,11 @@ def _densities(method: str, records: Sequence[dict[str, Any]], tiers: Tiers) -> 
 
 
 def _work(records: Sequence[dict[str, Any]]) -> float | None:
-    """Operations executed; None where a reply that was taken does not say."""
-    taken = [record for record in records if "reason" not in record and record["status"] != "late"]
-    return sum(record[EXECUTED] for record in taken) if all(EXECUTED in record for record in taken) else None
+    """Operations executed; None where a reply that was taken does not say. Those of late ones count where they do."""
+    answered = [record for record in records if "reason" not in record]
+    if any(EXECUTED not in record for record in answered if record["status"] != "late"):
+        return None
+    return sum(record.get(EXECUTED, 0.0) for record in answered)
 
 
 def diverged_in(records: Sequence[dict[str, Any]], evaluation: Mapping[str, Any]) -> list[int]:
@@ -246,12 +257,16 @@ def _curve(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Accuracy, or loss, and what had been spent so far, at every evaluated round; beside them what there is of it on
     training samples and after a refresh.
     """
-    points, spent, records = [], {"payload_bytes": 0, "device_seconds": 0.0}, list[dict[str, Any]]()
+    points, records = [], list[dict[str, Any]]()
+    spent: dict[str, float] = {"payload_bytes": 0, "device_seconds": 0.0}
     for line in lines:
         new = [record for record in line.get("clients", ()) if record["status"] != "absent"]
         records += new
         spent["payload_bytes"] += sum(line["down"].values()) + sum(line["up"].values())
         spent["device_seconds"] += sum(record["seconds"] for record in new)
+        if virtual := line.get("virtual"):
+            spent["virtual_seconds"] = virtual["ended"]
+            spent["virtual_joules"] = spent.get("virtual_joules", 0.0) + virtual["joules"]
         if evaluation := line.get("evaluation"):
             found = evaluation[kind_of(evaluation)]
             score = "accuracy" if "accuracy" in found else "loss"

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from edgefl.rounds.training import EXECUTED, SEARCH
 from edgefl.study.comparison import Comparison, Figure, Row, Summaries, compare
 from edgefl.study.energy import words
+from edgefl.study.device_tables import device_tables, duration, energy
+from edgefl.study.new_table import new_table
 from edgefl.study.sentences import NONE, number, percent, sentences
 from edgefl.study.summary import COMMON, MODELS, UNFOLDED, Summary
 
@@ -23,6 +24,8 @@ SPENT = {  # a budget in words, by its name
     "bytes": lambda spent: f"{spent / 1e6:.2f} MB",
     "seconds": lambda spent: f"{spent:.1f} s",
     "work": lambda spent: f"{spent / 1e9:.4g} GFLOP",
+    "virtual-seconds": lambda spent: f"{duration(spent)}*",
+    "joules": lambda spent: f"{energy(spent)}*",
 }
 
 
@@ -31,22 +34,28 @@ def console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=100)
 
 
-def as_text(by_seed: Summaries, width: int) -> str:
+def as_text(by_seed: Summaries, width: int, accuracy: float | None = None) -> str:
     """What `print_tables` prints, in lines of so many columns."""
     lines = StringIO()
-    print_tables(Console(file=lines, width=width, force_jupyter=False), by_seed)
+    print_tables(Console(file=lines, width=width, force_jupyter=False), by_seed, accuracy=accuracy)
     return lines.getvalue()
 
 
-def print_tables(console: Console, by_seed: Summaries, budgets: Mapping[str, float] = {}) -> None:
-    """The methods side by side, at their ends and at equal budgets, the capacity tiers, and the gains in sentences.
+def print_tables(
+    console: Console, by_seed: Summaries, budgets: Mapping[str, float] = {}, accuracy: float | None = None
+) -> None:
+    """The methods side by side, at their ends, at equal budgets and at an accuracy, the modelled devices, the capacity
+    tiers, and the gains in sentences.
 
-    budgets  as of `compare`
+    budgets   as of `compare`
+    accuracy  as of `target`
     """
     found, first = compare(by_seed, budgets), list(next(iter(by_seed.values())))
     console.print(_methods(found, by_seed))
     if len(found.rows) > 1:
         console.print(_budgets(found))
+    for table in device_tables(by_seed, accuracy):
+        console.print(table)
     for row in found.rows.values():
         if row.method.startswith("fedspu"):
             console.print(_tier_scores(found))
@@ -119,7 +128,8 @@ def _of_common(found: Sequence[Mapping[str, Any] | None]) -> str:
 
 
 def _budgets(found: Comparison) -> Table:
-    table = new_table("The same at equal rounds, bytes, device time and work")
+    more = "; * by the model of the devices" if "joules" in found.budgets else ""
+    table = new_table(f"The same at equal rounds, bytes, device time and work{more}")
     table.add_column("method", overflow="fold")
     for key, budget in found.budgets.items():
         table.add_column(SPENT[key](budget.least.mean or 0), justify="right")
@@ -185,9 +195,3 @@ def _masks(summaries: list[Summary]) -> Table:
 
 def _mega(flops: float | None) -> str:
     return "" if flops is None else f"{flops / 1e6:.4g}"
-
-
-def new_table(title: str) -> Table:
-    return Table(
-        title=title, title_justify="left", title_style="bold", min_width=72, box=box.SIMPLE_HEAD, padding=(0, 0)
-    )

@@ -137,7 +137,10 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
         (["--per-round", "50"], "per_round=50; expected 1 <= per_round <= 20 clients"),
         (["--workers", "0"], "workers=0; expected workers >= 1"),
         (["--rounds", "0"], "rounds=0; expected rounds >= 1"),
-        (["--budget", "money=3"], "argument --budget: 'money=3'; expected one of rounds, bytes, seconds, work, as in"),
+        (
+            ["--budget", "money=3"],
+            "argument --budget: 'money=3'; expected one of rounds, bytes, seconds, work, virtual-seconds, joules, as",
+        ),
         (["--budget", "rounds=-1"], "argument --budget: 'rounds=-1'; expected rounds= a number above 0"),
         (["--plot", "a.xyz"], "--plot a.xyz; expected a file that ends in one of ."),
         (["--model", "vgg99"], "vgg99"),

@@ -1,0 +1,39 @@
+"""What a client round took on every kind of modelled device, from the lines of a run. It models nothing: the clock does
+(virtual/clock.py). It prints nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgefl.study.capacity import Tiers
+from edgefl.study.density_costs import mean
+
+
+def by_device(lines: Sequence[Mapping[str, Any]], tiers: Tiers) -> list[dict[str, Any]]:
+    """A row for every device that a round was planned for, in order of their first clients: client rounds that trained,
+    `late` ones among them, and `absent` ones, which did not; the means of one's virtual seconds and joules, None where
+    nobody has trained; the memory that it has, None where that is not said, and what a step of FedSPU takes at the
+    largest tier of those clients. [] where devices are not modelled.
+    """
+    found, first = defaultdict(list), dict[str, int]()
+    for each in (each for line in lines for each in line.get("clients", ()) if "device" in each):
+        found[each["device"]].append(each)
+        first[each["device"]] = min(each["client"], first.get(each["device"], each["client"]))
+    return [_row(name, found[name], tiers) for name in sorted(found, key=first.__getitem__)]
+
+
+def _row(name: str, records: Sequence[Mapping[str, Any]], tiers: Tiers) -> dict[str, Any]:
+    trained = [each for each in records if "virtual_seconds" in each]
+    return {
+        "device": name,
+        "client_rounds": len(trained),
+        "late": sum(each["status"] == "late" for each in trained),
+        "absent": len(records) - len(trained),
+        "seconds": mean([each["virtual_seconds"] for each in trained]),
+        "joules": mean([each["virtual_joules"] for each in trained]),
+        "memory_bytes": tiers.device_memory.get(name) or None,
+        "needed_bytes": max(tiers.memory_bytes[tiers.keep[each["client"]]] for each in records),
+    }
