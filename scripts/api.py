@@ -20,7 +20,8 @@ What programs use, from the docstrings of the sources by `scripts/api.py`. How i
 COLUMNS, BETWEEN = 100, ",\n"
 GIVEN = ("Run", "Method", "Seeded", "Client", "TrainedModel")  # nobody makes them
 METHODS = (
-    "fedspu:FedSPU", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "fedprox:FedProx", "local:LocalOnly", "fedper:FedPer",
+    "fedspu:FedSPU", "fedspu_cached:FedSPUCached", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "fedprox:FedProx",
+    "local:LocalOnly", "fedper:FedPer",
     "ditto:Ditto", "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa", "subfedavg:SubFedAvg", "fedumf:FedUmf",
     "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC",
 )  # fmt: skip

@@ -20,6 +20,7 @@ from edgefl.commands.memory_table import NOTES, OUTSIDE, Row, print_board, print
 from edgefl.commands.sizes import extents, size
 from edgefl.errors import DataError, GraphError, MemoryLimitError, RequestError
 from edgefl.graph import Graph, files
+from edgefl.graph.cuts import after
 from edgefl.graph.models import EXAMPLES, build
 from edgefl.learners import SGD, Adam
 from edgefl.learners.losses import CROSS_ENTROPY, Loss
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=shares, help="shares of active neurons; default: .2,.4,.6,.8,1 where they matter"
     )
+    parser.add_argument("--cut", default="", metavar="NAME", help="a result before which all stands still (exact)")
     parser.add_argument("--density", type=shares, help="with --method sparse, its default: densities of an ERK mask")
     parser.add_argument("--method", choices=METHODS, help="way of training; default: fedspu")
     parser.add_argument(
@@ -139,7 +141,13 @@ def _training(options: argparse.Namespace) -> Training:
     loss.check_outputs(graph.output_shape[0])
     if options.measure and not (terms.is_plain and loss == CROSS_ENTROPY):
         raise ValueError(f"--measure with {options.optimizer} and {loss}; expected plain sgd and cross-entropy")
-    return Training(name, graph, options.batch, method, examples=options.examples, terms=terms, loss=loss)
+    if options.cut:
+        if options.measure:
+            raise ValueError(f"--measure with --cut {options.cut}; expected one of them")
+        options.account = ("exact",)
+        after(graph, options.cut)
+    known = {"examples": options.examples, "terms": terms, "loss": loss, "cut": options.cut}
+    return Training(name, graph, options.batch, method, **known)
 
 
 def _terms(options: argparse.Namespace) -> Terms:
@@ -171,7 +179,7 @@ def _rows(training: Training, keeps: Sequence[float], options: argparse.Namespac
     accounts = list(options.account)
     if options.measure and "bound" not in accounts:
         accounts.append("bound")  # never a measurement without the theory beside it
-    full = replace(training, method="full")
+    full = replace(training, method="full", cut="")
     ways = [full] if training.method == "full" else [full, *(replace(training, keep=keep) for keep in keeps)]
     return [_row(way, accounts, options.measure) for way in ways]
 

@@ -18,8 +18,8 @@ from edgefl.rounds.metrics import REFRESHED, TRAINING
 from edgefl.rounds.training import EXECUTED
 from edgefl.study.capacity import Tiers
 from edgefl.study.density_costs import by_density, executed, messages
-from edgefl.study.energy import measured
 from edgefl.study.device_costs import by_device
+from edgefl.study.energy import measured
 
 PERSONAL, ADAPTED, GLOBAL, COMMON = "personal", "adapted", "global_local", "global_common"
 MODELS = {PERSONAL: "own", ADAPTED: "adapted", GLOBAL: "global"}  # whose accuracy counts, the first that there is

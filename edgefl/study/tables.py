@@ -12,8 +12,8 @@ from rich.table import Table
 
 from edgefl.rounds.training import EXECUTED, SEARCH
 from edgefl.study.comparison import Comparison, Figure, Row, Summaries, compare
-from edgefl.study.energy import words
 from edgefl.study.device_tables import device_tables, duration, energy
+from edgefl.study.energy import words
 from edgefl.study.new_table import new_table
 from edgefl.study.sentences import NONE, number, percent, sentences
 from edgefl.study.summary import COMMON, MODELS, UNFOLDED, Summary

@@ -106,9 +106,9 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--method", ""], "--method ''; expected one of fedspu, fedspu-es, fedavg"),
+        (["--method", ""], "--method ''; expected one of fedspu, fedspu-es, fedspu-cached"),
         (["--method", "fedspu:"], "method=fedspu:; expected NAME, NAME:OPTION=VALUE or package.module:Class"),
-        (["--method", "fedfoo"], "method=fedfoo; expected one of fedspu, fedspu-es, fedavg, local"),
+        (["--method", "fedfoo"], "method=fedfoo; expected one of fedspu, fedspu-es, fedspu-cached"),
         (["--partition", "dirichlet"], "partition=dirichlet; expected iid, dirichlet:ALPHA"),
         (["--partition", "dirichlet:-1"], "alpha=-1.0; expected 0 < alpha"),
         (["--keep", ".2,1.5"], "keep=1.5; expected 0 < keep <= 1"),
