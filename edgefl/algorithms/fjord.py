@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -35,21 +35,22 @@ from edgefl.algorithms.base import (
     dropout_key,
     minibatches,
 )
-from edgefl.algorithms.submodels import SubModels, cut, planned, put_back
+from edgefl.algorithms.mean import values_at
+from edgefl.algorithms.submodels import SubModels, cut, planned
 from edgefl.algorithms.training import UNCOUNTED
 from edgefl.graph import Params
-from edgefl.graph.operations import Kind
-from edgefl.learners.base import Batches, FitResult, Learner
+from edgefl.graph.operations import Kind, Shape
+from edgefl.learners.base import Array, Batches, FitResult, Learner
 from edgefl.learners.batches import Keyed, Listed
 from edgefl.neurons.gather import take
+from edgefl.neurons.index import Axes, Flat, JoinedIds
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import KINDS, Update, values
+from edgefl.neurons.update import KINDS, Block, Update, values
 
 KEEP = "keep"  # of a plan's settings, and of what a client keeps: its own width
 WIDTH = "width-"  # of the names of sets of running statistics
 MOST_WIDTHS = 16  # each with payload of its own, as many as a message has
-NOTHING = Update({})
 
 
 @dataclass(frozen=True)
@@ -155,8 +156,7 @@ class FjORD(SubModels):
         local.learner.write(plan.payload[MODEL])
         nested = Nested(local.learner, {width: NeuronSet.leading(local.spec, width) for width in widths})
         for width in widths if _has_statistics(local.spec) else ():
-            local.learner.write(plan.payload[self.place(width)])
-            nested.remember(width)
+            nested.begin(width, plan.payload[self.place(width)])
         return nested
 
     def _fit(self, nested: Nested, local: Local, batches: Batches, round: int) -> FitResult:
@@ -181,7 +181,7 @@ class FjORD(SubModels):
             place = self.place(width)
             if width < nested.own and place in plan.payload:
                 whole.write(plan.payload[place])
-            whole.write(nested.statistics.get(width, NOTHING))
+            whole.write(nested.statistics(width))
             if place != MODEL and place in plan.payload:
                 payload[place] = whole.take(neurons, kinds=("stat",))
         kinds = _kinds(MODEL, [self.place(width) for width in nested.widths])
@@ -191,46 +191,75 @@ class FjORD(SubModels):
 class Nested:
     """The learners of a client's widths: over the same learned values, each with running statistics of its own.
 
-    Each holds a copy, of which that of the last step is the newest; a change of width takes it to the next, which reads
+    Each holds a copy, of which that of the last step is the newest: a change of width takes it to the next. It reads
     and writes the values of two models, where a step takes three multiplications for each value and example.
-
-    statistics  by width, those of widths that are not being stepped
     """
 
     def __init__(self, whole: Learner, neurons: Mapping[float, NeuronSet]) -> None:
         """`whole`: a learner of all neurons, with the values of those of the largest width, the last one."""
-        self._whole, self._neurons = whole, neurons
         self.widths, self.own = tuple(neurons), max(neurons)
-        self.statistics: dict[float, Update] = {}
+        self._whole, self._neurons = whole, neurons
+        self._places = {width: _places(whole.take(each)) for width, each in neurons.items()}
+        self._statistics: dict[float, Params] = {width: {} for width in neurons}
         self._learners: dict[float, Learner] = {}
         self._now: float | None = None
 
-    def remember(self, width: float) -> None:
-        """The running statistics of the whole are that width's."""
-        self.statistics[width] = self._whole.take(self._neurons[width], kinds=("stat",))
+    def begin(self, width: float, statistics: Update) -> None:
+        """A width begins with the running statistics of an update, which has at least those of its neurons."""
+        self._whole.write(statistics)
+        self._statistics[width] = values(self._whole.take(self._neurons[width], kinds=("stat",)))
 
     def at(self, width: float) -> Learner:
         """The learner of a width, with the newest values; no other may step before this is asked again."""
         if width != self._now:
             self.settle()
-            self._whole.write(self.statistics.get(width, NOTHING))
-            self._learners[width], self._now = self._filled(width), width
+            if width not in self._learners:
+                self._learners[width] = cut(self._whole, self._neurons[width])
+            self._fill(self._learners[width], width)
+            self._now = width
         return self._learners[width]
 
+    def _fill(self, learner: Learner, width: float) -> None:
+        whole = {} if learner is self._whole else self._whole.read()
+        newest = {name: _corner(value, self._places[width][name].index) for name, value in whole.items()}
+        learner.write(newest | self._statistics[width])
+
     def settle(self) -> None:
-        """The newest values are the whole's."""
-        if self._now is not None:
-            put_back(self._whole, self._learners[self._now], self._neurons[self._now])
-            self.remember(self._now)
+        """The newest learned values are the whole's."""
+        if self._now is None:
+            return
+        learner, found = self._learners[self._now], self._learners[self._now].read()
+        self._statistics[self._now] = {name: found[name].copy() for name in self._statistics[self._now]}
+        if learner is not self._whole:
+            learned = {name: value for name, value in found.items() if name not in self._statistics[self._now]}
+            self._whole.write(self._placed(self._now, learned))
         self._now = None
 
-    def _filled(self, width: float) -> Learner:
-        learner, neurons = self._learners.get(width), self._neurons[width]
-        if learner is None:
-            return cut(self._whole, neurons)
-        if learner is not self._whole:
-            learner.write(values(self._whole.take(neurons)))
-        return learner
+    def statistics(self, width: float) -> Update:
+        """Those of a width, at its neurons."""
+        return self._placed(width, self._statistics[width])
+
+    def _placed(self, width: float, found: Mapping[str, Array]) -> Update:
+        return Update({name: Block(*self._places[width][name], value) for name, value in found.items()})
+
+
+class Place(NamedTuple):
+    """Where the values of a width are in a parameter of this shape."""
+
+    shape: Shape
+    index: Axes | Flat | None
+
+
+def _places(update: Update) -> dict[str, Place]:
+    return {name: Place(block.shape, block.index) for name, block in update.blocks.items()}
+
+
+def _corner(value: Array, index: Axes | Flat | None) -> Array:
+    """The values of the first neurons: a view, but of an axis of several parts, where they are no corner."""
+    axes = (index.rows, index.cols)[: value.ndim] if isinstance(index, Axes) else ()
+    if any(isinstance(ids, JoinedIds) for ids in axes):
+        return values_at(value, index)
+    return value[tuple(slice(None if ids is None else ids.count) for ids in axes)]
 
 
 def _kinds(place: str, places: Sequence[str]) -> Collection[Kind]:

@@ -17,7 +17,7 @@ from edgefl.learners.base import Array, Learner
 from edgefl.neurons.spec import ModelSpec
 
 HEADS_KEPT = 4  # learners with other heads, by number of classes
-SUBS_KEPT = 2  # learners of smaller graphs
+SUBS_KEPT = 5  # learners of smaller graphs: as many as clients have tiers, or one of them widths
 
 Key = TypeVar("Key", bound=Hashable)
 Made = TypeVar("Made", bound=Learner)
