@@ -11,21 +11,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
+
+import numpy as np
 
 from edgefl import rng
 from edgefl.algorithms.base import MODEL, Local, OwnModel, Plan, Reply, State, Task
 from edgefl.algorithms.submodels import SubModels, cut, planned, put_back
+from edgefl.learners.base import Learner
 from edgefl.neurons.gather import take
+from edgefl.neurons.index import Axes
 from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
+from edgefl.neurons.update import Update
 
 
 @dataclass(frozen=True)
 class RandomDropout(SubModels):
-    """What is evaluated is the global model; after a refresh, a client's next sub-model."""
+    """scale  the inputs that a layer has left stand for those that are gone, too: in a client's model every weight that
+           multiplies n of m inputs is m / n times the server's. Theirs has none of it
+
+    What is evaluated is the global model; after a refresh, a client's next sub-model.
+    """
 
     name: ClassVar[str] = "random-dropout"
+
+    scale: bool = False
 
     # The server.
 
@@ -38,16 +50,31 @@ class RandomDropout(SubModels):
     # The client.
 
     def train(self, local: Local, plan: Plan) -> Reply:
-        neurons = planned(plan)
-        local.learner.write(plan.payload[MODEL])
-        smaller = cut(local.learner, neurons)
+        neurons, smaller = planned(plan), self._smaller(local, plan)
         fit = smaller.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
         put_back(local.learner, smaller, neurons)
-        return self.answer(local, plan, fit, {MODEL: local.learner.take(neurons)}, smaller)
+        trained = local.learner.take(neurons)
+        payload = scaled(trained, local.spec, np.true_divide) if self.scale else trained
+        return self.answer(local, plan, fit, {MODEL: payload}, smaller)
 
     @contextmanager
     def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
-        neurons = planned(plan)
-        local.learner.write(plan.payload[MODEL])
-        mine = OwnModel(cut(local.learner, neurons), local.data, neurons=neurons)
+        mine = OwnModel(self._smaller(local, plan), local.data, neurons=planned(plan))
         yield self.refit(mine, local, epochs, self.batch)
+
+    def _smaller(self, local: Local, plan: Plan) -> Learner:
+        """The model of a plan's neurons, with the values that it brings."""
+        sent = plan.payload[MODEL]
+        local.learner.write(scaled(sent, local.spec, np.multiply) if self.scale else sent)
+        return cut(local.learner, planned(plan))
+
+
+def scaled(update: Update, spec: ModelSpec, by: np.ufunc) -> Update:
+    """Weights multiplied, or divided, by their layer's inputs in the whole model over those that the update has."""
+    blocks = dict(update.blocks)
+    for name, axis in spec.inputs.items():
+        index = blocks[name].index
+        ids = (index.rows, index.cols)[axis] if isinstance(index, Axes) else None
+        if ids is not None:
+            blocks[name] = replace(blocks[name], values=by(blocks[name].values, ids.length / ids.count))
+    return Update(blocks)
