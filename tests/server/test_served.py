@@ -14,7 +14,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from served import CLIENTS, METHOD, RULES, World, simulated
 
-from edgefl.algorithms import Ditto, FedAvg, FedAvgFT, FedDC, FedDyn, FedSpa, FedUmf, FedUmfDC, LocalOnly, SubFedAvg
+from edgefl.algorithms import (
+    Ditto,
+    FedAvg,
+    FedAvgFT,
+    FedDC,
+    FedDyn,
+    FedSpa,
+    FedUmf,
+    FedUmfDC,
+    FjORD,
+    LocalOnly,
+    RandomDropout,
+    SubFedAvg,
+)
 from edgefl.algorithms.base import Algorithm, State
 from edgefl.rounds import state_file
 from edgefl.server import history
@@ -34,6 +47,8 @@ METHODS = {
     "fedumf-feddc": FedUmfDC(**OPTIONS),
     "ditto": Ditto(**OPTIONS, personal_epochs=1),
     "subfedavg": SubFedAvg(**{**OPTIONS, "epochs": 2}, prune_rate=0.3, distance=0.0, accuracy=0.0, accept_on="test"),
+    "random-dropout": RandomDropout(**OPTIONS, keep=(0.5, 1.0)),
+    "fjord": FjORD(**OPTIONS, keep=(0.25, 0.5, 1.0)),
     "fedspa": FedSpa(**OPTIONS, density=0.4),
     "fedspa-rsm": FedSpa(**OPTIONS, density=0.4, search="rsm"),
     "fedspa at random": FedSpa(**OPTIONS, density=0.4, masks="different", growth="random", distribution="uniform"),
