@@ -22,7 +22,8 @@ GIVEN = ("Run", "Method", "Seeded", "Client", "TrainedModel")  # nobody makes th
 METHODS = (
     "fedspu:FedSPU", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "fedprox:FedProx", "local:LocalOnly", "fedper:FedPer",
     "ditto:Ditto", "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa", "subfedavg:SubFedAvg", "fedumf:FedUmf",
-    "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC",
+    "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "random_dropout:RandomDropout",
+    "fjord:FjORD",
 )  # fmt: skip
 PARTS = {  # title -> what: module:name, or a module for its docstring alone; after "as" the name that users have for it
     "Runs": (

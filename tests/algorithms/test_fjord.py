@@ -16,7 +16,7 @@ from small_rounds import OPTIONS, Rounds, averaged, batches_of, cut_out, inside,
 from edgefl import codec, rng
 from edgefl.algorithms import FedAvg, FjORD, RandomDropout
 from edgefl.algorithms.base import MODEL, Local, Plan, minibatches
-from edgefl.graph import Graph, Model, Node, Params
+from edgefl.graph import Graph, Model, Node, Params, models
 from edgefl.graph.operations import Concat, Conv2d, Flatten, Linear, ReLU
 from edgefl.learners import SGD, GraphLearner
 from edgefl.neurons.gather import put
@@ -305,7 +305,7 @@ def test_after_a_refresh_it_has_trained_at_all_its_widths() -> None:
     assert local.private == {}
 
 
-# Capacities, and what is refused.
+# Capacities, memory, and what is refused.
 
 
 @pytest.mark.parametrize(
@@ -320,6 +320,22 @@ def test_a_client_has_the_largest_width_that_it_can_afford(limit: float, own: fl
     reply = rounds.answer(plan)
     rounds.close([plan], [reply])
     assert METHOD.replan(replace(rounds.task, limits={}), rounds.state, plan).settings == {"keep": 1.0}
+
+
+def test_within_a_limit_it_holds_the_step_of_one_width_at_a_time_and_ends_the_same() -> None:
+    """The EMNIST CNN in batches of 16."""
+    graph, method = models.build("fedspu_emnist", (1, 28, 28), 3), replace(METHOD, batch=16)
+    rounds = Rounds(method, graph, counts=(200, 200, 200))
+    plan, found, held = rounds.plans(1)[2], [], []
+    x = rng.stream(4, rng.DATA).uniform(200 * 784).astype(np.float32).reshape(200, 1, 28, 28)
+    for limit in (None, 3_000_000):
+        local = device(plain(), 2, count=200)
+        local.spec, local.data = rounds.spec, replace(local.data, x=x)
+        local.learner = GraphLearner(Model(graph, model(rounds.state)), limit_bytes=limit)
+        found.append(method.train(local, plan).payload)
+        held.append(sum(size for what, size in local.learner.memory().items() if what != "scratch"))
+    assert held[1] <= 3_000_000 < held[0]
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(
