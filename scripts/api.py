@@ -23,7 +23,8 @@ METHODS = (
     "fedspu:FedSPU", "fedspu_cached:FedSPUCached", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "fedprox:FedProx",
     "local:LocalOnly", "fedper:FedPer",
     "ditto:Ditto", "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa", "subfedavg:SubFedAvg", "fedumf:FedUmf",
-    "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC",
+    "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "random_dropout:RandomDropout",
+    "fjord:FjORD",
 )  # fmt: skip
 PARTS = {  # title -> what: module:name, or a module for its docstring alone; after "as" the name that users have for it
     "Runs": (

@@ -11,6 +11,7 @@ DRIFT, FEDUMF = "tests/algorithms/test_drift.py", "tests/algorithms/test_fedumf.
 PFLEGO, HEADS = "tests/algorithms/test_pflego.py", "tests/algorithms/test_personal_heads.py"
 CLI = "tests/commands/test_cli.py"
 OWN, FEDPROX = "tests/commands/test_own_method.py", "tests/algorithms/test_fedprox.py"
+RANDOM, FJORD = "tests/algorithms/test_random_dropout.py", "tests/algorithms/test_fjord.py"
 METHODS, MEAN = "tests/algorithms/test_methods.py", "tests/algorithms/test_mean.py"
 
 MUTANTS = (
@@ -247,6 +248,71 @@ MUTANTS = (
     # FedProx.
     Mutant("prox-draw", f"{A}fedavg.py", ", pull=self.pull(plan.payload[MODEL]))", ")", "nothing draws", FEDPROX),
     Mutant("prox-half", f"{A}fedprox.py", "(self.mu, values", "(self.mu / 2, values", "mu counts half", FEDPROX),
+    # Methods with smaller models.
+    Mutant(
+        "dropout-of-client",
+        f"{A}random_dropout.py",
+        "client=client, round=round",
+        "round=round",
+        "all clients of a round get the same neurons",
+        RANDOM,
+    ),
+    Mutant(
+        "dropout-unwritten",
+        f"{A}random_dropout.py",
+        "put_back(local.learner, smaller, neurons)",
+        "pass",
+        "what a client sends is what it received",
+        RANDOM,
+    ),
+    Mutant(
+        "dropout-scale",
+        f"{A}random_dropout.py",
+        "np.true_divide) if self.scale",
+        "np.true_divide) if False",
+        "weights go back as they were scaled",
+        RANDOM,
+    ),
+    Mutant(
+        "width-of-limit",
+        f"{A}fjord.py",
+        "if p <= most), default=most)",
+        "if p <= most), default=self.ladder[0])",
+        "a client trains more than it declares",
+        FJORD,
+    ),
+    Mutant(
+        "width-statistics",
+        f"{A}nested.py",
+        "learner.write(newest | self._statistics[width])",
+        "learner.write(newest)",
+        "widths go on with each other's running statistics",
+        FJORD,
+    ),
+    Mutant(
+        "width-stale",
+        f"{A}nested.py",
+        "self._whole.write(self._placed(self._now, learned))",
+        "pass",
+        "a width does not see the steps of others",
+        FJORD,
+    ),
+    Mutant(
+        "width-tested",
+        f"{A}fjord.py",
+        'shared.get(f"{place}/{name}", shared[name])',
+        "shared[name]",
+        "narrow models are tested with the widest's statistics",
+        FJORD,
+    ),
+    Mutant(
+        "width-beyond",
+        f"{A}fjord.py",
+        "if width < nested.own and place in plan.payload:",
+        "if False:",
+        "statistics beyond a width are sent back as another's",
+        FJORD,
+    ),
     # Methods of others.
     Mutant(
         "own-frozen",

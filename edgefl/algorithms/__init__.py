@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from edgefl.algorithms.fedspu_cached import FedSPUCached
     from edgefl.algorithms.fedumf import FedUmf
     from edgefl.algorithms.fedumf_feddc import FedUmfDC
+    from edgefl.algorithms.fjord import FjORD
     from edgefl.algorithms.local import LocalOnly
     from edgefl.algorithms.pflego import PFLEGO
+    from edgefl.algorithms.random_dropout import RandomDropout
     from edgefl.algorithms.subfedavg import SubFedAvg
 
 FILES = {
@@ -47,8 +49,10 @@ FILES = {
     "FedSpa": "fedspa",
     "FedUmf": "fedumf",
     "FedUmfDC": "fedumf_feddc",
+    "FjORD": "fjord",
     "LocalOnly": "local",
     "PFLEGO": "pflego",
+    "RandomDropout": "random_dropout",
     "SubFedAvg": "subfedavg",
 }
 
@@ -85,6 +89,8 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "fedrecon": _made("FedRecon"),
     "ditto": _made("Ditto"),
     "subfedavg": _made("SubFedAvg"),
+    "random-dropout": _made("RandomDropout"),
+    "fjord": _made("FjORD"),
 }
 
 
@@ -215,7 +221,9 @@ __all__ = [
     "FedSpa",
     "FedUmf",
     "FedUmfDC",
+    "FjORD",
     "LocalOnly",
+    "RandomDropout",
     "SubFedAvg",
     "build",
     "having",

@@ -159,12 +159,14 @@ class OwnModel(NamedTuple):
     samples  of the client; their labels are outputs of this model
     classes  what each output stands for; None: the classes of the data, in order
     known    of each sample whether its class is among them; None: all are
+    neurons  that it has, of the model of all; None: every one
     """
 
     learner: Learner
     samples: Samples
     classes: Sequence[int] | None = None
     known: NDArray[np.bool_] | None = None
+    neurons: NeuronSet | None = None
 
     def evaluate(self, index: NDArray[np.int32]) -> Evaluation:
         """On these samples. Those of a class that it has no output for count as wrong, each with the loss of a guess
@@ -207,7 +209,10 @@ class Tally:
             mean.settle()
 
     def _new(self, payload: str) -> Mean:
-        return self._fold.mean(self._spec, self._old.get(payload, {}))
+        """Over the parameters that the payload had before the round; over all where that is not known."""
+        old = self._old.get(payload, {})
+        params = {name: param for name, param in self._spec.params.items() if not old or name in old}
+        return self._fold.mean(replace(self._spec, params=params), old)
 
 
 class Algorithm(ABC):
@@ -349,10 +354,23 @@ class Algorithm(ABC):
         """What `evaluate` is given, of the arrays of the server's state."""
         return arrays.get(MODEL if self.adapts else BODY)
 
+    def beside(self, parts: Collection[str]) -> tuple[str, ...]:
+        """Of the arrays of the server's state, by name, those that `shared` needs beside model and body: running
+        statistics alone, which an evaluation on devices sends with them.
+        """
+        return ()
+
 
 def tier(keep: Sequence[float], client: int, clients: int) -> float:
     """p_k: the clients form len(keep) clusters of equal size in id order (sizes differ by one if they must)."""
     return keep[client * len(keep) // clients]
+
+
+def check_tiers(keep: Sequence[float]) -> None:
+    """Raises ValueError unless these are shares of the neurons, at least one."""
+    check(len(keep) > 0, "keep", keep, "at least one tier")
+    for p in keep:
+        check(0 < p <= 1, "keep", p, "0 < keep <= 1")
 
 
 def refuse(plan: Plan, reply: Reply) -> str | None:

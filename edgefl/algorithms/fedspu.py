@@ -26,6 +26,7 @@ from edgefl.algorithms.base import (
     Task,
     check,
     check_sgd,
+    check_tiers,
     minibatches,
     passes,
     sample_clients,
@@ -74,9 +75,7 @@ class FedSPU(LocalSteps):
 
     def __post_init__(self) -> None:
         check_sgd(self.per_round, self.epochs, self.batch, self.lr)
-        check(len(self.keep) > 0, "keep", self.keep, "at least one tier")
-        for p in self.keep:
-            check(0 < p <= 1, "keep", p, "0 < keep <= 1")
+        check_tiers(self.keep)
         check(0 <= self.lam <= 1, "lam", self.lam, "0 <= lam <= 1")
         self._check_local()
 

@@ -136,6 +136,7 @@ class DeviceModel:
         spec = self._local.spec
         current, body = self._part(message, MODEL, tuple(spec.params)), self._part(message, BODY, spec.body)
         parts = {name: part for name, part in ((MODEL, current), (BODY, body)) if part is not None}
+        parts |= self._beside(message)
         personal = self._scores_of_own(parts) if message.personal else None
         if parts:
             self._is_own = False  # the learner holds what all clients share
@@ -143,6 +144,12 @@ class DeviceModel:
             return Evaluated(message.round, personal, None)
         self._hold(Kept(current, {}, {}))
         return Evaluated(message.round, personal, _scores(evaluate(self._local)))
+
+    def _beside(self, message: Evaluate) -> dict[str, Params]:
+        """The running statistics that came beside them, by the name of their part."""
+        names = tuple(name for name, param in self._local.spec.params.items() if param.kind == "stat")
+        found = {part: self._part(message, part, names) for part in self._algorithm.beside(message.payload)}
+        return {part: params for part, params in found.items() if params is not None}
 
     def _part(self, message: Evaluate, part: str, names: tuple[str, ...]) -> Params | None:
         """These parameters, whole, out of a message; None if it has none of that part."""

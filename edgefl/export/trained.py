@@ -206,6 +206,7 @@ def _of_one(
     with algorithm.own(local, algorithm.shared(arrays)) as own:
         classes = None if own.classes is None else tuple(own.classes)
         graph = graph if classes is None else with_classes(graph, len(classes))
+        graph = graph if own.neurons is None else graph.sub(own.neurons)
         model = _model(graph, own.learner.read())
     return Trained(model, f"client {local.client}'s model of {name} after round {round}", classes)
 

@@ -4,7 +4,7 @@ full    every parameter is trained
 fedspu  the full model is held, the active blocks of a share of its neurons are trained (ALGORITHMS 1); with a cut those
         after it, on results at the cut that are kept for all examples
 sparse  the coordinates of a mask alone are held and trained, in a share of the weights' by ERK (ALGORITHMS 3)
-drop    the sub-model of a share of the neurons is held and trained (Random Dropout, FjORD)
+drop    the sub-model of a share of the neurons is held and trained (Random Dropout; FjORD at one width)
 pflego  head steps on cached features of all examples, then one joint gradient in chunks of a batch (ALGORITHMS 6); the
         model's own head is held beside the personal one, which here has as many classes
 

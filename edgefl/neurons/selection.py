@@ -69,6 +69,14 @@ class NeuronSet:
         return replace(NeuronSet.of(spec, active), keys=keys)
 
     @staticmethod
+    def leading(spec: ModelSpec, keep: float) -> NeuronSet:
+        """The first n_act(n, keep) neurons of each group: those of a smaller share are among those of a larger one.
+
+        Raises  ValueError unless 0 < keep <= 1.
+        """
+        return NeuronSet.of(spec, {group: range(n_act(size, keep)) for group, size in spec.groups.items()})
+
+    @staticmethod
     def of(spec: ModelSpec, active: Mapping[str, Iterable[int]]) -> NeuronSet:
         """The set with the given ids, without keys.
 

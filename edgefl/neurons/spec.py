@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -102,6 +102,7 @@ class ModelSpec:
     params       by full name, in node order
     groups       neurons per group, in node order
     head         parameters of the last Linear layer and of what follows it; empty where there is no Linear layer
+    inputs       of every weight that multiplies all inputs of its layer, the axis along which they lie
     fingerprint  16 bytes; equal for two graphs iff their canonical JSON is equal
     """
 
@@ -109,6 +110,7 @@ class ModelSpec:
     groups: Mapping[str, int]
     fingerprint: bytes
     head: tuple[str, ...] = ()
+    inputs: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def body(self) -> tuple[str, ...]:
@@ -137,7 +139,13 @@ def _spec(graph: Graph) -> ModelSpec:
         for node in graph.nodes
         for name, info in node.op.parameters().items()
     }
-    return ModelSpec(params, groups.sizes(), _fingerprint(graph, params), _head(graph))
+    axis = {
+        node.full_name(name): axis
+        for node in graph.nodes
+        for name in node.op.parameters()
+        if (axis := _input_axis(planes[node.name], name)) is not None
+    }
+    return ModelSpec(params, groups.sizes(), _fingerprint(graph, params), _head(graph), axis)
 
 
 def _head(graph: Graph) -> tuple[str, ...]:
@@ -249,6 +257,19 @@ def _param_axes(
         return _below_each_other(op, own), cols.get(name)
     reads_all_inputs = isinstance(op, Linear) or (isinstance(op, Conv2d) and op.groups == 1)
     return own, source if name == "weight" and reads_all_inputs else None
+
+
+def _input_axis(op: Operation, name: str) -> int | None:
+    """Of a parameter of this operation on planes the axis of the inputs that it multiplies; None if it has none, or
+    only those of a group of channels.
+    """
+    if isinstance(op, Recurrent | SelfAttention):
+        return 1 if name in (op.main, "weight_hh_l0") else None
+    if isinstance(op, ConvTranspose2d | Conv2d) and op.groups > 1:
+        return None
+    if name != "weight" or not isinstance(op, Linear | Conv2d | ConvTranspose2d):
+        return None
+    return 0 if isinstance(op, ConvTranspose2d) else 1
 
 
 def _below_each_other(op: Recurrent | SelfAttention, own: Axis | None) -> Axis | None:

@@ -234,7 +234,8 @@ def _planned_index(plan: Plan, name: str, parameter: str, spec: ModelSpec) -> Ax
 
 def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: ModelSpec) -> Evaluate:
     """The request to evaluate after a round. The global model or body, where there is one, is exact: dense float32."""
-    parts = {MODEL: None, BODY: spec.body}
+    parts: dict[str, tuple[str, ...] | None] = {MODEL: None, BODY: spec.body}
+    parts |= {part: tuple(state.arrays[part]) for part in algorithm.beside(state.arrays)}
     payload = {
         part: codec.encode(take(state.arrays[part], spec, None, names=names), spec)
         for part, names in parts.items()

@@ -171,7 +171,7 @@ class Verdict(Message, frozen=True):
 
 class Evaluate(Message, frozen=True):
     """Server: evaluate after this round. The payload is the global model, the body that the clients' own heads are
-    under, or empty.
+    under, or empty; and running statistics, where the method has some beside them.
 
     personal  score what the method makes a client's own: its model, its head on the body, or the global model adapted
     """

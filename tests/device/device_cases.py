@@ -10,7 +10,18 @@ import pytest
 from device_server import ScriptedServer, converse
 
 from edgefl import rng
-from edgefl.algorithms import FedAvg, FedAvgFT, FedDyn, FedSpa, FedSPU, FedUmf, FedUmfDC, LocalOnly
+from edgefl.algorithms import (
+    FedAvg,
+    FedAvgFT,
+    FedDyn,
+    FedSpa,
+    FedSPU,
+    FedUmf,
+    FedUmfDC,
+    FjORD,
+    LocalOnly,
+    RandomDropout,
+)
 from edgefl.algorithms.base import Algorithm, Task
 from edgefl.device.protocol import Device, Profile, World
 from edgefl.experiment.federation import Federation
@@ -34,6 +45,8 @@ METHODS: dict[str, Algorithm] = {
     "feddyn": FedDyn(per_round=2, epochs=1),
     "fedumf-feddc": FedUmfDC(per_round=1, epochs=1),
     "fedspa": FedSpa(per_round=2, epochs=1, density=0.3),
+    "random-dropout": RandomDropout(keep=EXPERIMENT.keep, per_round=2, epochs=1),
+    "fjord": FjORD(keep=EXPERIMENT.keep, per_round=2, epochs=1),
 }
 
 

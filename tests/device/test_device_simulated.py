@@ -70,7 +70,7 @@ class Served:
 
 OTHERS = {name: kind(per_round=2, epochs=1) for name, kind in SEAMS.items()}
 NEAR = [(name, GraphLearner) for name in (*METHODS, *OTHERS)]
-FAR = [(name, FarLearner) for name in ("fedspu", "fedavg-ft", "fedumf", "fedspa", "sparse", "smaller")]
+FAR = [(name, FarLearner) for name in ("fedspu", "fedavg-ft", "fedumf", "fedspa", "fjord", "sparse", "smaller")]
 
 
 @pytest.mark.parametrize(("name", "learner"), [*NEAR, *FAR])

@@ -281,3 +281,13 @@ def test_axis_of_another_model_is_refused() -> None:
         tiny([0], [0]).ids(AxisSpec("conv1", 2), 9)
     with pytest.raises(SelectionError, match="axis of 9 indices in group 'other' with repeat 3; no such group"):
         tiny([0], [0]).ids(AxisSpec("other", 3), 9)
+
+
+def test_the_first_neurons_of_a_smaller_share_are_among_those_of_a_larger() -> None:
+    """Of 3 and 4 neurons the first floor(n p), at least one; p = 1 is all of them."""
+    shares = {0.1: (1, 1), 0.5: (1, 2), 0.7: (2, 2), 0.75: (2, 3), 1.0: (3, 4)}
+    for keep, (one, two) in shares.items():
+        assert NeuronSet.leading(TINY, keep) == tiny(list(range(one)), list(range(two)))
+    assert NeuronSet.leading(TINY, 1.0).is_full
+    with pytest.raises(ValueError, match=r"keep=0; expected 0 < keep <= 1"):
+        NeuronSet.leading(TINY, 0)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from served import CLIENTS, FEDERATION, METHOD, RULES, Phone, World, simulated
 
-from edgefl.algorithms import FedAvg, FedSpa, FedSPU, FedUmf
+from edgefl.algorithms import FedAvg, FedSpa, FedSPU, FedUmf, FjORD, RandomDropout
 from edgefl.algorithms.base import State
 from edgefl.errors import RunError
 from edgefl.experiment.settings import Settings
@@ -27,6 +27,8 @@ from edgefl.simulation.replay import difference
 
 FUSION = FedUmf(per_round=2, epochs=1, batch=4, lr=0.1, lr_decay=0.5)
 SPARSE = FedSpa(per_round=2, epochs=1, batch=4, density=0.4)
+RANDOM = RandomDropout(keep=(0.5, 1.0), per_round=3, epochs=1, batch=4, lr=0.1)
+NESTED = FjORD(keep=(0.25, 0.5, 1.0), per_round=3, epochs=1, batch=4, lr=0.1)
 TIMED = replace(RULES, deadline_s=10.0, evaluation_deadline_s=5.0, wait_for=1)
 
 
@@ -134,9 +136,8 @@ def test_a_run_with_any_faults_is_replayed_from_its_log(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Deliveries in any order, deadlines at any time, dead clients, capacities, lost connections, server crashes."""
-    method = data.draw(
-        st.sampled_from([METHOD, replace(METHOD, es=True, lr=0.5), FedAvg(per_round=2, epochs=1), FUSION, SPARSE])
-    )
+    others = [FedAvg(per_round=2, epochs=1), FUSION, SPARSE, RANDOM, NESTED]
+    method = data.draw(st.sampled_from([METHOD, replace(METHOD, es=True, lr=0.5), *others]))
     rules = replace(TIMED, quorum=data.draw(st.sampled_from([None, 1, 2])))
     if not method.asks_all:
         rules = replace(rules, seen_s=data.draw(st.sampled_from([None, 5.0, 15.0]), label="seen"))
@@ -286,8 +287,9 @@ def test_a_device_that_holds_more_than_the_log_says_is_refused(tmp_path: Path) -
     assert "of which this run's log does not know: the run's directory is an older copy" in world.closes[-1]
 
 
-def test_declared_capacities_are_replayed(tmp_path: Path) -> None:
-    world = World(tmp_path / "run", METHOD)
+@pytest.mark.parametrize("name", ["fedspu", "random-dropout", "fjord"])
+def test_declared_capacities_are_replayed(name: str, tmp_path: Path) -> None:
+    world = World(tmp_path / "run", {"fedspu": METHOD, "random-dropout": RANDOM, "fjord": NESTED}[name])
     for client in range(CLIENTS):
         world.connect(client, 0.25)
     world.finish()

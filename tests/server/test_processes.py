@@ -26,7 +26,7 @@ def assert_same_arrays(found, expected) -> None:
         np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
 
 
-@pytest.mark.parametrize("method", ["fedspu:keep=1:lr=0.1", "fedper", "fedavg-ft", "ditto"])
+@pytest.mark.parametrize("method", ["fedspu:keep=1:lr=0.1", "fedper", "fedavg-ft", "ditto", "random-dropout", "fjord"])
 def test_served_run_is_bit_identical_to_simulation(tmp_path: Path, method: str) -> None:
     experiment = replace(SMALL, methods=(method,))
     demo.deal(tmp_path / "shares", experiment)

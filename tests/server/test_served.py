@@ -24,7 +24,9 @@ from edgefl.algorithms import (
     FedSPUCached,
     FedUmf,
     FedUmfDC,
+    FjORD,
     LocalOnly,
+    RandomDropout,
     SubFedAvg,
 )
 from edgefl.algorithms.base import Algorithm, State
@@ -47,6 +49,8 @@ METHODS = {
     "fedumf-feddc": FedUmfDC(**OPTIONS),
     "ditto": Ditto(**OPTIONS, personal_epochs=1),
     "subfedavg": SubFedAvg(**{**OPTIONS, "epochs": 2}, prune_rate=0.3, distance=0.0, accuracy=0.0, accept_on="test"),
+    "random-dropout": RandomDropout(**OPTIONS, keep=(0.5, 1.0)),
+    "fjord": FjORD(**OPTIONS, keep=(0.25, 0.5, 1.0)),
     "fedspa": FedSpa(**OPTIONS, density=0.4),
     "fedspa-rsm": FedSpa(**OPTIONS, density=0.4, search="rsm"),
     "fedspa at random": FedSpa(**OPTIONS, density=0.4, masks="different", growth="random", distribution="uniform"),

@@ -23,7 +23,9 @@ from edgefl.simulation.loop import simulate
 
 SMALL = Experiment(clients=16, per_round=3, rounds=2, eval_every=2, epochs=1, keep=(0.5, 1.0))
 OPTIONS = {"per_round": 3, "epochs": 1, "keep": SMALL.keep, "tau": 2}
-METHODS = ("fedspu-es", "fedavg-ft", "pflego", "fedrecon", "fedspa", "ditto", "subfedavg")  # each trains in its own way
+METHODS = (  # each trains in its own way
+    "fedspu-es", "fedavg-ft", "pflego", "fedrecon", "fedspa", "ditto", "subfedavg", "random-dropout", "fjord",
+)  # fmt: skip
 
 
 def model(p: float) -> Graph:

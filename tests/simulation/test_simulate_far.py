@@ -24,6 +24,7 @@ from edgefl.simulation.loop import simulate
 EXPERIMENT = Experiment(clients=4, per_round=2, rounds=3, eval_every=1, epochs=1, keep=(0.25, 0.5, 1.0))
 OPTIONS = {"per_round": 2, "epochs": 1, "keep": EXPERIMENT.keep, "eval_point": "post_local"}
 NAMES = ["fedspu", "fedspu-es", "fedavg", "fedavg-ft", "local", "fedumf", "feddyn", "feddc", "fedumf-feddc", "fedper"]
+NAMES += ["random-dropout", "fjord"]
 METHODS = {name: build(name, OPTIONS) for name in NAMES}
 METHODS |= {name: kind(per_round=2, epochs=1) for name, kind in SEAMS.items()}
 WITHOUT_STATISTICS = {name: build(name, {"per_round": 2, "tau": 3}) for name in ("pflego", "fedrecon")}

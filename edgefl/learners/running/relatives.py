@@ -18,7 +18,7 @@ from edgefl.learners.base import Array, Learner
 from edgefl.neurons.spec import ModelSpec
 
 HEADS_KEPT = 4  # learners with other heads, by number of classes
-SUBS_KEPT = 2  # learners of smaller graphs
+SUBS_KEPT = 5  # learners of smaller graphs: as many as clients have tiers, or one of them widths
 RESTS_KEPT = 2  # learners of what follows a cut
 
 Key = TypeVar("Key", bound=Hashable)
