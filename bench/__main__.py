@@ -121,8 +121,8 @@ def main(arguments: list[str] | None = None) -> int:
     show(facts, _kept(rows, shown))
     if options.what == "kernels":
         _print_verdicts(shown, options.json)
-    else:  # what a weak client saves beyond its step
-        (figures.print_json if options.json else figures.print_table)(facts, cuts.measure(options.models, effort))
+    else:
+        _print_cuts(options, facts, effort)
     return 0
 
 
@@ -135,6 +135,16 @@ def _kept(rows: Iterable[Row], shown: list[Row]) -> Iterator[Row]:
 def _print_verdicts(rows: Sequence[Row], as_json: bool) -> None:
     for each in verdict.verdicts(rows):
         print(json.dumps({"verdict": asdict(each), "is_met": each.is_met}) if as_json else each)
+
+
+def _print_cuts(options: argparse.Namespace, facts: machine.Facts, effort: Effort) -> None:
+    """What a weak client saves beyond its step, behind a cut."""
+    found = cuts.measure(options.models, effort)
+    if not options.json:
+        figures.print_table(facts, found)
+        return
+    for each in found:
+        print(json.dumps({"cut": asdict(each)}))
 
 
 def _effort(options: argparse.Namespace) -> Effort:

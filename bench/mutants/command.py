@@ -20,6 +20,7 @@ from rich.table import Table
 from bench.mutants import (
     comparing,
     converted,
+    cuts,
     dropout,
     energy,
     kernels,
@@ -53,6 +54,7 @@ ALL: tuple[Mutant, ...] = (
     *letters.MUTANTS,
     *operations.MUTANTS,
     *converted.MUTANTS,
+    *cuts.MUTANTS,
     *dropout.MUTANTS,
     *places.MUTANTS,
     *torch_learner.MUTANTS,

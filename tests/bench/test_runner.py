@@ -62,7 +62,10 @@ def test_quick_run_gives_a_row_per_share(what: str, capsys: pytest.CaptureFixtur
     machine, *lines = map(json.loads, capsys.readouterr().out.splitlines())
     assert machine["machine"]["torch"] and machine["machine"]["isa"]
     rows = [line for line in lines if "work" in line]
-    verdicts = [line["verdict"] for line in lines[len(rows) :]]
+    verdicts = [line["verdict"] for line in lines if "verdict" in line]
+    behind = [line["cut"] for line in lines if "cut" in line]
+    assert len(rows) + len(verdicts) + len(behind) == len(lines)
+    assert [each["value"] < 1 for each in behind] == ([True, True] if what == "step" else [])
     assert bool(verdicts) == (what == "kernels") and len(rows) >= 5
     works = {row["work"] for row in rows}
     if what == "step":

@@ -152,7 +152,7 @@ def test_every_format_has_the_same_model(run: Path, tmp_path: Path, capsys: pyte
 def test_what_cannot_be_taken_out_is_said(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     waiting = next(client for client in range(CLIENTS) if client not in read_committed(run / "fedspu").trained)
     cases = [
-        ([str(run)], 1, "is a run of fedspu, fedspu-es, fedavg"),
+        ([str(run)], 1, "is a run of fedspu, fedspu-es, fedspu-cached"),
         ([str(run), "--method", "fedfoo"], 1, "--method fedfoo; expected one of fedspu"),
         ([str(run), "--method", "local"], 1, "local has no model of all clients; expected --client"),
         ([str(run), "--method", "fedper"], 1, "fedper has no model of all clients; expected --client"),
