@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edgefl.algorithms.base import tier
+from edgefl.algorithms.base import Task, tier
+from edgefl.algorithms.fedspu_cached import FedSPUCached
 from edgefl.experiment.settings import Experiment
 from edgefl.graph import Graph
 from edgefl.learners.losses import CrossEntropy, Loss
@@ -23,7 +24,7 @@ class Tiers:
 
     scalars        of the model, statistics included
     keep           the capacity tier of every client, by id
-    memory_bytes   of a training step at every tier, by the account `exact`
+    memory_bytes   of a training step at every tier, by the account `exact`; behind a cut with the results of one batch
     densities      of the masks of methods that have some, by name
     mask_bytes     of a training step of those methods whose masks have one density by ERK, by the account `exact`
     flops          of a client's round of a method over so many training samples, where it says that
@@ -50,7 +51,9 @@ def tiers_of(experiment: Experiment, graph: Graph, loss: Loss | None = None) -> 
     loss = loss or CrossEntropy()
     first = next((each for name, each in methods.items() if name.startswith("fedspu")), None)
     step = Training(experiment.model, graph, experiment.batch, terms=_terms(first), loss=loss)
-    steps = {p: replace(step, keep=p) for p in set(keep)}
+    task = Task(spec, experiment.clients, experiment.seed, graph=graph)
+    cuts = {p: first.offer(task, keep.index(p)).cut if isinstance(first, FedSPUCached) else "" for p in set(keep)}
+    steps = {p: replace(step, keep=p, examples=experiment.batch if cut else None, cut=cut) for p, cut in cuts.items()}
     memory = {p: estimate("exact", step).total for p, step in steps.items()}
     densities = {name: method.density for name, method in methods.items() if hasattr(method, "density")}
     scalars = sum(math.prod(param.shape) for param in spec.params.values())

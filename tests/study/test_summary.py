@@ -13,6 +13,7 @@ from rich.console import Console
 from edgefl.errors import RunError
 from edgefl.experiment.settings import Experiment
 from edgefl.graph.models import EXAMPLES, build
+from edgefl.memory import Training, estimate
 from edgefl.study.capacity import Tiers, tiers_of
 from edgefl.study.comparison import compare
 from edgefl.study.sentences import early_stopping, gains, precision
@@ -214,3 +215,12 @@ def test_a_client_that_was_not_evaluated_is_left_out_of_its_tier() -> None:
 def test_a_run_without_an_evaluation_cannot_be_summarised() -> None:
     with pytest.raises(RunError, match="fedspu: 1 rounds and no evaluation; expected at least one"):
         summary([line(1, [client(0)])])
+
+
+def test_the_memory_of_a_tier_behind_a_cut_is_that_of_what_it_trains() -> None:
+    experiment = Experiment(("fedspu-cached",), data="digits", model="digits_cnn", clients=5, batch=4)
+    graph = build("digits_cnn", *EXAMPLES["digits_cnn"])
+    found = tiers_of(experiment, graph).memory_bytes
+    weak = Training("", graph, 4, keep=0.2, examples=4, cut="flatten")
+    assert found[0.2] == estimate("exact", weak).total
+    assert found[1.0] == estimate("exact", Training("", graph, 4)).total
