@@ -322,6 +322,14 @@ efl_status efl_batchnorm_relu_forward_f32(const float* x, const float* weight, c
                                           efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
                                           efl_int32 relu6, float eps, float momentum, float* running_mean,
                                           float* running_var, float* y, float* mean, float* inv_std);
+/* Evaluation mode, with the running statistics: max(z, 0), at most 6 if `relu6`, and of that if `halved` the largest,
+ * bit for bit as efl_batchnorm_eval_f32, efl_relu_forward_f32 or efl_relu6_forward_f32, and efl_maxpool_forward_f32 one
+ * after the other; a NaN may be another. y may alias x if not halved. EFL_BAD_SHAPE if halved and a plane holds no
+ * window. */
+efl_status efl_batchnorm_relu_eval_f32(const float* x, const float* weight, const float* bias,
+                                       const float* running_mean, const float* running_var, efl_int64 batch,
+                                       efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
+                                       efl_int32 relu6, float eps, float* y);
 /* dy of y's shape. It goes to the elements with z > 0, and z < 6 if `relu6`; in a window to the first cell with the
  * largest sign(weight) x. dx for channels_needed; it may alias x, and dy if not halved. dweight and dbias compact for
  * `outs`, among channels_needed. */

@@ -6,6 +6,7 @@ from bench.mutants.mutant import Mutant
 
 K = "csrc/kernels/"
 LARGE = "tests/kernels/test_large_shapes.py"
+BY_RUNNING = "tests/kernels/test_norm_relu_eval.py"
 
 
 def cases(op: str) -> str:
@@ -127,6 +128,46 @@ MUTANTS = (
         "keep_positive(dy, x)",
         "batch norm with ReLU6 lets a gradient through above 6",
         cases("batchnorm_relu_backward"),
+    ),
+    Mutant(
+        "norm-relu-eval-nan",
+        f"{K}norm/relu_eval.inl.h",
+        "if_above(next, first, next, first)",
+        "max(first, next)",
+        "a pool after batch norm by running statistics takes no NaN but a window's first",
+        BY_RUNNING,
+    ),
+    Mutant(
+        "norm-relu-eval-cell",
+        f"{K}norm/relu_eval.inl.h",
+        "b = larger(at(b), at(d));",
+        "b = at(b);",
+        "half of the cells in a window's lower row are not compared",
+        cases("batchnorm_relu_eval"),
+    ),
+    Mutant(
+        "norm-relu-eval-rounding",
+        f"{K}norm/relu_eval.inl.h",
+        "fma(weight, mul(sub(x, mean), inv_std), bias)",
+        "fma(mul(weight, inv_std), sub(x, mean), bias)",
+        "batch norm by running statistics rounds otherwise with a rectifier than alone",
+        BY_RUNNING,
+    ),
+    Mutant(
+        "norm-relu-eval-channel",
+        f"{K}norm/relu_eval.inl.h",
+        "RectifiedByRunning<R> z(affine[c - first]);",
+        "RectifiedByRunning<R> z(affine[b ? 0 : c - first]);",
+        "all but the first example have the statistics of the first channel",
+        cases("batchnorm_relu_eval"),
+    ),
+    Mutant(
+        "norm-relu-eval-features",
+        f"{K}norm/relu_eval.inl.h",
+        "at < batch * channels",
+        "at < (batch - 1) * channels",
+        "of features the last example is not written",
+        cases("batchnorm_relu_eval"),
     ),
     Mutant(
         "features-stretch",

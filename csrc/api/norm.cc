@@ -79,6 +79,17 @@ efl_status efl_batchnorm_relu_forward_f32(const float* x, const float* weight, c
                                               momentum, running_mean, running_var, y, mean, inv_std);
 }
 
+efl_status efl_batchnorm_relu_eval_f32(const float* x, const float* weight, const float* bias,
+                                       const float* running_mean, const float* running_var, efl_int64 batch,
+                                       efl_int64 channels, efl_int64 height, efl_int64 width, efl_int32 halved,
+                                       efl_int32 relu6, float eps, float* y) {
+    EFL_CHECK(extents({batch, channels, height, width}));
+    EFL_CHECK(pointers({x, weight, bias, running_mean, running_var, y}));
+    EFL_CHECK(halving(height, width, halved));
+    return table().batchnorm_relu_eval_f32(x, weight, bias, running_mean, running_var, batch, channels, height, width,
+                                           halved, relu6, eps, y);
+}
+
 efl_status efl_batchnorm_relu_backward_f32(const float* dy, const float* x, const float* weight, const float* bias,
                                            const float* mean, const float* inv_std, efl_int64 batch, efl_int64 channels,
                                            efl_int64 height, efl_int64 width, efl_int32 halved, efl_int32 relu6,

@@ -18,6 +18,7 @@
 #include "../kernels/norm/features.inl.h"
 #include "../kernels/norm/plain.inl.h"
 #include "../kernels/norm/relu.inl.h"
+#include "../kernels/norm/relu_eval.inl.h"
 #include "../kernels/norm/lanes.inl.h"
 #include "../kernels/norm/places.inl.h"
 #include "../kernels/pool/window.inl.h"

@@ -126,6 +126,19 @@ Call batchnorm_relu_forward(Args& a) {
     };
 }
 
+Call batchnorm_relu_eval(Args& a) {
+    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"), mean = a.f32("running_mean"),
+               var = a.f32("running_var"), y = a.f32("y", Access::out);
+    const float eps = a.real("eps");
+    const efl_int32 relu6 = a.integer("relu6") != 0;
+    const ReluShape s(a, x, y);
+    per_channel(a, s.channels, {&w, &bias, &mean, &var});
+    return [=] {
+        return efl_batchnorm_relu_eval_f32(x.in(), w.in(), bias.in(), mean.in(), var.in(), s.batch, s.channels,
+                                           s.height, s.width, s.halved, relu6, eps, y.out());
+    };
+}
+
 Call batchnorm_relu_backward(Args& a) {
     const View dy = a.f32("dy"), x = a.f32("x"), w = a.f32("weight"), bias = a.f32("bias"), mean = a.f32("mean"),
                inv_std = a.f32("inv_std"), dx = a.f32("dx", Access::out), dw = a.f32("dweight", Access::out),
@@ -256,6 +269,7 @@ const std::vector<Op> norm_ops = {
     {.name = "groupnorm_forward", .make = groupnorm_forward},
     {.name = "groupnorm_backward", .make = groupnorm_backward},
     {.name = "batchnorm_relu_forward", .make = batchnorm_relu_forward},
+    {.name = "batchnorm_relu_eval", .make = batchnorm_relu_eval},
     {.name = "batchnorm_relu_backward", .make = batchnorm_relu_backward},
     {.name = "groupnorm_relu_forward", .make = groupnorm_relu_forward},
     {.name = "groupnorm_relu_backward", .make = groupnorm_relu_backward},

@@ -193,6 +193,12 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
             rules=("two_values", "halved"),
         ),
         Signature(
+            "batchnorm_relu_eval",
+            f"{_NORM} running_mean[C] running_var[C] y[B,C,Z]!x eps:real relu6:flag",
+            "the same of z normalised by the running statistics: of batchnorm_eval, a rectifier and a pool in turn",
+            rules=("halved",),
+        ),
+        Signature(
             "batchnorm_relu_backward",
             f"dy[B,C,Z] {_NORM} mean[C] inv_std[C] {_RELU_GRADS} channels<C outs<channels relu6:flag",
             "the backward pass of both forms, from x alone",

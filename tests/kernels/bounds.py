@@ -194,6 +194,10 @@ def batchnorm_relu_forward(before: Args, after: Args) -> Bounds:
     return {**found, "y": _window_largest(found["y"], after["y"]), "mean": found["running_mean"]}
 
 
+def batchnorm_relu_eval(before: Args, after: Args) -> Bounds:
+    return {"y": _window_largest(batchnorm_eval(before, after)["y"], after["y"])}
+
+
 def _xhat(x: Array, mean: Array, inv_std: Array) -> Array:
     groups = mean.shape[-1]
     members = x.reshape(len(x), groups, math.prod(x.shape[1:]) // groups)
@@ -486,6 +490,7 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "groupnorm_forward": groupnorm_forward,
     "groupnorm_backward": groupnorm_backward,
     "batchnorm_relu_forward": batchnorm_relu_forward,
+    "batchnorm_relu_eval": batchnorm_relu_eval,
     "batchnorm_relu_backward": batchnorm_relu_backward,
     "groupnorm_relu_forward": groupnorm_relu_forward,
     "groupnorm_relu_backward": groupnorm_relu_backward,

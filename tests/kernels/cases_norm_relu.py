@@ -32,6 +32,8 @@ def cases() -> Iterator[Case]:
         if shape[0] * int(np.prod(shape[2:])) > 1:
             make = lambda rng, s=shape, h=is_halved, r=relu6: batchnorm_forward(rng, s, h, r)  # noqa: E731
             yield Case("batchnorm_relu_forward", label, make)
+        make = lambda rng, s=shape, h=is_halved, r=relu6: batchnorm_eval(rng, s, h, r)  # noqa: E731
+        yield Case("batchnorm_relu_eval", label, make)
         for kinds in (NEEDS[0], NEEDS[1 + number % 4]):
             tag = f"{label}-{kinds[0]}-{kinds[1]}"
             make = lambda rng, s=shape, h=is_halved, k=kinds, r=relu6: batchnorm_backward(rng, s, h, *k, r)  # noqa: E731
@@ -70,6 +72,8 @@ def ordinary_and_large() -> Iterator[Case]:
     image, big = (2, 6, 4, 5), (16, 24, 16, 18)
     yield Case("batchnorm_relu_forward", "ordinary", lambda rng: batchnorm_forward(rng, image, True))
     yield Case("batchnorm_relu_forward", "large", lambda rng: batchnorm_forward(rng, big, True))
+    yield Case("batchnorm_relu_eval", "ordinary", lambda rng: batchnorm_eval(rng, image, True))
+    yield Case("batchnorm_relu_eval", "large", lambda rng: batchnorm_eval(rng, big, True))
     yield Case("batchnorm_relu_backward", "ordinary", lambda rng: batchnorm_backward(rng, image, True, "every", "odd"))
     needs = ("but_one", "but_one")
     yield Case("batchnorm_relu_backward", "large", lambda rng: batchnorm_backward(rng, big, True, *needs))
@@ -107,6 +111,13 @@ def batchnorm_forward(rng: Rng, shape: tuple[int, ...], is_halved: bool, relu6: 
     written = {"y": blank(*result_shape(shape, is_halved)), "mean": blank(channels), "inv_std": blank(channels)}
     settings = {"eps": 1e-5, "momentum": 0.1, "relu6": relu6}
     return {"x": normal(rng, *shape), **_steep(rng, channels, relu6), **running, **written, **settings}
+
+
+def batchnorm_eval(rng: Rng, shape: tuple[int, ...], is_halved: bool, relu6: bool = False) -> Args:
+    channels = shape[1]
+    running = {"running_mean": normal(rng, channels), "running_var": np.abs(normal(rng, channels))}
+    written = {"y": blank(*result_shape(shape, is_halved))}
+    return {"x": _coarse(rng, shape), **_steep(rng, channels, relu6), **running, **written, "eps": 1e-3, "relu6": relu6}
 
 
 def batchnorm_backward(

@@ -188,9 +188,9 @@ def test_groupnorm_outs_outside_the_groups(backend: ModuleType, op: str) -> None
     refused(backend, op, "outs", {"groups_needed": np.array([0, 2], np.int32), "outs": outs})
 
 
-@pytest.mark.parametrize("op", ["batchnorm_relu_forward", "batchnorm_relu_backward"])
+@pytest.mark.parametrize("op", ["batchnorm_relu_forward", "batchnorm_relu_eval", "batchnorm_relu_backward"])
 def test_a_plane_that_is_neither_whole_nor_halved(backend: ModuleType, op: str) -> None:
-    name = "y" if op.endswith("forward") else "dy"
+    name = "dy" if op.endswith("backward") else "y"
     refused(backend, op, name, {name: blank(2, 6, 1, 2)})
 
 

@@ -170,6 +170,15 @@ def test_batchnorm_eval(case: Case) -> None:
     close(after["y"], F.batch_norm(*read, training=False, eps=before["eps"]))
 
 
+@of("batchnorm_relu_eval")
+def test_batchnorm_relu_eval(case: Case) -> None:
+    before, after = solved(case)
+    read = (tensor(before[name]) for name in ("x", "running_mean", "running_var", "weight", "bias"))
+    z = F.batch_norm(*read, training=False, eps=before["eps"])
+    y = F.relu6(z) if before["relu6"] else F.relu(z)
+    close(after["y"], y if before["y"].shape == before["x"].shape else F.max_pool2d(y, 2))
+
+
 def channels_needed(args: Args) -> Array | None:
     """The channels whose dx a normalisation's backward writes."""
     if "channels" in args or args["groups_needed"] is None:

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from edgefl import rng
-from edgefl.graph import INPUT, Graph, Node, models
+from edgefl.graph import INPUT, Graph, Model, Node, models
+from edgefl.graph.cuts import cuts
 from edgefl.graph.operations import (
     Add,
+    BatchNorm,
+    BatchNorm1d,
     BatchNorm2d,
     Conv2d,
     Flatten,
@@ -22,12 +25,12 @@ from edgefl.graph.operations import (
 from edgefl.learners import SGD, GraphLearner
 from edgefl.learners.lowering import lower as lowering
 from edgefl.learners.lowering.fusion import NormReLU, fuse
-from edgefl.learners.lowering.lower import lower
+from edgefl.learners.lowering.lower import Mode, lower
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 
 from . import oracle
-from .graphs import model, samples
+from .graphs import chain, model, samples
 
 NORMS: dict[str, Operation] = {"batch": BatchNorm2d(4), "group": GroupNorm(2, 4)}
 HALVING = MaxPool2d((2, 2), (2, 2))
@@ -45,12 +48,12 @@ def block(norm: Operation, pool: Operation | None, size: tuple[int, int] = (9, 7
     return Graph((2, *size), (*nodes, Node("fc", Linear(features, 5), ("flatten",))))
 
 
-def kinds(graph: Graph, trains: bool = True) -> list[str]:
-    return [type(node.op).__name__ for node in fuse(graph.nodes, trains)]
+def kinds(graph: Graph) -> list[str]:
+    return [type(node.op).__name__ for node in fuse(graph.nodes)]
 
 
 def test_a_run_becomes_one_node_with_the_name_of_its_last() -> None:
-    nodes = fuse(block(BatchNorm2d(4), HALVING).nodes, True)
+    nodes = fuse(block(BatchNorm2d(4), HALVING).nodes)
     assert [node.name for node in nodes] == ["conv1", "pool1", "conv2", "relu2", "flatten", "fc"]
     first, second = nodes[1].op, nodes[3].op
     assert isinstance(first, NormReLU) and first.is_pooled and nodes[1].inputs == ("conv1",)
@@ -76,13 +79,68 @@ def test_batch_norm_takes_relu6_and_group_norm_does_not() -> None:
     for norm, expected in ((BatchNorm2d(2), ["NormReLU"]), (GroupNorm(2, 2), ["GroupNorm", "ReLU6", "MaxPool2d"])):
         nodes = Node("norm", norm, (INPUT,)), Node("relu", ReLU6(), ("norm",)), Node("pool", HALVING, ("relu",))
         assert kinds(Graph((2, 4, 4), nodes)) == expected
-    (fused,) = fuse((Node("norm", BatchNorm2d(2), (INPUT,)), Node("relu", ReLU6(), ("norm",))), True)
+    (fused,) = fuse((Node("norm", BatchNorm2d(2), (INPUT,)), Node("relu", ReLU6(), ("norm",))))
     assert isinstance(fused.op, NormReLU) and fused.op.is_relu6
 
 
-def test_batch_norm_by_running_statistics_is_not_fused() -> None:
-    assert "NormReLU" not in kinds(block(BatchNorm2d(4), HALVING), trains=False)
-    assert "NormReLU" in kinds(block(GroupNorm(2, 4), HALVING), trains=False)
+def calls(graph: Graph, mode: Mode, batch: int = 3) -> list[str]:
+    return [call.op for call in lower(graph, ModelSpec.of(graph), batch, mode=mode).calls]
+
+
+@pytest.mark.parametrize("mode", ["evaluate", "predict"])
+def test_batch_norm_by_running_statistics_is_one_call_with_its_rectifier_and_pool(mode: Mode) -> None:
+    found = calls(block(BatchNorm2d(4), HALVING), mode)
+    convolutions = ["conv2d_forward", "batchnorm_relu_eval"] * 2
+    assert found[: found.index("linear_forward") + 1] == ["gather_rows", *convolutions, "linear_forward"]
+    assert "batchnorm_relu_eval" not in calls(block(BatchNorm2d(4), HALVING), "train")
+    assert "batchnorm_relu_eval" not in calls(block(GroupNorm(2, 4), HALVING), mode)
+
+
+CAPPED = chain(
+    (3, 32, 32),
+    ("conv", Conv2d(3, 6, (3, 3), (2, 3))),
+    ("norm1", BatchNorm2d(6)),
+    ("relu1", ReLU6()),
+    ("pool", HALVING),
+    ("flatten", Flatten()),
+    ("fc1", Linear(210, 19)),
+    ("norm2", BatchNorm1d(19)),
+    ("relu2", ReLU6()),
+    ("fc2", Linear(19, 10)),
+)
+
+
+@pytest.mark.parametrize("backend", ["native", "numba", "reference"])
+@pytest.mark.parametrize("name", ["capped", "fedspu_emnist", "fedspu_speech"])
+def test_evaluation_by_running_statistics_has_the_bits_of_the_parts(
+    monkeypatch: pytest.MonkeyPatch, name: str, backend: str
+) -> None:
+    """Logits, losses and results at a cut; in no larger an arena."""
+    graph = CAPPED if name == "capped" else models.build(name, (3, 32, 32), 10)
+    data, cut = samples(graph, 3), cuts(graph)[0]
+    learner, parts = GraphLearner(away_from_start(graph), backend), GraphLearner(away_from_start(graph), backend)
+    found = learner.predict(data.x), learner.evaluate(data), learner.features(data, cut=cut)
+    planned = lower(graph, ModelSpec.of(graph), 3, mode="predict")
+    assert "batchnorm_relu_eval" in {call.op for call in planned.calls}
+    monkeypatch.setattr(lowering, "fuse", lambda nodes: nodes)
+    assert planned.arena_bytes <= lower(graph, ModelSpec.of(graph), 3, mode="predict").arena_bytes
+    expected = parts.predict(data.x), parts.evaluate(data), parts.features(data, cut=cut)
+    assert found[0].tobytes() == expected[0].tobytes()
+    assert found[1] == expected[1]
+    assert found[2].tobytes() == expected[2].tobytes()
+
+
+def away_from_start(graph: Graph) -> Model:
+    """The graph's model with statistics, weights and biases of norms that no initialisation gives."""
+    found, draw = model(graph), np.random.default_rng(4)
+    for node in graph.nodes:
+        if isinstance(node.op, BatchNorm):
+            channels = node.op.num_features
+            found.params[f"{node.name}.running_mean"][:] = draw.normal(0, 0.2, channels)
+            found.params[f"{node.name}.running_var"][:] = draw.uniform(0.2, 2, channels)
+            found.params[f"{node.name}.weight"][:] = draw.normal(0, 1, channels)
+            found.params[f"{node.name}.bias"][:] = draw.normal(0, 0.5, channels)
+    return found
 
 
 @pytest.mark.parametrize("delta", ["exact", "cut"])
@@ -101,7 +159,7 @@ def test_fused_training_equals_the_parts(
         found = []
         for is_fused in (True, False):
             if not is_fused:
-                monkeypatch.setattr(lowering, "fuse", lambda nodes, trains: nodes)
+                monkeypatch.setattr(lowering, "fuse", lambda nodes: nodes)
             learner = GraphLearner(model(graph), backend)
             learner.fit(data, [np.arange(batch, dtype=np.int32)] * 3, SGD(0.05, momentum=0.5), neurons, delta=delta)
             found.append((dict(learner.read()), learner.evaluate(data).loss_sum))
@@ -145,5 +203,5 @@ def test_gradients_of_fused_blocks_equal_autograd(
 def test_fused_plans_are_smaller(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     graph = models.build(name, (3, 32, 32), 10)
     fused = lower(graph, ModelSpec.of(graph), 16).arena_bytes
-    monkeypatch.setattr(lowering, "fuse", lambda nodes, trains: nodes)
+    monkeypatch.setattr(lowering, "fuse", lambda nodes: nodes)
     assert fused < lower(graph, ModelSpec.of(graph), 16).arena_bytes

@@ -81,7 +81,7 @@ def planned(graph: Graph, names: list[str], batch: int = LANES, lanes: int = LAN
     """The results that lie side by side where these layers run sparse, in order."""
     spec = ModelSpec.of(graph)
     sparse = {f"{name}.weight": weight_of(graph, spec, name, batch, lanes) for name in names}
-    nodes = fuse(graph.nodes, trains=True)
+    nodes = fuse(graph.nodes)
     found = side_by_side(nodes, graph.shapes, batch, sparse)
     return [node.name for node in nodes if node.name in found]
 

@@ -29,12 +29,13 @@ struct GradientLine {
 
 // ---- ReLU alone ----
 
-template <class R>
-static inline void relu_norm_plane(const Line& line, const float* x, int64_t n, float* y) {
+// Each word by `z`: Rectified below, or RectifiedByRunning of relu_eval.inl.h.
+template <class Z>
+static inline void relu_norm_plane(const Z& z, const float* x, int64_t n, float* y) {
     int64_t i = 0;
-    for (; i + W <= n; i += W) store(y + i, R{}.value(line.at(line.centred(load(x + i)))));
+    for (; i + W <= n; i += W) store(y + i, z.at(load(x + i)));
     const int rest = int(n - i);
-    if (rest) store_n(y + i, R{}.value(line.at(line.centred(load_n(x + i, rest)))), rest);
+    if (rest) store_n(y + i, z.at(load_n(x + i, rest)), rest);
 }
 
 template <class R>
@@ -93,37 +94,40 @@ static inline void store_halves(float* y, vf v, int n, int64_t left) {
     }
 }
 
-// The maxima of W windows, half of whose cells each word of rows has, as z with ReLU.
+// z with ReLU: of a word of x, and the largest of W windows, half of whose cells each word of rows has.
 template <class R>
-static inline vf halved_norm(const Line& line, vf sign, vf a, vf b, vf c, vf d) {
-    a = max(mul(a, sign), mul(c, sign));
-    b = max(mul(b, sign), mul(d, sign));
-    return R{}.value(line.at(line.centred(mul(max(evens(a, b), odds(a, b)), sign))));
-}
+struct Rectified {
+    Line line;
+    vf sign;
+
+    explicit Rectified(const Affine& f) : line(f), sign(set1(sign_of(f.weight))) {}
+    vf at(vf x) const { return R{}.value(line.at(line.centred(x))); }
+    vf largest(vf a, vf b, vf c, vf d) const {
+        a = max(mul(a, sign), mul(c, sign));
+        b = max(mul(b, sign), mul(d, sign));
+        return at(mul(max(evens(a, b), odds(a, b)), sign));
+    }
+};
 
 // Of rows of n <= W / 2 windows, two at a time.
-template <class R>
-static void halve_norm_plane_narrow(const Affine& f, const float* x, int64_t height, int64_t width, float* y) {
+template <class Z>
+static void halve_norm_plane_narrow(const Z& z, const float* x, int64_t height, int64_t width, float* y) {
     const int64_t out_h = height / 2;
     const int n = int(width / 2);
-    const Line line(f);
-    const vf sign = set1(sign_of(f.weight));
     const auto row = [&](int64_t r) { return load_n(x + r * width, 2 * n); };
     int64_t oh = 0;
     for (; oh + 2 <= out_h; oh += 2, x += 4 * width, y += 2 * n)
-        store_halves(y, halved_norm<R>(line, sign, row(0), row(2), row(1), row(3)), n, (out_h - oh) * n);
-    if (oh < out_h) store_n(y, halved_norm<R>(line, sign, row(0), zero(), row(1), zero()), n);
+        store_halves(y, z.largest(row(0), row(2), row(1), row(3)), n, (out_h - oh) * n);
+    if (oh < out_h) store_n(y, z.largest(row(0), zero(), row(1), zero()), n);
 }
 
 // W windows at a time, from the words of two rows. Past the end of a row they run into the next, whose outputs come
 // later. Rows of half a word of windows, or a power of two less, are taken in pairs; others would gain nothing, and
 // lose a tenth at large batches, as what is read past a row's end brings in the next.
-template <class R>
-static void halve_norm_plane(const Affine& f, const float* x, int64_t height, int64_t width, float* y) {
+template <class Z>
+static void halve_norm_plane(const Z& z, const float* x, int64_t height, int64_t width, float* y) {
     const int64_t out_h = height / 2, out_w = width / 2;
-    if (2 * out_w <= W && (out_w & (out_w - 1)) == 0) return halve_norm_plane_narrow<R>(f, x, height, width, y);
-    const Line line(f);
-    const vf sign = set1(sign_of(f.weight));
+    if (2 * out_w <= W && (out_w & (out_w - 1)) == 0) return halve_norm_plane_narrow(z, x, height, width, y);
     const float* const end = x + height * width;
     float* const last = y + out_h * out_w;
     for (int64_t oh = 0; oh < out_h; ++oh, x += 2 * width, y += out_w)
@@ -132,9 +136,9 @@ static void halve_norm_plane(const Affine& f, const float* x, int64_t height, in
             vf a, b, c, d;
             load_pair(top, end - top, &a, &b);
             load_pair(bottom, end - bottom, &c, &d);
-            const vf z = halved_norm<R>(line, sign, a, b, c, d);
-            if (last - (y + ow) >= W) store(y + ow, z);
-            else store_n(y + ow, z, int(last - (y + ow)));
+            const vf found = z.largest(a, b, c, d);
+            if (last - (y + ow) >= W) store(y + ow, found);
+            else store_n(y + ow, found, int(last - (y + ow)));
         }
 }
 
@@ -323,10 +327,10 @@ struct ReluForward {
 
     void operator()(const PlaneRun& run, const Affine& f) const {
         const int64_t inner = height * width, pooled = (height / 2) * (width / 2);
-        const Line line(f);
+        const Rectified<R> z(f);
         each_plane_of(run, 1, [&](int64_t p) {
-            if (halved) halve_norm_plane<R>(f, x + p * inner, height, width, y + p * pooled);
-            else relu_norm_plane<R>(line, x + p * inner, inner, y + p * inner);
+            if (halved) halve_norm_plane(z, x + p * inner, height, width, y + p * pooled);
+            else relu_norm_plane(z, x + p * inner, inner, y + p * inner);
         });
     }
 };

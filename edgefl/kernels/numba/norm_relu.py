@@ -36,6 +36,21 @@ def batchnorm_relu_forward(
     rectify(_planes(z), _planes(y), _ceiling(x, relu6))
 
 
+def batchnorm_relu_eval(
+    x: Array,
+    weight: Array,
+    bias: Array,
+    running_mean: Array,
+    running_var: Array,
+    y: Array,
+    eps: float,
+    relu6: bool,
+) -> None:
+    z = np.empty_like(x)
+    run(norm.batchnorm_eval(x, weight, bias, running_mean, running_var, z, eps))
+    rectify(_planes(z), _planes(y), _ceiling(x, relu6))
+
+
 def batchnorm_relu_backward(
     dy: Array,
     x: Array,

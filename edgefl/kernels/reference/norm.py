@@ -141,6 +141,22 @@ def batchnorm_relu_forward(
     _rectify(z, y, relu6)
 
 
+def batchnorm_relu_eval(
+    x: Array,
+    weight: Array,
+    bias: Array,
+    running_mean: Array,
+    running_var: Array,
+    y: Array,
+    eps: float,
+    relu6: bool,
+) -> None:
+    """The same with z = batchnorm_eval's y. y may alias x where it has its shape."""
+    z = np.empty_like(x)
+    batchnorm_eval(x, weight, bias, running_mean, running_var, z, eps)
+    _rectify(z, y, relu6)
+
+
 def batchnorm_relu_backward(
     dy: Array,
     x: Array,

@@ -126,10 +126,10 @@ def _norm_relu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     """Saved for backward: x, whose place the gradient takes if nothing else reads x."""
     assert isinstance(node.op, NormReLU)
     norm, x, free = node.op.norm, recorder.source(node), readers.is_sole(node.inputs[0])
-    trains = recorder.needed(node.name)
-    y = x if free and not trains and not node.op.is_pooled else recorder.result(node)
+    over = (free or readers.is_free(node.inputs[0], node)) and not recorder.needed(node.name)
+    y = x if over and not node.op.is_pooled else recorder.result(node)
     if node.op.is_pooled and x.lanes > 1:
-        whole = recorder.like(x)
+        whole = x if over else recorder.like(x)
         _normalise(recorder, node, norm, x, whole)
         _pool_words(recorder, node, whole, y, HALVING)
     else:
@@ -140,7 +140,7 @@ def _norm_relu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
 
 
 def _normalise(recorder: Recorder, node: Node, norm: Node, x: Tensor, y: Tensor) -> None:
-    """Record y, with ReLU, and what is saved."""
+    """Record y, with ReLU, and what is saved; of batch norm by running statistics nothing."""
     weight, bias = recorder.param(norm, "weight"), recorder.param(norm, "bias")
     if isinstance(norm.op, GroupNorm) and x.lanes > 1:
         mean, inv_std = group_norm.forward(recorder, norm, x, y, relu=True)
@@ -149,8 +149,12 @@ def _normalise(recorder: Recorder, node: Node, norm: Node, x: Tensor, y: Tensor)
         recorder.call("groupnorm_relu_forward", x, weight, bias, y, mean, inv_std, norm.op.num_groups, norm.op.eps)
     else:
         assert isinstance(norm.op, BatchNorm)
-        mean, inv_std = (recorder.new((norm.op.num_features,)) for _ in range(2))
         running = recorder.param(norm, "running_mean"), recorder.param(norm, "running_var")
+        if not recorder.scope.trains:
+            given = (x.channels, weight, bias, *running)
+            recorder.call("batchnorm_relu_eval", *given, y.channels, norm.op.eps, _is_relu6(node))
+            return
+        mean, inv_std = (recorder.new((norm.op.num_features,)) for _ in range(2))
         settings = norm.op.eps, norm.op.momentum, _is_relu6(node)
         outputs = (y.channels, mean, inv_std)
         recorder.call("batchnorm_relu_forward", x.channels, weight, bias, *running, *outputs, *settings)

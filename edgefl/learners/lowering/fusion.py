@@ -2,8 +2,9 @@
 
 Batch norm takes ReLU6 in place of ReLU, too.
 
-A pure rewrite: what is computed stays the same but for rounding, what is saved for the backward pass shrinks to the
-normalisation's input. Names of parameters and gradient needs stay those of the graph's own nodes.
+A pure rewrite: what is computed stays the same, to the bit by running statistics, otherwise but for rounding; what is
+saved for the backward pass shrinks to the normalisation's input. Names of parameters and gradient needs stay those of
+the graph's own nodes.
 
 A Linear layer's bias is part of its product. Its ReLU stays a call of its own, in place: both directions take .2 to
 .4 % of a step (CIFAR CNN at B = 16, PFLEGO MLP at B = 600, measured), less than a fused kernel is worth.
@@ -35,11 +36,8 @@ class NormReLU(Operation):
         """Nothing to check: the graph's own nodes are checked."""
 
 
-def fuse(nodes: tuple[Node, ...], trains: bool) -> tuple[Node, ...]:
-    """The nodes with every fusable run replaced by one node, which has the name of the run's last and its place.
-
-    trains  whether batch statistics are used; batch norm by running statistics is not fused
-    """
+def fuse(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The nodes with every fusable run replaced by one node, which has the name of the run's last and its place."""
     readers: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         for name in node.inputs:
@@ -47,7 +45,7 @@ def fuse(nodes: tuple[Node, ...], trains: bool) -> tuple[Node, ...]:
     gone: set[str] = set()
     fused: dict[str, Node] = {}
     for node in nodes:
-        relu = _rectifier(readers, node, trains)
+        relu = _rectifier(readers, node)
         if relu is None:
             continue
         pool = _sole_reader(readers, relu, MaxPool2d)
@@ -58,9 +56,9 @@ def fuse(nodes: tuple[Node, ...], trains: bool) -> tuple[Node, ...]:
     return tuple(fused.get(node.name, node) for node in nodes if node.name in fused or node.name not in gone)
 
 
-def _rectifier(readers: dict[str, list[Node]], node: Node, trains: bool) -> Node | None:
+def _rectifier(readers: dict[str, list[Node]], node: Node) -> Node | None:
     """The rectifier that a normalisation's kernel takes with it."""
-    if isinstance(node.op, BatchNorm) and trains:
+    if isinstance(node.op, BatchNorm):
         return _sole_reader(readers, node, (ReLU, ReLU6))
     return _sole_reader(readers, node, ReLU) if isinstance(node.op, GroupNorm) else None
 

@@ -108,7 +108,7 @@ def lower_active(
 
 
 def _lowered(scope: Scope, nodes: tuple[Node, ...], mode: Mode, step: tuple[Terms, Loss], float_bytes: int) -> Schedule:
-    nodes, shapes = fuse(nodes, scope.trains), scope.graph.shapes
+    nodes, shapes = fuse(nodes), scope.graph.shapes
     beside = frozenset[str]() if mode == "grow" else side_by_side(nodes, shapes, scope.batch, scope.sparse)
     recorder = Recorder(scope._replace(side_by_side=beside))
     output = _as_rows(forward(recorder, nodes))
