@@ -22,15 +22,16 @@ def chain(*nodes: tuple[str, object]) -> Graph:
 
 
 def branched() -> Graph:
-    """conv1 - relu1 - conv2 - + relu1 - flat - fc: between conv1 and the sum two results cross."""
+    """conv1 - relu1 - conv2 - relu2 - conv3 - + relu1 - flat - fc: within the branch, though it is narrow, two cross."""
     return Graph(
         (2, 4, 4),
         (
             Node("conv1", Conv2d(2, 4, (3, 3), **SAME), (INPUT,)),
             Node("relu1", ReLU(), ("conv1",)),
-            Node("conv2", Conv2d(4, 4, (3, 3), **SAME), ("relu1",)),
+            Node("conv2", Conv2d(4, 1, (3, 3), **SAME), ("relu1",)),
             Node("relu2", ReLU(), ("conv2",)),
-            Node("sum", Add(), ("relu1", "relu2")),
+            Node("conv3", Conv2d(1, 4, (3, 3), **SAME), ("relu2",)),
+            Node("sum", Add(), ("relu1", "conv3")),
             Node("flat", Flatten(), ("sum",)),
             Node("fc", Linear(64, 3), ("flat",)),
         ),
