@@ -156,9 +156,9 @@ MUTANTS = (
     Mutant(
         "norm-relu-eval-channel",
         f"{K}norm/relu_eval.inl.h",
-        "RectifiedByRunning<R> z(affine[c - first]);",
-        "RectifiedByRunning<R> z(affine[b ? 0 : c - first]);",
-        "all but the first example have the statistics of the first channel",
+        "running.of(c)",
+        "running.of(first)",
+        "channels side by side all have the statistics of the first",
         cases("batchnorm_relu_eval"),
     ),
     Mutant(
