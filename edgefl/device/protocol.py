@@ -1,6 +1,7 @@
 """A device's half of the protocol: the server's messages in, its own out. No socket and no clock of its own.
 
     each connection   hello, then the answers to Challenge and Welcome: a reply that was not acknowledged is sent first
+    Paced             goes before anything is trained in a connection, where the run plans by how fast devices are
     Train             trains, writes the round to the disk, then sends the reply
     Verdict           keeps or undoes the round
     Evaluate          scores
@@ -12,15 +13,18 @@ from __future__ import annotations
 
 import errno
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from edgefl.algorithms.pace import FORETOLD
 from edgefl.device.bounds import Bounds
 from edgefl.device.model import Data, DeviceModel, followed, method_of, same_run
+from edgefl.device.pace import Clocks, Misses
 from edgefl.device.state import DeviceState, Membership
-from edgefl.errors import EdgeflError, RemoteProtocolError, RequestError, RunError
+from edgefl.errors import EdgeflError, RemoteProtocolError, RequestError, RunError, TimeLimitError
 from edgefl.learners.base import MakeLearner
 from edgefl.rounds.maker import maker
 from edgefl.wire import handshake
@@ -32,9 +36,11 @@ from edgefl.wire.messages import (
     Evaluate,
     Finished,
     Hello,
+    Measured,
     Message,
     ModelChunk,
     ModelRequest,
+    Paced,
     Refused,
     Train,
     Verdict,
@@ -58,6 +64,7 @@ class Profile(NamedTuple):
     capacity   the largest share of active neurons it is willing to train
     max_model, max_memory, max_seconds  see Bounds
     methods    that it takes part in; empty: any
+    says_pace  it measures how fast it is and says so, in runs that plan by it
     """
 
     client: int | None
@@ -67,6 +74,7 @@ class Profile(NamedTuple):
     max_memory: int | None = None
     max_seconds: float | None = None
     methods: tuple[str, ...] = ()
+    says_pace: bool = True
 
     @property
     def bounds(self) -> Bounds:
@@ -82,6 +90,7 @@ class World(NamedTuple):
     clock   seconds, of which only differences count
     within  a context that bounds the time of what is named: TimeLimitError; by default none
     chance  that many random bytes
+    busy    seconds of this process on processors, of which only differences count
     """
 
     say: Callable[[str], None]
@@ -89,6 +98,7 @@ class World(NamedTuple):
     clock: Callable[[], float]
     within: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext()
     chance: Callable[[int], bytes] = secrets.token_bytes
+    busy: Callable[[], float] = time.process_time
 
 
 class SpoiltError(RunError):
@@ -120,6 +130,8 @@ class Device:
         self._deferred: list[Train | Evaluate] = []
         self._noted = 0  # lines about the server, in this connection
         self._nonce = b""
+        self._pace: Paced | None = None  # as it was measured last
+        self._misses = Misses()
         self._has_begun = False  # to use the directory: its life there is new
         self._offset = 0  # in the model, where this connection's download began
         self._run = state.run
@@ -238,8 +250,37 @@ class Device:
         if not self._state.has_model():
             self._offset = self._state.received()
             yield ModelRequest(self._offset)
-        elif self.is_waiting:
+            return
+        if self.is_waiting:
             yield self._state.reply()
+        yield from self._declare()
+
+    def _declare(self) -> Iterator[Message]:
+        """How fast it is, where the run plans by that; whoever carries letters has no place for it."""
+        assert self._state.enrolment is not None
+        if self._is_vouched or not method_of(self._state.enrolment.welcome).wants_pace:
+            return
+        if self._pace is None:
+            self._pace = Paced(self._measured() if self._profile.says_pace else None)
+        yield self._pace
+
+    def _measured(self) -> Measured | None:
+        """None if the owner's bounds leave no room or time to measure it."""
+        clocks = Clocks(self._world.clock, self._world.busy)
+        try:
+            with self._world.within("measuring its pace"):
+                found = self._ready().pace(clocks)
+        except TimeLimitError:
+            found = None
+        if found is None:
+            self._world.say("pace: not measured, as the owner's limits leave no room or time for it")
+            return None
+        self._misses = Misses()
+        self._world.say(
+            f"pace: {found.mac_s * 1e9:.2g} s for 10^9 multiply-adds of steps, {found.still_s * 1e9:.2g} s of what "
+            f"stands still, {found.step_s * 1e3:.2g} ms a step, {found.round_s * 1e3:.2g} ms a round"
+        )
+        return Measured(*found[:5])
 
     def _check(self, welcome: Welcome) -> None:
         self._profile.bounds.check_model(welcome.model_bytes)
@@ -257,6 +298,7 @@ class Device:
             self._complete(self._state.enrolment.welcome)
             if self.is_waiting:
                 yield self._state.reply()
+            yield from self._declare()
 
     def _complete(self, welcome: Welcome) -> None:
         """Takes what was downloaded as the initial model. What a loss of power spoilt is downloaded again."""
@@ -277,6 +319,8 @@ class Device:
         except EdgeflError:
             self._forget()  # the clock may strike when the training is done and its result is not kept
             raise
+        if result.reply.steps:
+            self._misses.heard(result.reply.seconds, message.settings.get(FORETOLD))
         self._durably(lambda: self._state.keep(*result))
         yield result.reply
 
@@ -305,6 +349,10 @@ class Device:
             self._forget()
         else:
             self._durably(self._state.accept)
+        if self._misses.are_many and self._pace is not None and self._pace.pace is not None:
+            self._world.say("rounds take other times than was foretold: measuring the pace again")
+            self._pace = None
+            yield from self._declare()
         deferred, self._deferred = self._deferred, []
         for message in deferred:
             yield from self.handle(message)

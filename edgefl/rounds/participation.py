@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from edgefl.algorithms.pace import Pace
 from edgefl.errors import RunError
+from edgefl.rounds.paces import Paces
 
 TRAINED = ("accepted", "late")  # outcomes after which a client keeps its newly trained model
 
@@ -20,18 +22,24 @@ class Participation:
     candidates  by round, whom its clients were chosen among, where that was not everybody
     losses      by (client, after): the client lost what it kept after that round, and went on from what it kept after
                 this one, 0 for nothing
+    paces       by (client, round): how fast the client's device said that it is, as plans follow it from that round on
     """
 
     limits: Mapping[int, float]
     outcomes: Mapping[tuple[int, int], str | None]
     candidates: Mapping[int, frozenset[int]] = field(default_factory=dict)
     losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    paces: Mapping[tuple[int, int], Pace] = field(default_factory=dict)
 
     def check(self, round: int, clients: list[int]) -> None:
         """Raises RunError unless the round was planned with exactly these clients."""
         logged = sorted(client for r, client in self.outcomes if r == round)
         if logged != sorted(clients):
             raise RunError(f"round {round} is planned with clients {sorted(clients)}; the run had {logged}")
+
+    def paces_at(self, round: int) -> Mapping[int, Pace]:
+        """What held in a round."""
+        return Paces(self.paces).at(round)
 
     def restart(self, client: int, round: int) -> int | None:
         """The round from whose state a client that lost what it kept goes on into this round, 0 for nothing; None if it

@@ -107,7 +107,8 @@ class _Simulation:
         """The plans of a round, of those that could be chosen then."""
         task, logged = self.task, self.participation
         if logged is not None:
-            task = replace(task, candidates=logged.candidates.get(round), lost=logged.lost(round))
+            paces = logged.paces_at(round)
+            task = replace(task, candidates=logged.candidates.get(round), lost=logged.lost(round), paces=paces)
         return self.algorithm.plan(task, state, round)
 
     def _round(self, state: State, round: int, plans: list[Plan]) -> tuple[State, dict[str, Any]]:
