@@ -164,7 +164,9 @@ class Server:
         return self._coordinator.secret_of(client)
 
     def received(self, peer: Peer, message: Message) -> None:
-        self._handle(Received(peer.link, cast(Trained | Evaluated | Paced, message)))  # the state table lets in no others
+        self._handle(
+            Received(peer.link, cast(Trained | Evaluated | Paced, message))
+        )  # the state table lets in no others
 
     def arrived(self, name: str) -> Peer:
         """A new connection, not greeted yet."""

@@ -153,7 +153,9 @@ def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, s
     elif isinstance(record, Made):
         execute("INSERT OR IGNORE INTO makers VALUES (?, ?)", (record.client, record.maker))
     elif isinstance(record, Timed):
-        execute("INSERT OR IGNORE INTO paces VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (record.client, record.since, *record.pace))
+        execute(
+            "INSERT OR IGNORE INTO paces VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (record.client, record.since, *record.pace)
+        )
     elif isinstance(record, Opened):
         among = None if record.candidates is None else candidates.pack(record.candidates)
         begun = record.round, record.deadline_s, among

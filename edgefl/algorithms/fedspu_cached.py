@@ -102,7 +102,7 @@ class FedSPUCached(FedSPU):
         return (most, *(keep for keep in self.keep if keep < most))
 
     def brief(self, steps: int, examples: int) -> tuple[FedSPUCached, int]:
-        """As many passes as a round has, if there is a batch for each: what stands still is run once for all of them."""
+        """As many passes as a round has, if there is a step for each: what stands still is run once for all."""
         epochs = min(self.epochs, steps)
         return replace(self, epochs=epochs), min(examples, steps // epochs * self.batch)
 

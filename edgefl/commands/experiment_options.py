@@ -252,7 +252,9 @@ def _given(options: Mapping[str, Any], base: Experiment, is_new: bool) -> dict[s
     if given.get("loss"):
         given["loss"] = str(Loss.parse(given["loss"]))
     chosen = dict(given.get("options", base.options))
-    named = [f"{name}={given.pop(name)}" for name in ("optimizer", "schedule", "saved", "round_seconds") if name in given]
+    named = [
+        f"{name}={given.pop(name)}" for name in ("optimizer", "schedule", "saved", "round_seconds") if name in given
+    ]
     for text in [*named, *given.pop("set", ())]:
         name, value = _assignment(text)
         if name in SHARED:

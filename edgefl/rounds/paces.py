@@ -1,4 +1,4 @@
-"""How fast clients have said that they are, and from which round on that holds: the same for a server and its replay."""
+"""How fast clients have said that they are, and from which round on that holds: for a server and for its replay."""
 
 from __future__ import annotations
 

@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
-from edgefl.wire.messages import PROTOCOL, Challenge, Enrol, Hello, Message, ModelChunk, ModelRequest, Paced, Welcome
+from edgefl.wire.messages import PROTOCOL, Challenge, Enrol, Hello, Message, ModelChunk, ModelRequest, Welcome
 from edgefl.wire.model import LARGEST_MODEL
 
 
@@ -70,13 +69,6 @@ class Agreement:
         self.has_model = end == self._model_bytes
         return None
 
-    def _paced(self, message: Paced) -> str | None:
-        """What no range of a field finds, as nothing is above or below it."""
-        for name in () if message.pace is None else message.pace.__struct_fields__:
-            if (value := getattr(message.pace, name)) is not None and math.isnan(value):
-                return f"{name}={value}; expected a number of 0 or more"
-        return None
-
 
 _RULES: dict[type[Message], Callable[[Agreement, Any], str | None]] = {
     Hello: Agreement._hello,
@@ -85,5 +77,4 @@ _RULES: dict[type[Message], Callable[[Agreement, Any], str | None]] = {
     Welcome: Agreement._welcome,
     ModelRequest: Agreement._model_request,
     ModelChunk: Agreement._model_chunk,
-    Paced: Agreement._paced,
 }

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,13 +15,13 @@ from edgefl.algorithms.base import State
 from edgefl.algorithms.pace import FORETOLD, Pace
 from edgefl.experiment.settings import Settings
 from edgefl.graph.cuts import cuts
-from edgefl.rounds.participation import Participation
 from edgefl.rounds.paces import Paces
+from edgefl.rounds.participation import Participation
 from edgefl.server import history
-from edgefl.server.events import Admit, Action, Joined, Judged, Opened, Timed
+from edgefl.server.events import Action, Admit, Joined, Judged, Opened, Timed
 from edgefl.simulation.journal import Journal
 from edgefl.simulation.loop import simulate
-from edgefl.wire.messages import Measured, Message, Paced, Train, Verdict
+from edgefl.wire.messages import Measured, Paced, Train
 
 METHOD = FedSPUCached(keep=(0.5, 1.0), per_round=3, epochs=1, batch=4, lr=0.1, budget=(), round_seconds=1.0)
 FAST, SLOW = Measured(0.0, 1e-9, 0.0, 0.1, None), Measured(1e-3, 1e-2, 0.0, 0.1, None)
