@@ -5,7 +5,8 @@ mutants` puts mistakes into the sources, `python -m bench fuzz` compares random 
 peers` times a step of other trainers, `python -m bench sparse` masked layers, `python -m bench builds` two builds of
 edgefl, `python -m bench int8` quantises models, `python -m bench arm` counts instructions on 64-bit ARM, `python -m
 bench ray` times rounds on a Ray cluster, `python -m bench flower` runs our methods in a deployment of Flower, `python
--m bench flower-devices` devices without Flower in one, and `python -m bench converted` times converted torch modules.
+-m bench flower-devices` devices without Flower in one, `python -m bench converted` times converted torch modules, and
+`python -m bench paces` serves devices of unlike speed.
 These have options of their own.
 """
 
@@ -39,6 +40,7 @@ from bench import (
     masked,
     memory,
     operations,
+    paces,
     peak,
     ray_rounds,
     rounds,
@@ -70,6 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
         "flower-devices": flower_devices.main,
         "fuzz": fuzz.main,
         "mutants": mutants.main,
+        "paces": paces.main,
         "papers": papers.main,
         "peers": trainers.main,
         "ray": ray_rounds.main,

@@ -41,6 +41,11 @@ class Pace(NamedTuple):
         """What a round of this work is foretold to take."""
         return self.still_s * work.still + self.mac_s * work.macs + self.step_s * work.steps + self.round_s
 
+    def slowed(self, times: float) -> Pace:
+        """So many times as slow."""
+        parts = {name: times * getattr(self, name) for name in ("still_s", "mac_s", "step_s", "round_s")}
+        return self._replace(**parts)
+
 
 def fit(rounds: Sequence[tuple[Work, float]]) -> Pace:
     """The pace that explains so many seconds of these rounds best, with the least sum of squared relative errors.

@@ -89,8 +89,8 @@ def measure(algorithm: Algorithm, graph: Graph, local: Local, clocks: Clocks) ->
         for kind, work, seconds in trials.turn(turns + 1, clocks.busy):
             found.setdefault(kind, (work, []))[1].append(seconds)
         wall_s = clocks.wall() - wall
-    fitted, slower = fit([(work, median(times)) for work, times in found.values()]), wall_s / (clocks.busy() - busy)
-    return Pace(*(slower * each for each in fitted[:4]))
+    pace, slower = fit([(work, median(times)) for work, times in found.values()]), wall_s / (clocks.busy() - busy)
+    return pace.slowed(slower)
 
 
 def _round(algorithm: Algorithm, local: Local, steps: int) -> tuple[Algorithm, Local]:
