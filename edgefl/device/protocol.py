@@ -19,12 +19,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from edgefl.algorithms.pace import FORETOLD
 from edgefl.device.bounds import Bounds
+from edgefl.device.declaring import Declaring
 from edgefl.device.model import Data, DeviceModel, followed, method_of, same_run
-from edgefl.device.pace import Clocks, Misses
+from edgefl.device.pace import Clocks
 from edgefl.device.state import DeviceState, Membership
-from edgefl.errors import EdgeflError, RemoteProtocolError, RequestError, RunError, TimeLimitError
+from edgefl.errors import EdgeflError, RemoteProtocolError, RequestError, RunError
 from edgefl.learners.base import MakeLearner
 from edgefl.rounds.maker import maker
 from edgefl.wire import handshake
@@ -36,11 +36,9 @@ from edgefl.wire.messages import (
     Evaluate,
     Finished,
     Hello,
-    Measured,
     Message,
     ModelChunk,
     ModelRequest,
-    Paced,
     Refused,
     Train,
     Verdict,
@@ -130,8 +128,7 @@ class Device:
         self._deferred: list[Train | Evaluate] = []
         self._noted = 0  # lines about the server, in this connection
         self._nonce = b""
-        self._pace: Paced | None = None  # as it was measured last
-        self._misses = Misses()
+        self._declaring = Declaring(profile.says_pace, world.say, world.within)
         self._has_begun = False  # to use the directory: its life there is new
         self._offset = 0  # in the model, where this connection's download began
         self._run = state.run
@@ -260,27 +257,8 @@ class Device:
         assert self._state.enrolment is not None
         if self._is_vouched or not method_of(self._state.enrolment.welcome).wants_pace:
             return
-        if self._pace is None:
-            self._pace = Paced(self._measured() if self._profile.says_pace else None)
-        yield self._pace
-
-    def _measured(self) -> Measured | None:
-        """None if the owner's bounds leave no room or time to measure it."""
         clocks = Clocks(self._world.clock, self._world.busy)
-        try:
-            with self._world.within("measuring its pace"):
-                found = self._ready().pace(clocks)
-        except TimeLimitError:
-            found = None
-        if found is None:
-            self._world.say("pace: not measured, as the owner's limits leave no room or time for it")
-            return None
-        self._misses = Misses()
-        self._world.say(
-            f"pace: {found.mac_s * 1e9:.2g} s for 10^9 multiply-adds of steps, {found.still_s * 1e9:.2g} s of what "
-            f"stands still, {found.step_s * 1e3:.2g} ms a step, {found.round_s * 1e3:.2g} ms a round"
-        )
-        return Measured(*found[:5])
+        yield self._declaring.paced(clocks, lambda clocks: self._ready().pace(clocks))
 
     def _check(self, welcome: Welcome) -> None:
         self._profile.bounds.check_model(welcome.model_bytes)
@@ -319,8 +297,7 @@ class Device:
         except EdgeflError:
             self._forget()  # the clock may strike when the training is done and its result is not kept
             raise
-        if result.reply.steps:
-            self._misses.heard(result.reply.seconds, message.settings.get(FORETOLD))
+        self._declaring.trained(result.reply, message.settings)
         self._durably(lambda: self._state.keep(*result))
         yield result.reply
 
@@ -349,9 +326,7 @@ class Device:
             self._forget()
         else:
             self._durably(self._state.accept)
-        if self._misses.are_many and self._pace is not None and self._pace.pace is not None:
-            self._world.say("rounds take other times than was foretold: measuring the pace again")
-            self._pace = None
+        if self._declaring.is_outdated():
             yield from self._declare()
         deferred, self._deferred = self._deferred, []
         for message in deferred:

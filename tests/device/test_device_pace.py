@@ -176,14 +176,14 @@ def test_a_new_connection_hears_the_same_and_a_new_process_measures_anew(server:
     assert again[0] == first[0]
     assert sum(line.startswith("pace: ") for line in said) == 1
     other = timed()
-    assert other._pace is None
+    assert other._declaring._said is None
 
 
 def test_it_changes_no_file(server: ScriptedServer, timed: Any) -> None:
     device = timed()
     cut(device, server, "send Paced")
     before = files(device)
-    assert isinstance(device._pace, Paced)
+    assert isinstance(device._declaring._said, Paced)
     assert device._model is not None
     device._model.pace(Clocks(device._world.clock, device._world.busy))
     assert files(device) == before
