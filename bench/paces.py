@@ -5,8 +5,9 @@
 
 Eight `edgefl client` on loopback, each held to a share of a core (bench/throttle.py says how), all in every round; the
 shares of four go round by id, and FedSPU's tiers by id as ever, without regard to speed. Both runs are from the same
-seed. Seconds are those of a device's training, as it says them. The second run's --round-seconds is the median over
-devices of the first run's, unless it is given. Not the virtual clock of a simulation.
+seed. Seconds are those of a device's training, as it says them. The second run's --round-seconds lies in the middle of
+the fastest and the slowest device of the first run, as a geometric mean, unless it is given. Not the virtual clock of a
+simulation.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -72,7 +74,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--lr", type=float, default=Experiment.lr)
-    parser.add_argument("--round-seconds", type=float, help="default: the median device's with fixed tiers")
+    parser.add_argument(
+        "--round-seconds", type=float, help="default: between the fastest and the slowest device of fixed tiers"
+    )
     parser.add_argument("--json", action="store_true", help="JSON lines: machine facts first, then one per figure")
     options = parser.parse_args(arguments)
     show = print_json if options.json else print_table
@@ -100,7 +104,7 @@ def measure(experiment: Experiment, cores: Sequence[float], round_seconds: float
         yield Figure("cores of all devices together", sum(shares), "", note=f"held back by {held.how}")
         yield _load("before")
         tiers = _run(place / "tiers", experiment, place / "shares", shares, held)
-        seconds = round_seconds or median(tiers.typical)
+        seconds = round_seconds or sqrt(min(tiers.typical) * max(tiers.typical))
         timed = replace(experiment, methods=("fedspu-cached",), options=(("round_seconds", seconds),))
         paces = _run(place / "paces", timed, place / "shares", shares, held)
         yield _load("after")

@@ -22,6 +22,8 @@ from edgefl.memory import Training, estimate
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 
+GOOD_PART = 0.5  # of a round's seconds
+
 
 class Offer(NamedTuple):
     """What a client may be asked to train: a share of active neurons, after a cut; "": all of the model's layers."""
@@ -117,13 +119,20 @@ def work(graph: Graph, offer: Offer, effort: Effort, examples: int) -> Work:
 
 
 def in_time(graph: Graph, keeps: Sequence[float], effort: Effort, timing: Timing) -> tuple[Offer, float]:
-    """The first offer at these shares that a device of this pace trains within the seconds and its memory, with what it
-    is foretold to take; if none is, the one that takes the fewest, of those that fit its memory if any does.
+    """Of the offers at these shares that a device of this pace trains within the seconds the first that takes a good
+    part of them, and what it is foretold to take; if none does, the one that takes the most. So devices of unlike speed
+    take about as long. Where none is within, it is the one that takes the fewest.
+
+    An offer that does not fit the device's memory is none, unless none fits.
     """
     pace, found = timing.pace, list(offers(graph, keeps))
     if pace.memory is not None:
         found = [each for each in found if cost(graph, each, effort).memory <= pace.memory] or found
     foretold = {offer: pace.seconds(work(graph, offer, effort, pace.examples)) for offer in found}
-    within = (offer for offer in found if foretold[offer] <= timing.seconds)
-    offer = next(within, None) or min(found, key=foretold.__getitem__)
+    within = [offer for offer in found if foretold[offer] <= timing.seconds]
+    if not within:
+        offer = min(found, key=foretold.__getitem__)
+    else:
+        busy = (offer for offer in within if foretold[offer] >= GOOD_PART * timing.seconds)
+        offer = next(busy, None) or max(within, key=foretold.__getitem__)
     return offer, foretold[offer]

@@ -41,8 +41,9 @@ class FedSPUCached(FedSPU):
     memory   likewise of its training memory by the account `exact`, with one batch's results kept
     traffic  likewise of its values on the wire
     round_seconds  of training that the round of a client may take whose device has said how fast it is; its tier does
-             not count then: of all shares up to its capacity it gets the largest that is done in time after some cut,
-             and the earliest such cut, or what is done soonest. 0: no such bound
+             not count then, but of all shares up to its capacity it gets what takes half of the seconds to all of
+             them, where that can be: a large share rather than a small one, an early cut rather than a late one
+             (budget.in_time). 0: no such bound
     `saved` also says as what the prefix's results are kept: 'fp16' in half the memory.
     """
 
