@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,9 +35,9 @@ class Timing(World):
     speeds  what each says next; None: that it does not say
     """
 
-    def __init__(self, path: Path, said: dict[int, Measured | None]) -> None:
-        self.speeds = said
-        super().__init__(path, METHOD)
+    def __init__(self, path: Path, speeds: dict[int, Measured | None], method: FedSPUCached = METHOD) -> None:
+        self.speeds = speeds
+        super().__init__(path, method)
 
     def connect(self, client: int, capacity: float = 1.0) -> None:
         self.links += 1
@@ -233,6 +234,22 @@ def test_whatever_happens_the_replay_agrees(data: st.DataObject, tmp_path_factor
     world.finish()
     check_replay(world, folder / "again")
     world.store.close()
+
+
+def test_nobody_waits_for_a_device_that_has_no_way_to_say_it(tmp_path: Path) -> None:
+    """As in letters, or in a run that does not plan by it."""
+    world = World(tmp_path / "letters", METHOD)
+    world.finish()
+    check_replay(world, tmp_path / "again")
+    plain = Timing(tmp_path / "plain", dict.fromkeys(range(CLIENTS), SLOW), replace(METHOD, round_seconds=0.0))
+    for client in range(CLIENTS):
+        plain.connect(client)
+    plain.save()
+    plain.save()
+    assert sum(len(plain.to_device[client]) for client in range(CLIENTS)) == METHOD.per_round
+    plain.finish()
+    assert plain.done
+    assert history.progress(plain.path).paces == {}
 
 
 def test_a_run_from_before_has_no_paces(tmp_path: Path) -> None:
