@@ -84,7 +84,9 @@ class Arrivals:
 
     def _connect(self, event: Joined, client: int) -> Link:
         """The client's connection from now on; an older one is closed."""
-        link = Link(event.link, client, event.pending, event.claim.life if event.claim else b"")
+        link = Link(
+            event.link, client, event.pending, event.claim.life if event.claim else b"", declares=event.declares
+        )
         older = self._clients.connect(link)
         if older is not None:
             copy = ", from another process" if older.life != link.life else ""

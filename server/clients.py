@@ -12,6 +12,8 @@ MOST_MAKERS = 16  # of a client that are kept
 class Link:
     """The connection of a client. `pending`: the round of a reply that it has still to send, 0 if there is none.
 
+    declares  its device says how fast it is before it trains; has_declared: it has done so
+    asked     the round that it was last asked to train in, 0 if there is none
     admitted  the client's enrolment, and the life of its device's directory, are durable: messages may be sent to it
     """
 
@@ -20,6 +22,9 @@ class Link:
     pending: int
     life: bytes = b""
     admitted: bool = False
+    declares: bool = False
+    has_declared: bool = False
+    asked: int = 0
 
 
 class Clients:

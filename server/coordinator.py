@@ -27,6 +27,7 @@ from edgefl.rounds.participation import TRAINED
 from edgefl.server import awaited
 from edgefl.server.arrivals import Arrivals
 from edgefl.server.clients import Clients, Link
+from edgefl.server.declarations import Declarations
 from edgefl.server.events import (
     Action,
     Admit,
@@ -46,6 +47,7 @@ from edgefl.server.events import (
     Saved,
     Scored,
     Send,
+    Timed,
     WakeAt,
 )
 from edgefl.server.pace import Pace
@@ -56,7 +58,7 @@ from edgefl.server.round import OpenRound
 from edgefl.server.rules import Rules
 from edgefl.server.rulings import Rulings
 from edgefl.server.scoring import OpenEvaluation
-from edgefl.wire.messages import Evaluated, Finished, Message, Trained, Verdict
+from edgefl.wire.messages import Evaluated, Finished, Message, Paced, Trained, Verdict
 
 Phase = Literal["waiting", "training", "storing", "scoring", "over"]
 LATE = "the round was closed"
@@ -95,7 +97,8 @@ class Coordinator:
         limits, lost = self._clients.capacities, self._holdings.behind
         self.task = replace(task, limits=limits, lost=lost)  # as they are at any time
         self._stored = progress
-        self._planner = Planner(self.task, algorithm, rules.seen_s)
+        self._declarations = Declarations(algorithm.wants_pace, progress.paces)
+        self._planner = Planner(self.task, algorithm, rules.seen_s, self._declarations.paces.at)
         self._pace = Pace(rules.deadline_s, progress.deadline_s)
         self._evaluation_pace = Pace(rules.evaluation_deadline_s)
         self._open: OpenRound | None = None
@@ -270,7 +273,7 @@ class Coordinator:
         return self._rulings.has_trained(round, client) or self._judging.get((round, client)) in TRAINED
 
     def _plan_again(self, client: int) -> None:
-        """The client's capacity, or what it has lost, changes the plans for it that it has not answered."""
+        """The client's capacity, its pace, or what it has lost, changes the plans for it that it has not answered."""
         self._planner.forget()
         if self._open is not None and client in self._open.clients and client not in self._open.answers:
             self._open.plan_again(client)
@@ -296,7 +299,9 @@ class Coordinator:
     def _ask(self, link: Link, now: float) -> None:
         """Sends what this client has to do now, if anything."""
         if self._open is not None and link.client in self._open.clients:
-            if link.client not in self._open.answers and link.pending != self._open.number:
+            is_due = link.client not in self._open.answers and link.pending != self._open.number
+            if is_due and not self._declarations.holds(link):
+                link.asked = self._open.number
                 left = None if self._deadline is None else max(self._deadline - now, 0.0)
                 self._pace.ask(self._open.number, link.client)
                 self._send(link, self._open.request(link.client, left))
@@ -313,12 +318,14 @@ class Coordinator:
 
     # Messages.
 
-    def _receive(self, number: int, message: Trained | Evaluated, now: float) -> None:
+    def _receive(self, number: int, message: Trained | Evaluated | Paced, now: float) -> None:
         link = self._clients.link(number)
         if link is None or not link.admitted:
             return  # what a superseded connection still sends is sent again on the new one
         if isinstance(message, Trained):
             self._take_reply(link, message, now)
+        elif isinstance(message, Paced):
+            self._take_pace(link, message, now)
         elif self._evaluation is not None and message.round == self._evaluation.round:
             self._take_scores(link, self._evaluation, message, now)
 
@@ -333,6 +340,29 @@ class Coordinator:
         elif key not in self._judging:
             self._pace.heard(message.round, link.client, now)
             self._judge(link.client, message, now)
+
+    def _take_pace(self, link: Link, message: Paced, now: float) -> None:
+        """Not before it is durable is the client asked by it."""
+        is_free = self._open is not None and self._is_free(self._open, link)
+        since = self.round + (1 if self._open is None or is_free else 2)
+        record = self._declarations.hear(link, message, since, self._clients.declared.get(link.client, 0))
+        if record is None:
+            self._ask_if_held(link, now)
+            return
+        self._save(record)
+        self._planner.forget()
+        if is_free:
+            self._plan_again(link.client)
+
+    def _is_free(self, open_round: OpenRound, link: Link) -> bool:
+        """Whether the client is in the open round, and nothing of it has been asked or is on its way."""
+        number = open_round.number
+        is_asked = link.asked == number or link.pending == number or link.client in open_round.answers
+        return link.client in open_round.clients and not is_asked
+
+    def _ask_if_held(self, link: Link, now: float) -> None:
+        if self._open is not None and self._is_free(self._open, link):
+            self._ask(link, now)
 
     def _judge(self, client: int, message: Trained, now: float) -> None:
         is_open = self._open is not None and self._open.number == message.round
@@ -375,6 +405,11 @@ class Coordinator:
             self._enrolled(record, now)
         elif isinstance(record, Begun):
             self._arrivals.begun(record, now)
+        elif isinstance(record, Timed):
+            self._declarations.saved(record)
+            link = self._clients.link_of(record.client)
+            if link is not None and link.admitted:
+                self._ask_if_held(link, now)
         elif isinstance(record, Judged):
             ruling = Ruling(record.outcome, record.reason)
             self._rulings.rule(record.round, record.client, ruling)

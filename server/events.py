@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgefl.algorithms.base import State
-from edgefl.wire.messages import Evaluated, Message, Trained
+from edgefl.algorithms.pace import Pace
+from edgefl.wire.messages import Evaluated, Message, Paced, Trained
 
 Outcome = Literal["accepted", "late", "refused"]
 
@@ -58,6 +59,15 @@ class Made:
 
     client: int
     maker: str
+
+
+@dataclass(frozen=True)
+class Timed:
+    """How fast a client's device has measured that it is; plans follow it from the round `since` on."""
+
+    client: int
+    since: int
+    pace: Pace
 
 
 @dataclass(frozen=True)
@@ -118,7 +128,7 @@ class Traffic:
     received_headers: int = 0
 
 
-Record = Enrolment | Begun | Lost | Made | Opened | Judged | Closed | Scored | Traffic
+Record = Enrolment | Begun | Lost | Made | Timed | Opened | Judged | Closed | Scored | Traffic
 
 # Events: what happens to the coordinator.
 
@@ -149,6 +159,7 @@ class Joined:
     maker    what trains there; empty if it does not say
     claim    what it holds; None: that is not looked at
     examples for training; None if it does not say
+    declares it says how fast it is before it trains, in a run that plans by it
     """
 
     link: int
@@ -159,6 +170,7 @@ class Joined:
     maker: str = ""
     claim: Claim | None = None
     examples: int | None = None
+    declares: bool = False
 
 
 @dataclass(frozen=True)
@@ -173,7 +185,7 @@ class Received:
     """A message of an admitted device."""
 
     link: int
-    message: Trained | Evaluated
+    message: Trained | Evaluated | Paced
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
 from edgefl.errors import AuthError, DamagedFrameError, ProtocolError
@@ -179,7 +179,7 @@ class Peer(asyncio.Protocol):
 
     def _check(self, request: Enrol) -> None:
         assert self._meeting is not None  # the state table has Enrol after Hello only
-        self._hub.enrol(self, self._meeting.joined(request, self.link))
+        self._hub.enrol(self, replace(self._meeting.joined(request, self.link), declares=True))
 
     # The model.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from edgefl.algorithms.base import Algorithm, Plan, State, Task
+from edgefl.algorithms.pace import Pace
 from edgefl.errors import RunError
 from edgefl.server.presence import Presence
 
@@ -17,9 +18,16 @@ class Planner:
     task  of the last plans: with the candidates that they are of
     """
 
-    def __init__(self, task: Task, algorithm: Algorithm, seen_s: float | None) -> None:
+    def __init__(
+        self,
+        task: Task,
+        algorithm: Algorithm,
+        seen_s: float | None,
+        paces: Callable[[int], Mapping[int, Pace]] = lambda round: {},
+    ) -> None:
+        """`paces`: how fast clients are, as it holds in a round."""
         self.task = self._everybody = task
-        self._algorithm, self._seen_s = algorithm, seen_s
+        self._algorithm, self._seen_s, self._paces = algorithm, seen_s, paces
         self._plans: list[Plan] | None = None
 
     def start(self, enrolled: Iterable[int], now: float) -> None:
@@ -38,7 +46,7 @@ class Planner:
         return bool(self._algorithm.plan(self._everybody, state, round))
 
     def forget(self) -> None:
-        """What was prepared is out of date: a client has declared its capacity."""
+        """What was prepared is out of date: a client has declared its capacity, or how fast it is."""
         self._plans = None
 
     def take(self, state: State, round: int, connected: AbstractSet[int], now: float) -> list[Plan]:
@@ -51,7 +59,7 @@ class Planner:
         return self._plan(state, round, candidates)
 
     def _plan(self, state: State, round: int, candidates: frozenset[int] | None) -> list[Plan]:
-        self.task = replace(self._everybody, candidates=candidates)
+        self.task = replace(self._everybody, candidates=candidates, paces=self._paces(round))
         plans = self._algorithm.plan(self.task, state, round)
         for plan in plans:
             if candidates is not None and plan.client not in candidates:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from edgefl.algorithms.base import State
+from edgefl.algorithms.pace import Pace
 from edgefl.server.events import Judged, Outcome
 
 
@@ -38,6 +39,7 @@ class Progress:
     losses      by (client, after): the client has lost what it kept after that round, and goes on from what it kept
                 after this one, 0 for nothing
     declared    training samples of the enrolled clients, of those that say it
+    paces       by (client, round): how fast its device is, as plans follow it from that round on
     makers      (client, maker) of every device so far
     rulings     by (round, client), for every planned client of every round so far, or of those that devices may still
                 ask for; None where no reply has come
@@ -60,3 +62,4 @@ class Progress:
     losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
     makers: tuple[tuple[int, str], ...] = ()
     declared: Mapping[int, int] = field(default_factory=dict)
+    paces: Mapping[tuple[int, int], Pace] = field(default_factory=dict)

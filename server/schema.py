@@ -44,6 +44,17 @@ CREATE TABLE makers (
     maker TEXT,     -- the version and the kernels that its device trained with
     PRIMARY KEY (client, maker)
 ) WITHOUT ROWID;
+CREATE TABLE paces (  -- of devices, as they have measured it (algorithms/pace.py); not in databases from before
+    client INTEGER,
+    since INTEGER,  -- the round from which plans follow it
+    still_s REAL NOT NULL,
+    mac_s REAL NOT NULL,
+    step_s REAL NOT NULL,
+    round_s REAL NOT NULL,
+    memory INTEGER,
+    examples INTEGER NOT NULL,
+    PRIMARY KEY (client, since)
+) WITHOUT ROWID;
 CREATE TABLE rounds (
     round INTEGER PRIMARY KEY,
     deadline REAL,    -- seconds after which it is closed; NULL: never

@@ -43,7 +43,7 @@ from edgefl.server.log import Log
 from edgefl.server.peer import Peer, Service
 from edgefl.server.reminder import Reminder
 from edgefl.server.store import Store
-from edgefl.wire.messages import Evaluated, Message, Trained
+from edgefl.wire.messages import Evaluated, Message, Paced, Trained
 
 RETRY_S = 1.0  # between attempts to save what the disk refused
 LINGER_S = 45.0  # at the end; a device that is away tries again after 30 s at most, and needs 10 to connect
@@ -164,7 +164,9 @@ class Server:
         return self._coordinator.secret_of(client)
 
     def received(self, peer: Peer, message: Message) -> None:
-        self._handle(Received(peer.link, cast(Trained | Evaluated, message)))  # the state table lets in no others
+        self._handle(
+            Received(peer.link, cast(Trained | Evaluated | Paced, message))
+        )  # the state table lets in no others
 
     def arrived(self, name: str) -> Peer:
         """A new connection, not greeted yet."""

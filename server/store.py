@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from edgefl.algorithms.pace import Pace
 from edgefl.durable import lock, sha256, sync, write_atomically
 from edgefl.errors import RunError
 from edgefl.experiment.run_file import settings_digest
@@ -32,7 +33,7 @@ from edgefl.rounds import state_file
 from edgefl.server import at_rest, candidates, pruning
 from edgefl.server.arrays import FOLDER, KEPT, arrays_file, check_newest, remove_superseded
 from edgefl.server.content import Account, last_commit
-from edgefl.server.events import Begun, Closed, Enrolment, Judged, Lost, Made, Opened, Record, Scored, Traffic
+from edgefl.server.events import Begun, Closed, Enrolment, Judged, Lost, Made, Opened, Record, Scored, Timed, Traffic
 from edgefl.server.last_commit import LastCommit
 from edgefl.server.progress import Progress, Ruling
 from edgefl.server.schema import create, open_for_writing
@@ -151,6 +152,10 @@ def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, s
         execute("INSERT OR REPLACE INTO losses VALUES (?, ?, ?)", (record.client, record.after, record.kept))
     elif isinstance(record, Made):
         execute("INSERT OR IGNORE INTO makers VALUES (?, ?)", (record.client, record.maker))
+    elif isinstance(record, Timed):
+        execute(
+            "INSERT OR IGNORE INTO paces VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (record.client, record.since, *record.pace)
+        )
     elif isinstance(record, Opened):
         among = None if record.candidates is None else candidates.pack(record.candidates)
         begun = record.round, record.deadline_s, among
@@ -215,7 +220,16 @@ def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> 
         losses={(client, after): kept for client, after, kept in database.execute("SELECT * FROM losses")},
         declared=dict(database.execute("SELECT client, examples FROM clients WHERE examples IS NOT NULL")),
         makers=tuple(database.execute("SELECT client, maker FROM makers ORDER BY client, maker")),
+        paces=_paces(database),
     )
+
+
+def _paces(database: sqlite3.Connection) -> dict[tuple[int, int], Pace]:
+    """None in a run of an earlier version, which had none and no table for them."""
+    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'paces'").fetchone():
+        return {}
+    rows = database.execute("SELECT * FROM paces ORDER BY client, since")
+    return {(client, since): Pace(*pace) for client, since, *pace in rows}
 
 
 def _last_deadline(database: sqlite3.Connection) -> float | None:

@@ -59,6 +59,12 @@ class Process:
             self.ended_at = time.monotonic()
         return code
 
+    @property
+    def pid(self) -> int:
+        """Of this life."""
+        assert self._running is not None
+        return self._running.pid
+
     def is_stopped(self) -> bool:
         """Whether it stands still, as SIGSTOP makes it. Linux."""
         assert self._running is not None

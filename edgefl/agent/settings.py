@@ -2,7 +2,7 @@
 
     state, data, keep_runs                   where it keeps what, and of how many runs that are over
     check_s, settle_s, poll_s, turn_s        seconds: see Pace
-    [limits]       capacity, max_model, max_memory, max_seconds
+    [limits]       capacity, max_model, max_memory, max_seconds, pace
     [conditions]   power, max_celsius, max_others, max_pressure, hours, interfaces, metered
     [[servers]]    address; id, key, tls, tls_ca, tls_cert, tls_key, insecure; data; runs, methods
 
@@ -162,8 +162,9 @@ def _profile(limits: Section) -> Profile:
     model = limits.take("max_model", limits.size, MAX_MODEL_BYTES)
     memory: int | None = limits.take("max_memory", limits.size, None)
     seconds: float | None = limits.take("max_seconds", _seconds, None)
+    says_pace: bool = limits.take("pace", _flag, True)
     limits.finish()
-    return Profile(None, None, capacity, model, memory, seconds)
+    return Profile(None, None, capacity, model, memory, seconds, says_pace=says_pace)
 
 
 def _conditions(entries: Section) -> Conditions:

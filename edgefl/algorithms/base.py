@@ -21,6 +21,7 @@ from edgefl import rng
 from edgefl.algorithms.expected import Expected
 from edgefl.algorithms.fold import MEAN, Fold
 from edgefl.algorithms.mean import Mean
+from edgefl.algorithms.pace import Pace, Work
 from edgefl.graph import Graph, Params
 from edgefl.learners.base import Evaluation, Learner, Samples
 from edgefl.learners.batches import Keyed, Minibatches
@@ -49,6 +50,7 @@ class Task:
     lost        clients that have lost what they kept, or some of it, since they last trained
     loss        what all minimise; outputs: how many the model has
     graph       the model's, for what is counted on it; None: not known
+    paces       how fast clients are, of those that have measured it, as it holds in the round that is being planned
     """
 
     spec: ModelSpec
@@ -62,6 +64,7 @@ class Task:
     loss: Loss = CROSS_ENTROPY
     outputs: int = 0
     graph: Graph | None = field(default=None, repr=False)
+    paces: Mapping[int, Pace] = field(default_factory=dict)
 
     @property
     def decisions(self) -> int:
@@ -269,6 +272,23 @@ class Algorithm(ABC):
     def needs_rounds(self) -> bool:
         """True if what is done in a round depends on how many the whole run has: such a run cannot go on with more."""
         return False
+
+    @property
+    def wants_pace(self) -> bool:
+        """True if plans follow from how fast clients are (Task.paces): their devices are asked to measure it."""
+        return False
+
+    def brief(self, steps: int, examples: int) -> tuple[Algorithm, int]:
+        """Client: the method with so few passes, and how few of its training samples, that a round has about so many
+        steps: for its trials.
+        """
+        return self, examples
+
+    def trials(self, task: Task, state: State, examples: int, round: int) -> Sequence[tuple[Plan, Work]]:
+        """Client: plans for one client of so many training samples, as unlike in work as there are, with the work of
+        each. A device trains them for a moment to learn how fast it is; nobody plans them in earnest.
+        """
+        return ()
 
     @property
     def needs_validation(self) -> bool:

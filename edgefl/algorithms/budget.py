@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from edgefl.algorithms.pace import Pace, Work
 from edgefl.graph import Graph
 from edgefl.graph.cuts import after, cuts
 from edgefl.learners.lowering.lower import lower
@@ -20,6 +21,8 @@ from edgefl.learners.running.cached import chunk_of
 from edgefl.memory import Training, estimate
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
+
+GOOD_PART = 0.5  # of a round's seconds
 
 
 class Offer(NamedTuple):
@@ -68,6 +71,13 @@ class Shares(NamedTuple):
         return all(found <= most * whole for (found, whole), most in zip(parts, self, strict=True))
 
 
+class Timing(NamedTuple):
+    """What a device's rounds may take: the seconds there are, and how fast it says that it is."""
+
+    seconds: float
+    pace: Pace
+
+
 @lru_cache(maxsize=512)
 def cost(graph: Graph, offer: Offer, effort: Effort) -> Cost:
     """Of a round of FedSPU. Which neurons are drawn makes no difference but under GroupNorm; counted are the first.
@@ -100,3 +110,29 @@ def choose(graph: Graph, keeps: Sequence[float], effort: Effort, shares: Shares)
     dense, found = cost(graph, Offer(1.0), effort), list(offers(graph, keeps))
     within = (offer for offer in found if shares.allows(cost(graph, offer, effort), dense))
     return next(within, None) or min(found, key=lambda offer: cost(graph, offer, effort).macs)
+
+
+def work(graph: Graph, offer: Offer, effort: Effort, examples: int) -> Work:
+    """Of a round with so many training samples."""
+    found = cost(graph, offer, effort)
+    return Work(found.still * examples, found.steps * examples, effort.epochs * -(-examples // effort.batch))
+
+
+def in_time(graph: Graph, keeps: Sequence[float], effort: Effort, timing: Timing) -> tuple[Offer, float]:
+    """Of the offers at these shares that a device of this pace trains within the seconds the first that takes a good
+    part of them, and what it is foretold to take; if none does, the one that takes the most. So devices of unlike speed
+    take about as long. Where none is within, it is the one that takes the fewest.
+
+    An offer that does not fit the device's memory is none, unless none fits.
+    """
+    pace, found = timing.pace, list(offers(graph, keeps))
+    if pace.memory is not None:
+        found = [each for each in found if cost(graph, each, effort).memory <= pace.memory] or found
+    foretold = {offer: pace.seconds(work(graph, offer, effort, pace.examples)) for offer in found}
+    within = [offer for offer in found if foretold[offer] <= timing.seconds]
+    if not within:
+        offer = min(found, key=foretold.__getitem__)
+    else:
+        busy = (offer for offer in within if foretold[offer] >= GOOD_PART * timing.seconds)
+        offer = next(busy, None) or max(within, key=foretold.__getitem__)
+    return offer, foretold[offer]

@@ -6,7 +6,8 @@ once over its samples with running statistics, and is neither trained nor sent b
 personal frozen part, active coordinates trained, averaged where they were trained. Clients that can train the first
 layers; where no client does, these stay as they were drawn.
 
-Which cut a client gets follows from what its round may cost (budget.py). Without budgets it is FedSPU, bit for bit.
+Which cut a client gets follows from what its round may cost (budget.py): a share of a dense client's, by its tier, or
+seconds, where its device has measured how fast it is. Without budgets it is FedSPU, bit for bit.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from edgefl.algorithms.base import MODEL, Local, Plan, State, Task, check, tier
-from edgefl.algorithms.budget import Effort, Offer, Shares, choose
+from edgefl.algorithms.budget import Effort, Offer, Shares, Timing, choose, in_time, work
 from edgefl.algorithms.expected import Expected
 from edgefl.algorithms.fedspu import FedSPU
+from edgefl.algorithms.pace import FORETOLD, Work
 from edgefl.errors import PlanError
 from edgefl.graph import Graph
-from edgefl.graph.cuts import after
+from edgefl.graph.cuts import after, cuts
 from edgefl.neurons.gather import take
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec, groups_of
@@ -38,6 +40,10 @@ class FedSPUCached(FedSPU):
     budget   of each tier the largest share of a dense client's multiply-adds in a round; (): none has a budget
     memory   likewise of its training memory by the account `exact`, with one batch's results kept
     traffic  likewise of its values on the wire
+    round_seconds  of training that the round of a client may take whose device has said how fast it is; its tier does
+             not count then, but of all shares up to its capacity it gets what takes half of the seconds to all of
+             them, where that can be: a large share rather than a small one, an early cut rather than a late one
+             (budget.in_time). 0: no such bound
     `saved` also says as what the prefix's results are kept: 'fp16' in half the memory.
     """
 
@@ -46,29 +52,64 @@ class FedSPUCached(FedSPU):
     budget: tuple[float, ...] = (0.12, 0.24, 1.0, 1.0, 1.0)
     memory: tuple[float, ...] = ()
     traffic: tuple[float, ...] = ()
+    round_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("budget", "memory", "traffic"):
             for share in getattr(self, name):
                 check(share > 0, name, share, f"{name} > 0")
+        seconds = self.round_seconds
+        check(0 <= seconds < float("inf"), "round_seconds", seconds, "0 <= round_seconds, finite")
 
     # The server.
 
+    @property
+    def wants_pace(self) -> bool:
+        return self.round_seconds > 0
+
     def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
-        offer = self.offer(task, client)
+        if not self._is_timed(task, client):
+            return self._offered(task, state, round, client, self.offer(task, client))
+        offer, seconds = self._in_time(task, client)
+        plan = self._offered(task, state, round, client, offer)
+        return replace(plan, settings={**plan.settings, FORETOLD: seconds})
+
+    def _offered(self, task: Task, state: State, round: int, client: int, offer: Offer) -> Plan:
         plan = self._drawn(task, state, round, client, offer.keep)
         return behind(task, state, plan, offer.cut) if offer.cut else plan
 
     def offer(self, task: Task, client: int) -> Offer:
         """What a client is asked to train. Raises ValueError where there is a budget and the graph is not known."""
+        if self._is_timed(task, client):
+            return self._in_time(task, client)[0]
         most = self.share(task, client)
         if not (self.budget or self.memory or self.traffic):
             return Offer(most)
         if task.graph is None:
             raise ValueError(f"{self.name} with a budget for a model without a graph; expected its graph")
-        keeps = (most, *(keep for keep in self.keep if keep < most))
-        return choose(task.graph, keeps, Effort(self.epochs, self.batch), self._budget(client, task.clients))
+        return choose(task.graph, self._keeps(most), self._effort, self._budget(client, task.clients))
+
+    def _is_timed(self, task: Task, client: int) -> bool:
+        return self.wants_pace and task.graph is not None and client in task.paces
+
+    def _in_time(self, task: Task, client: int) -> tuple[Offer, float]:
+        assert task.graph is not None  # of a client that is timed
+        most = min(max(self.keep), task.limits.get(client, 1.0))
+        return in_time(task.graph, self._keeps(most), self._effort, Timing(self.round_seconds, task.paces[client]))
+
+    def _keeps(self, most: float) -> tuple[float, ...]:
+        """The shares that a client may get that may get so much."""
+        return (most, *(keep for keep in self.keep if keep < most))
+
+    def brief(self, steps: int, examples: int) -> tuple[FedSPUCached, int]:
+        """As many passes as a round has, if there is a step for each: what stands still is run once for all."""
+        epochs = min(self.epochs, steps)
+        return replace(self, epochs=epochs), min(examples, steps // epochs * self.batch)
+
+    @property
+    def _effort(self) -> Effort:
+        return Effort(self.epochs, self.batch)
 
     def _budget(self, client: int, clients: int) -> Shares:
         def of(shares: Sequence[float]) -> float:
@@ -77,6 +118,19 @@ class FedSPUCached(FedSPU):
         return Shares(of(self.budget), of(self.memory), of(self.traffic))
 
     # The client.
+
+    def trials(self, task: Task, state: State, examples: int, round: int) -> list[tuple[Plan, Work]]:
+        """The largest and the smallest share, each whole, after the first cut and after the last."""
+        assert task.graph is not None  # a device has it
+        places = sorted({"", *cuts(task.graph)[:1], *cuts(task.graph)[-1:]})
+        found = [Offer(keep, cut) for cut in places for keep in sorted({min(self.keep), max(self.keep)})]
+        return [
+            (
+                self._offered(task, state, round + at, 0, offer),
+                work(task.graph, offer, self._effort, examples),
+            )
+            for at, offer in enumerate(found)
+        ]
 
     def _merge(self, local: Local, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
         how = super()._merge(local, plan, selection)

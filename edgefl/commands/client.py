@@ -55,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--capacity", type=float, default=1.0, metavar="SHARE", help="largest share of neurons it is willing to train"
     )
     parser.add_argument(
+        "--no-pace",
+        action="store_true",
+        help="do not measure how fast it trains, in a run with --round-seconds, nor say so: its tier counts",
+    )
+    parser.add_argument(
         "--max-model", type=size, default=MAX_MODEL_BYTES, metavar="BYTES", help="largest model it accepts, e.g. 24MB"
     )
     parser.add_argument(
@@ -219,7 +224,7 @@ def _profile(options: argparse.Namespace) -> Profile:
         raise RequestError(f"--id {options.id}; expected 0 <= id < 2^31")
     key = None if options.key is None else read_key(options.key)
     limits = options.max_model, options.max_memory, options.max_seconds
-    return Profile(options.id, key, options.capacity, *limits, _allowed(options.allow_method))
+    return Profile(options.id, key, options.capacity, *limits, _allowed(options.allow_method), not options.no_pace)
 
 
 def _allowed(names: list[str]) -> tuple[str, ...]:

@@ -124,6 +124,11 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     )
     training.add_argument("--saved", choices=SAVED, help=f"{SAVED_HELP}; default: fp32")
     training.add_argument(
+        "--round-seconds",
+        metavar="S",
+        help="of training that a device's round may take, by what it has measured of itself: of fedspu-cached, served",
+    )
+    training.add_argument(
         "--split",
         choices=SPLITS,
         help="part a client's samples by chance (default), or by time: the newest test",
@@ -257,7 +262,9 @@ def _given(options: Mapping[str, Any], base: Experiment, is_new: bool) -> dict[s
     if "devices" in given:
         given["devices"] = read_devices(given["devices"])
     chosen = dict(given.get("options", base.options))
-    named = [f"{name}={given.pop(name)}" for name in ("optimizer", "schedule", "saved") if name in given]
+    named = [
+        f"{name}={given.pop(name)}" for name in ("optimizer", "schedule", "saved", "round_seconds") if name in given
+    ]
     for text in [*named, *given.pop("set", ())]:
         name, value = _assignment(text)
         if name in SHARED:

@@ -45,8 +45,12 @@ class Bounds(NamedTuple):
 
     def learner(self, model: Model) -> GraphLearner:
         """One that keeps within what the model leaves. Raises MemoryLimitError if its parameters do not."""
+        return GraphLearner(model, limit_bytes=self.training(model))
+
+    def training(self, model: Model) -> int | None:
+        """Bytes that its learner may take; None: any number. Raises MemoryLimitError if the model leaves none."""
         size = sum(4 * value.size for value in model.params.values())
-        return GraphLearner(model, limit_bytes=self._left(size, NODE_BYTES * len(model.graph.nodes)))
+        return self._left(size, NODE_BYTES * len(model.graph.nodes))
 
     def check_steps(self, steps: int, work: int) -> None:
         """Raises PlanError for so many steps, or multiply-accumulates, as no device makes in the time."""

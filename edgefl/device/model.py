@@ -17,9 +17,11 @@ import numpy as np
 from edgefl import algorithms, codec
 from edgefl.algorithms.base import BODY, MODEL, Algorithm, Local, State, evaluate
 from edgefl.algorithms.own import OWN
+from edgefl.algorithms.pace import Pace
 from edgefl.data.split import Split
 from edgefl.data.split import split as split_by_seed
 from edgefl.device.bounds import Bounds
+from edgefl.device.pace import Clocks, measure
 from edgefl.device.state import DeviceState
 from edgefl.energy.meter import Meter, unmeasured
 from edgefl.errors import CodecError, DataError, EdgeflError, PlanError, RunError
@@ -119,6 +121,18 @@ class DeviceModel:
         self._is_own = self._algorithm.keeps_model
         answer = exchange.trained_message(reply, plan, local.spec, self._welcome.values, seconds)
         return Result(answer, Kept(local.learner.read() if self._is_own else {}, local.private, local.arrays))
+
+    def pace(self, clocks: Clocks) -> Pace | None:
+        """How fast it trains, by training the method's trials for a moment, of which it keeps nothing.
+
+        Raises  PlanError, DataError or TrainingError if they cannot be trained at all.
+        """
+        initial = self._initial()
+        self._hold(Kept(initial.params, {}, {}))
+        self._is_own = False
+        with followed(f"measuring the pace of {self._welcome.method}"):
+            found = measure(self._algorithm, initial.graph, self._local, clocks)
+        return found and found._replace(memory=self._bounds.training(initial))
 
     def forget(self) -> None:
         """The last trained round does not count."""

@@ -1,6 +1,7 @@
 """A device's half of the protocol: the server's messages in, its own out. No socket and no clock of its own.
 
     each connection   hello, then the answers to Challenge and Welcome: a reply that was not acknowledged is sent first
+    Paced             goes before anything is trained in a connection, where the run plans by how fast devices are
     Train             trains, writes the round to the disk, then sends the reply
     Verdict           keeps or undoes the round
     Evaluate          scores
@@ -12,13 +13,16 @@ from __future__ import annotations
 
 import errno
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from edgefl.device.bounds import Bounds
+from edgefl.device.declaring import Declaring
 from edgefl.device.model import Data, DeviceModel, followed, method_of, same_run
+from edgefl.device.pace import Clocks
 from edgefl.device.state import DeviceState, Membership
 from edgefl.energy.meter import Meter, unmeasured
 from edgefl.errors import EdgeflError, RemoteProtocolError, RequestError, RunError
@@ -59,6 +63,7 @@ class Profile(NamedTuple):
     capacity   the largest share of active neurons it is willing to train
     max_model, max_memory, max_seconds  see Bounds
     methods    that it takes part in; empty: any
+    says_pace  it measures how fast it is and says so, in runs that plan by it
     """
 
     client: int | None
@@ -68,6 +73,7 @@ class Profile(NamedTuple):
     max_memory: int | None = None
     max_seconds: float | None = None
     methods: tuple[str, ...] = ()
+    says_pace: bool = True
 
     @property
     def bounds(self) -> Bounds:
@@ -84,6 +90,7 @@ class World(NamedTuple):
     within  a context that bounds the time of what is named: TimeLimitError; by default none
     chance  that many random bytes
     meter   what a round's training takes in joules; by default nothing says so
+    busy    seconds of this process on processors, of which only differences count
     """
 
     say: Callable[[str], None]
@@ -92,6 +99,7 @@ class World(NamedTuple):
     within: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext()
     chance: Callable[[int], bytes] = secrets.token_bytes
     meter: Callable[[], Meter] = unmeasured
+    busy: Callable[[], float] = time.process_time
 
 
 class SpoiltError(RunError):
@@ -123,6 +131,7 @@ class Device:
         self._deferred: list[Train | Evaluate] = []
         self._noted = 0  # lines about the server, in this connection
         self._nonce = b""
+        self._declaring = Declaring(profile.says_pace, world.say, world.within)
         self._has_begun = False  # to use the directory: its life there is new
         self._offset = 0  # in the model, where this connection's download began
         self._run = state.run
@@ -241,8 +250,18 @@ class Device:
         if not self._state.has_model():
             self._offset = self._state.received()
             yield ModelRequest(self._offset)
-        elif self.is_waiting:
+            return
+        if self.is_waiting:
             yield self._state.reply()
+        yield from self._declare()
+
+    def _declare(self) -> Iterator[Message]:
+        """How fast it is, where the run plans by that; whoever carries letters has no place for it."""
+        assert self._state.enrolment is not None
+        if self._is_vouched or not method_of(self._state.enrolment.welcome).wants_pace:
+            return
+        clocks = Clocks(self._world.clock, self._world.busy)
+        yield self._declaring.paced(clocks, lambda clocks: self._ready().pace(clocks))
 
     def _check(self, welcome: Welcome) -> None:
         self._profile.bounds.check_model(welcome.model_bytes)
@@ -260,6 +279,7 @@ class Device:
             self._complete(self._state.enrolment.welcome)
             if self.is_waiting:
                 yield self._state.reply()
+            yield from self._declare()
 
     def _complete(self, welcome: Welcome) -> None:
         """Takes what was downloaded as the initial model. What a loss of power spoilt is downloaded again."""
@@ -280,6 +300,7 @@ class Device:
         except EdgeflError:
             self._forget()  # the clock may strike when the training is done and its result is not kept
             raise
+        self._declaring.trained(result.reply, message.settings)
         self._durably(lambda: self._state.keep(*result))
         yield result.reply
 
@@ -308,6 +329,8 @@ class Device:
             self._forget()
         else:
             self._durably(self._state.accept)
+        if self._declaring.is_outdated():
+            yield from self._declare()
         deferred, self._deferred = self._deferred, []
         for message in deferred:
             yield from self.handle(message)

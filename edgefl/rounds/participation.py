@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from edgefl.algorithms.pace import Pace
 from edgefl.errors import RunError
 from edgefl.rounds.metrics import ClientRound
+from edgefl.rounds.paces import Paces
 
 TRAINED = ("accepted", "late")  # outcomes after which a client keeps its newly trained model
 
@@ -32,6 +34,9 @@ class Attendance(Protocol):
 
     def lost(self, round: int) -> frozenset[int]:
         """The clients that come into this round after a loss."""
+
+    def paces_at(self, round: int) -> Mapping[int, Pace]:
+        """How fast clients' devices are in a round, as far as that is known."""
 
     def check(self, round: int, clients: list[int]) -> None:
         """Raises RunError unless the round may have been planned with exactly these clients."""
@@ -74,6 +79,9 @@ class Everybody:
     def lost(self, round: int) -> frozenset[int]:
         return frozenset()
 
+    def paces_at(self, round: int) -> Mapping[int, Pace]:
+        return {}
+
     def check(self, round: int, clients: list[int]) -> None: ...
 
     def expected(self, round: int, client: int) -> str | None:
@@ -104,12 +112,14 @@ class Participation:
     candidates  by round, whom its clients were chosen among, where that was not everybody
     losses      by (client, after): the client lost what it kept after that round, and went on from what it kept after
                 this one, 0 for nothing
+    paces       by (client, round): how fast the client's device said that it is, as plans follow it from that round on
     """
 
     limits: Mapping[int, float]
     outcomes: Mapping[tuple[int, int], str | None]
     candidates: Mapping[int, frozenset[int]] = field(default_factory=dict)
     losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    paces: Mapping[tuple[int, int], Pace] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
@@ -134,6 +144,10 @@ class Participation:
         logged = sorted(client for r, client in self.outcomes if r == round)
         if logged != sorted(clients):
             raise RunError(f"round {round} is planned with clients {sorted(clients)}; the run had {logged}")
+
+    def paces_at(self, round: int) -> Mapping[int, Pace]:
+        """What held in a round."""
+        return Paces(self.paces).at(round)
 
     def restart(self, client: int, round: int) -> int | None:
         """The round from whose state a client that lost what it kept goes on into this round, 0 for nothing; None if it

@@ -62,10 +62,11 @@ def simulate(
 
 def _attendance(cast: Cast, journal: Journal) -> Attendance:
     """Who takes part in the rounds that are not committed yet."""
-    if cast.settings.fleet is None:
+    federation, fleet, deadline_s = cast.federation, cast.settings.fleet, cast.settings.deadline_s
+    if fleet is None:
         return Everybody()
-    federation = cast.federation
-    clock = Clock(cast.settings.fleet, len(federation.clients), federation.seed, cast.settings.deadline_s)
+    examples = [len(split.train) for split in federation.clients]
+    clock = Clock(fleet, len(examples), federation.seed, deadline_s, examples)
     for line in journal.metrics():
         clock.goes_on(line)
     return clock
@@ -118,9 +119,10 @@ class _Simulation:
 
     def _plan(self, state: State, round: int) -> list[Plan]:
         """The plans of a round, of those that could be chosen then."""
-        lost = self.attendance.lost(round)
+        lost, paces = self.attendance.lost(round), self.attendance.paces_at(round)
         for candidates in self.attendance.offers(round):
-            if plans := self.algorithm.plan(replace(self.task, candidates=candidates, lost=lost), state, round):
+            task = replace(self.task, candidates=candidates, lost=lost, paces=paces)
+            if plans := self.algorithm.plan(task, state, round):
                 return plans
         return []
 

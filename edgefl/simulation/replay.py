@@ -42,7 +42,9 @@ def replay(path: Path, folder: Path, data_dir: str | None, workers: int) -> tupl
     settings = replace(experiment.settings(workers), stop_after=progress.round, eval_every=progress.round)
     journal = Journal(folder)
     try:
-        participation = Participation(progress.capacities, outcomes, progress.candidates, progress.losses)
+        participation = Participation(
+            progress.capacities, outcomes, progress.candidates, progress.losses, progress.paces
+        )
         federation = assemble(experiment, data_dir, kept(path, experiment.model))
         state = simulate(algorithm, federation, settings, journal, participation=participation)
     finally:

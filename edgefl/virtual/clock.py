@@ -7,11 +7,12 @@ earlier rounds is in their lines of metrics: a run that is resumed reads them ag
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from edgefl import rng
+from edgefl.algorithms.pace import Pace
 from edgefl.rounds.metrics import ClientRound
 from edgefl.rounds.participation import Everybody
 from edgefl.rounds.training import EXECUTED, SEARCH
@@ -24,12 +25,14 @@ class Clock(Everybody):
     """The time of a run, from the midnight at which it begins.
 
     deadline_s  after which a round closes; whose reply would come later is late. 0: rounds wait for everybody
+    examples    of each client for training: with them devices say how fast they are, as served ones measure it
     """
 
-    def __init__(self, fleet: Fleet, clients: int, seed: int, deadline_s: float) -> None:
+    def __init__(self, fleet: Fleet, clients: int, seed: int, deadline_s: float, examples: Sequence[int] = ()) -> None:
         self._devices = fleet.dealt(clients)
         self._seed, self._deadline_s = seed, deadline_s
         self._began = self._ended = 0.0
+        self._paces = {client: self._devices[client].profile.pace(count) for client, count in enumerate(examples)}
         self._busy: dict[int, float] = {}  # until when, those who work beyond the end of a round
 
     def offers(self, round: int) -> Iterator[frozenset[int] | None]:
@@ -41,6 +44,9 @@ class Clock(Everybody):
         for self._began in sorted({self._free(client, ended) for client in everybody}):
             there = frozenset(client for client in everybody if self._is_there(client))
             yield None if len(there) == len(everybody) else there
+
+    def paces_at(self, round: int) -> Mapping[int, Pace]:
+        return self._paces
 
     def expected(self, round: int, client: int) -> str | None:
         """None of a client that a method plans without choosing among those who are there, and of one that is gone."""

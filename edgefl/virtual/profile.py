@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
+from edgefl.algorithms.pace import Pace
+
 DAY_S = 86_400.0
 ABOVE_ZERO = ("macs_per_second", "down_bytes_per_second", "up_bytes_per_second")
 
@@ -64,6 +66,11 @@ class Profile:
         link = down / self.down_bytes_per_second + up / self.up_bytes_per_second
         training = macs / self.macs_per_second + steps * self.overhead_s_per_step
         return _messages(down, up) * self.latency_s + link + training
+
+    def pace(self, examples: int) -> Pace:
+        """Of its training on so many samples, as a device that measures itself would say it."""
+        mac_s = 1 / self.macs_per_second
+        return Pace(mac_s, mac_s, self.overhead_s_per_step, 0.0, self.memory_bytes or None, examples)
 
     def joules(self, macs: float, down: float, up: float, steps: int = 0) -> float:
         """Of the same round."""

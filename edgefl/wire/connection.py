@@ -28,6 +28,7 @@ from edgefl.wire.messages import (
     Message,
     ModelChunk,
     ModelRequest,
+    Paced,
     Refused,
     Train,
     Trained,
@@ -53,9 +54,11 @@ TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
     ("ready", "server", Finished): "finished",
     ("ready", "device", Trained): "ready",
     ("ready", "device", Evaluated): "ready",
-    ("finished", "device", ModelRequest): "finished",  # these three were on their way when the server finished,
+    ("ready", "device", Paced): "ready",
+    ("finished", "device", ModelRequest): "finished",  # these four were on their way when the server finished,
     ("finished", "device", Trained): "finished",
     ("finished", "device", Evaluated): "finished",
+    ("finished", "device", Paced): "finished",
     ("finished", "server", Verdict): "finished",  # and a last reply still gets its answer
     **{(state, role, Refused): "closed" for state in get_args(Stage) for role in get_args(Role) if state != "closed"},
 }

@@ -27,6 +27,7 @@ Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Proof = Annotated[bytes, Meta(max_length=32)]  # empty where the run has no keys
 Secret = Annotated[bytes, Meta(max_length=32)]
 Life = Annotated[bytes, Meta(max_length=16)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 Name = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
 Plain = bool | int | float | str | None
@@ -156,6 +157,27 @@ class Trained(Message, frozen=True):
     seconds: float
 
 
+class Measured(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """How fast a device trains (algorithms/pace.py): seconds for a multiply-add of what stands still and of steps, for
+    a step and for a round; and the bytes that training may take, None for any number.
+    """
+
+    still_s: Seconds
+    mac_s: Seconds
+    step_s: Seconds
+    round_s: Seconds
+    memory: Count | None
+
+
+class Paced(Message, frozen=True):
+    """Device: how fast it is, in a run that plans by it (Algorithm.wants_pace). None: it does not say.
+
+    It is said once in each connection before anything is trained there, and again when rounds take other times.
+    """
+
+    pace: Measured | None
+
+
 class Verdict(Message, frozen=True):
     """Server: a reply has been dealt with, durably. The device keeps it until then.
 
@@ -225,6 +247,7 @@ TYPES: dict[int, type[Message]] = {  # the frame's type byte; a number is never 
     11: Evaluated,
     12: Finished,
     13: Refused,
+    14: Paced,
 }
 NUMBERS = {kind: number for number, kind in TYPES.items()}
 

@@ -30,7 +30,7 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
     (tmp_path / "my.key").chmod(0o600)
     file.write_text(
         PLAIN
-        + 'keep_runs = 1\nturn_s = 7\n[limits]\nmax_memory = "64MB"\nmax_seconds = 90\ncapacity = 0.5\n'
+        + 'keep_runs = 1\nturn_s = 7\n[limits]\nmax_memory = "64MB"\nmax_seconds = 90\ncapacity = 0.5\npace = false\n'
         + '[conditions]\npower = 0.6\nmax_celsius = 70\nhours = ["22:00-06:00"]\nmetered = ["check", "it"]\n'
         + SERVER
         + '[[servers]]\naddress = "board.example:7001"\nid = 3\nkey = "my.key"\ntls = true\nmethods = ["fedspu"]\n'
@@ -40,6 +40,7 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
     assert (found.state, found.keep_runs, found.pace.turn_s, found.pace.check_s) == (tmp_path / "state", 1, 7, 5)
     here, there = found.posts
     assert here.profile.bounds == (256 << 20, 64_000_000, 90)
+    assert not here.profile.says_pace
     assert (there.profile.client, there.profile.key, there.profile.methods) == (3, bytes(32), ("fedspu",))
     assert (there.runs, str(there.data), here.data) == (("abc",), "/data/others.npz", tmp_path / "data.npz")
     assert str(found.conditions.hours[0]) == "22:00-06:00"
@@ -50,6 +51,7 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
         (PLAIN + "sate = 1\n" + SERVER, "sate = 1; expected no entry of that name"),
         (PLAIN + "check_s = 0\n" + SERVER, "check_s = 0; expected 0 < seconds"),
         (PLAIN + '[limits]\nmax_memory = "much"\n' + SERVER, "limits.max_memory = 'much'; 'much'; expected a size"),
+        (PLAIN + "[limits]\npace = 1\n" + SERVER, "limits.pace = 1; expected true or false"),
         (PLAIN + '[conditions]\npower = "sun"\n' + SERVER, "conditions.power = 'sun'; expected a number"),
         (PLAIN + '[conditions]\nhours = "late"\n' + SERVER, "conditions.hours = 'late'; expected a list of texts"),
         (PLAIN + SERVER + "id = -1\n", "servers[0].id = -1; expected a whole number"),

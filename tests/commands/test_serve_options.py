@@ -23,6 +23,12 @@ from edgefl.server.pace import Auto
         (["--keep-rounds", "1"], "--keep-rounds 1; expected at least 2"),
         (["--strangers", "0"], "strangers=0; expected strangers >= 1"),
         (
+            ["--method", "fedspu-cached", "--round-seconds", "-1"],
+            "round_seconds=-1.0; expected 0 <= round_seconds, finite",
+        ),
+        (["--method", "fedspu-cached", "--round-seconds", "soon"], "round_seconds=soon; expected a number"),
+        (["--method", "fedspu", "--round-seconds", "1"], "round_seconds=1 is no hyper-parameter of fedspu; expected"),
+        (
             ["--method", "fedumf", "--select", "seen:60"],
             "--select seen:60 with fedumf; expected all, as it asks everybody every round",
         ),

@@ -58,7 +58,7 @@ def test_both_sides_are_in_the_same_state_after_every_step_of_a_conversation() -
         assert pair.sides["device"].state == pair.sides["server"].state
         states.append(pair.sides["device"].state)
     opening = ["challenging", "proving", "deciding", "welcomed", "loading", "loading", "loading"]
-    assert states == opening + ["ready"] * 6 + ["finished", "closed"]
+    assert states == opening + ["ready"] * 7 + ["finished", "closed"]
 
 
 def test_every_message_is_in_the_conversation() -> None:
@@ -158,9 +158,9 @@ def test_reflected_frame_is_refused() -> None:
         device.receive(device.send(HELLO))
 
 
-@pytest.mark.parametrize("number", [0, 14, 255])
+@pytest.mark.parametrize("number", [0, 15, 255])
 def test_unknown_type_is_refused(number: int) -> None:
-    with pytest.raises(RemoteProtocolError, match=f"message of type {number}; expected 1 to 13"):
+    with pytest.raises(RemoteProtocolError, match=f"message of type {number}; expected 1 to 14"):
         Pair().forge("device", number, b"\x90")
 
 
