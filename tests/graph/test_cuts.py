@@ -22,7 +22,7 @@ def chain(*nodes: tuple[str, object]) -> Graph:
 
 
 def branched() -> Graph:
-    """conv1 - relu1 - conv2 - relu2 - conv3 - + relu1 - flat - fc: within the branch, though it is narrow, two cross."""
+    """conv1 - relu1 - conv2 - relu2 - conv3 - + relu1 - flat - fc: within the branch, narrow as it is, two cross."""
     return Graph(
         (2, 4, 4),
         (

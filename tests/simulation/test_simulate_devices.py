@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from test_simulate import SMALL, BrokenOff, content, run
 
-from edgefl.algorithms import FedAvg, FedSPU
+from edgefl.algorithms import FedAvg, FedSPU, FedSPUCached
 from edgefl.algorithms.base import State
 from edgefl.errors import StuckError
 from edgefl.experiment.assemble import assemble
@@ -60,6 +60,21 @@ def test_time_and_energy_follow_from_what_the_line_counts(federation: Federation
         ended = line["virtual"]["ended"]
         assert ended == pytest.approx(line["virtual"]["began"] + max(seconds))
     assert len(lines) == 6 and ended > 6
+
+
+def test_slow_devices_get_what_they_train_in_time(federation: Federation, tmp_path: Path) -> None:
+    """The slow ones take 100 ns a multiply-add: what takes less than eight seconds there lies after the last cut."""
+    free = Fleet(tuple(replace(each, profile=replace(each.profile, latency_s=0.0)) for each in FLEET.devices))
+    method = FedSPUCached(keep=SMALL.keep, per_round=3, epochs=5, round_seconds=8.0)
+    _, lines = run(tmp_path, method, federation, of(free))
+    trained = {each["client"]: each for line in lines for each in line["clients"]}
+    assert {each.get("cut", "") for each in trained.values() if each["device"] == "slow"} == {"flatten"}
+    assert {each.get("cut", "") for each in trained.values() if each["device"] == "fast"} == {""}
+    for each in trained.values():
+        macs, link = each["executed_flops"] / 2, each["down"] / 1e6 + each["up"] / 5e5
+        assert each["foretold_s"] <= 8
+        assert each["foretold_s"] == pytest.approx(macs * (1e-7 if each["device"] == "slow" else 1e-9), rel=0.1)
+        assert each["virtual_seconds"] == pytest.approx(each["foretold_s"] + link, rel=0.1)
 
 
 def test_devices_that_are_always_there_change_no_bit(federation: Federation, tmp_path: Path) -> None:
