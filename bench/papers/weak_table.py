@@ -28,7 +28,7 @@ from edgefl.study.comparison import BUDGETS, Comparison, Figure, compare
 from edgefl.study.summary import Summary
 from edgefl.study.targets import target
 
-EQUAL = {"bytes": ("MB", MB), "virtual-seconds": ("h", 3600.0), "joules": ("kJ", 1e3)}  # by budget: unit, of how many
+EQUAL = {"bytes": ("MB", MB), "virtual-seconds": ("s", 1.0), "joules": ("kJ", 1e3)}  # by budget: unit, of how many
 WEAKEST = 2  # tiers, in which dropout should be behind
 
 

@@ -177,7 +177,7 @@ def test_a_small_study_is_run_recorded_and_not_repeated(
 
 
 def test_both_studies_have_seen_the_same_accuracy_where_both_have_run() -> None:
-    """Devices change times, not models. Records of different machines may differ in bits."""
+    """Devices change times, not models. Records of different machines, or of older versions, may differ in bits."""
     compared_runs = 0
     for place in PLACES:
         ours, theirs = (found(study, RESULTS / study.name, place) for study in (WEAK, COMPARISON))
