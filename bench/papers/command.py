@@ -9,10 +9,11 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.papers import comparison_run, fedspa, fedspu, fedumf, pflego, pfllib
+from bench.papers import comparison_run, fedspa, fedspu, fedumf, pflego, pfllib, weak, weak_table
 from bench.papers.condensed import kept
 from bench.papers.record import record, write
 from bench.papers.runs import metrics
@@ -27,7 +28,11 @@ PAPERS = {
     "fedumf": fedumf.tables,
     "pflego": pflego.tables,
 }  # by name: the tables of a paper, quick or whole
-OTHERS = {"comparison": comparison_run.main, "pfllib": pfllib.main}  # no paper's tables, with options of their own
+OTHERS = {
+    "comparison": comparison_run.main,
+    "weak": partial(comparison_run.main, study=weak.WEAK, show=weak_table.print_table),
+    "pfllib": pfllib.main,
+}  # no paper's tables, with options of their own
 RUNS = Path("edgefl-runs/papers")
 RESULTS = Path(__file__).with_name("results")
 

@@ -1,4 +1,5 @@
-"""What is compared on what: four federations, ten methods, the rates that each may choose from. Values only.
+"""What is compared on what: four federations, ten methods, the rates that each may choose from. Values only, and what
+another study on the same federations (weak.py) is made of.
 
 One model for all methods on a data set: those of FedSPU's paper without their batch norms, whose running statistics
 PFLEGO refuses. Every method gets its rate by `tune` (edgefl/study/tuning.py), on validation samples in short runs of
@@ -8,6 +9,7 @@ but PFLEGO, whose client takes 50 steps of its head, do five epochs a round.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,23 @@ class Method:
     like: str = ""
 
 
+@dataclass(frozen=True)
+class Study:
+    """Methods beside each other on the same federations.
+
+    name    of its command and its folders
+    more    settings of its whole runs, beside those of their places
+    points  evaluations of a run
+    lent    studies whose rates serve here, too, where the same runs have chosen them
+    """
+
+    name: str
+    methods: Mapping[str, Method]
+    more: Mapping[str, Any]
+    points: int = POINTS
+    lent: tuple[str, ...] = ()
+
+
 METHODS = {
     "FedSPU": Method("fedspu"),
     "FedSPU + ES": Method("fedspu-es", like="FedSPU"),  # the same steps, fewer of them
@@ -87,22 +106,23 @@ METHODS = {
     "Ditto": Method("ditto:epochs=2"),
     "FedProx": Method("fedprox"),
 }
+COMPARISON = Study("comparison", METHODS, {"refresh": REFRESH})
 
 
-def tuned(place: str, name: str) -> Run:
+def tuned(study: Study, place: str, name: str) -> Run:
     """What chooses a method's rate: of the run, the federation and the options that are tried count."""
-    method, rounds = METHODS[METHODS[name].like or name], PLACES[place].rounds
+    method, rounds = study.methods[study.methods[name].like or name], PLACES[place].rounds
     rates = ((method.rate, PLACES[place].rates),)
     experiment = _experiment(place, method.label, SEEDS[0], tune=rates, tune_rounds=rounds[1])
     return Run(f"{place}-{folder(method.label)}-rate", experiment, federation)
 
 
-def run(place: str, name: str, rate: float, seed: int) -> Run:
+def run(study: Study, place: str, name: str, rate: float, seed: int) -> Run:
     """A whole run of a method."""
-    method = METHODS[name]
+    method = study.methods[name]
     label, options = Variant.of(method.label)
     label = label_of(label, {**dict(options), method.rate: rate})
-    experiment = _experiment(place, label, seed, eval_every=PLACES[place].rounds[0] // POINTS, refresh=REFRESH)
+    experiment = _experiment(place, label, seed, eval_every=PLACES[place].rounds[0] // study.points, **study.more)
     return Run(f"{place}-{folder(method.label)}-seed{seed}", experiment, federation)
 
 

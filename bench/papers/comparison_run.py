@@ -1,6 +1,6 @@
-"""`python -m bench papers comparison`: makes what is missing of the comparison, and prints its tables.
+"""`python -m bench papers comparison`, or weak: makes what is missing of the study, and prints its tables.
 
-Every finished run is a record of its own in results/comparison, so that machines and processes may share the work:
+Every finished run is a record of its own in results/STUDY, so that machines and processes may share the work:
 `--part 1/2` takes every second method. Killed, a run goes on from its last checkpoint.
 """
 
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.papers import comparison
-from bench.papers.comparison import METHODS, PLACES, SEEDS
+from bench.papers.comparison import COMPARISON, PLACES, SEEDS, Study
 from bench.papers.comparison_table import Known, print_table
 from bench.papers.pieces import Piece, known, piece
 from bench.papers.table import Lines, Run
@@ -31,20 +31,21 @@ from edgefl.study.capacity import tiers_of
 from edgefl.study.summary import Summary, summarise
 from edgefl.study.tuning import tune
 
-RESULTS = Path(__file__).with_name("results") / "comparison"
-RUNS = Path("edgefl-runs/papers/comparison")
+RESULTS = Path(__file__).with_name("results")
+RUNS = Path("edgefl-runs/papers")
+Show = Callable[[str, Known], None]  # prints what there is of a place
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], study: Study = COMPARISON, show: Show = print_table) -> int:
     """Exit code 1 if a run could not be carried out."""
-    options = _parser().parse_args(arguments)
-    maker = Maker(options.results, options.dir, options.data_dir, options.workers)
+    options = _parser(study).parse_args(arguments)
+    maker = Maker(study, options.results, options.dir, options.data_dir, options.workers)
     part, parts = options.part
     try:
         for place in options.places:
             for label in [] if options.show else options.methods[part - 1 :: parts]:
                 maker.method(place, label)
-            print_table(place, found(options.results, place))
+            show(place, found(study, options.results, place))
     except (EdgeflError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -61,17 +62,19 @@ class Maker:
     folder   of the runs' own directories
     """
 
-    def __init__(self, results: Path, folder: Path, data_dir: Path | None, workers: int) -> None:
-        self.results, self.folder, self.data_dir, self.workers = results, folder, data_dir, workers
+    def __init__(self, study: Study, results: Path, folder: Path, data_dir: Path | None, workers: int) -> None:
+        self.study, self.results, self.folder = study, results, folder
+        self.data_dir, self.workers = data_dir, workers
 
     def method(self, place: str, name: str) -> None:
         """All runs of a method: those that choose its rate, then every seed."""
-        run = comparison.tuned(place, name)
-        piece(self.results, run.name, partial(self._tuned, run))
-        rate = chosen(self.results, place, name)
+        if (rate := chosen(self.study, self.results, place, name)) is None:
+            run = comparison.tuned(self.study, place, name)
+            piece(self.results, run.name, partial(self._tuned, run))
+            rate = chosen(self.study, self.results, place, name)
         assert rate is not None  # it has just been chosen
         for seed in SEEDS:
-            run = comparison.run(place, name, rate, seed)
+            run = comparison.run(self.study, place, name, rate, seed)
             piece(self.results, run.name, partial(self._summed, run))
 
     def _tuned(self, run: Run) -> Piece:
@@ -118,34 +121,41 @@ def shortened(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def chosen(results: Path, place: str, name: str) -> float | None:
-    """A method's rate; None before it has been chosen."""
-    record = _record(results, comparison.tuned(place, name))
-    return None if record is None else float(record["chosen"][METHODS[name].rate])
+def chosen(study: Study, results: Path, place: str, name: str) -> float | None:
+    """A method's rate; None before it has been chosen, here or by a study whose records lie beside these."""
+    run, lent = comparison.tuned(study, place, name), (results.with_name(each) for each in study.lent)
+    record = _record(results, run) or next((each for where in lent if (each := _same(where, run))), None)
+    return None if record is None else float(record["chosen"][study.methods[name].rate])
 
 
-def found(results: Path, place: str) -> Known:
+def found(study: Study, results: Path, place: str) -> Known:
     """What there is of a place: by label its rate, and the summaries of the seeds that have been run."""
     everything: Known = {}
-    for label in METHODS:
-        rate = chosen(results, place, label)
+    for label in study.methods:
+        rate = chosen(study, results, place, label)
         if rate is not None:
-            each = {seed: _record(results, comparison.run(place, label, rate, seed)) for seed in SEEDS}
+            each = {seed: _record(results, comparison.run(study, place, label, rate, seed)) for seed in SEEDS}
             made = {seed: Summary(**record["summary"]) for seed, record in each.items() if record is not None}
             everything[label] = (rate, {seed: replace(summary, method=label) for seed, summary in made.items()})
     return everything
 
 
+def _same(results: Path, run: Run) -> Piece | None:
+    """Of a run; None where there is none with just these settings."""
+    record = known(results, run.name)
+    return record if record is not None and record["experiment"] == run.experiment.to_json() else None
+
+
 def _record(results: Path, run: Run) -> Piece | None:
     """Of a run; None where there is none. Raises RunError if it is of a run with other settings."""
-    record = known(results, run.name)
-    if record is not None and record["experiment"] != run.experiment.to_json():
+    record = _same(results, run)
+    if record is None and known(results, run.name) is not None:
         raise RunError(f"{results / run.name}.json is of a run with other settings; expected its own; remove it")
     return record
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench papers comparison", description=__doc__)
+def _parser(study: Study) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"python -m bench papers {study.name}", description=__doc__)
 
     def some(names: Sequence[str]) -> Any:
         def read(text: str) -> list[str]:
@@ -155,13 +165,14 @@ def _parser() -> argparse.ArgumentParser:
 
         return read
 
-    places, methods = list(PLACES), list(METHODS)
+    places, methods = list(PLACES), list(study.methods)
     parser.add_argument("--places", type=some(places), default=places, help=f"some of {'; '.join(places)}")
     parser.add_argument("--methods", type=some(methods), default=methods, help=f"some of {'; '.join(methods)}")
     parser.add_argument("--part", type=_part, default=(1, 1), help="I/N: every N-th method, from the I-th")
-    parser.add_argument("--dir", type=Path, default=RUNS, help="of the runs; default: %(default)s")
+    parser.add_argument("--dir", type=Path, default=RUNS / study.name, help="of the runs; default: %(default)s")
     parser.add_argument("--data-dir", type=Path, help="where the data sets' files lie")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="of the records; default: beside this file")
+    where = "of the records; default: beside this file"
+    parser.add_argument("--results", type=Path, default=RESULTS / study.name, help=where)
     parser.add_argument("--workers", type=int, default=1, help="clients trained at the same time; default: 1")
     parser.add_argument("--show", action="store_true", help="run nothing: the tables of what there is")
     return parser

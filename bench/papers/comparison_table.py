@@ -5,7 +5,7 @@ The figures are those of edgefl's own comparisons (edgefl/study/comparison.py), 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from rich.console import Console
@@ -54,16 +54,16 @@ def orders(found: Comparison) -> list[tuple[Order, Figure, str]]:
     said = []
     for order in ORDERS:
         if order.better in found.rows and order.worse in found.rows:
-            off = _points(found.rows[order.better].score.minus(found.rows[order.worse].score))
+            off = in_points(found.rows[order.better].score.minus(found.rows[order.worse].score))
             said.append((order, off, verdict(off)))
     return said
 
 
-def verdict(off: Figure) -> str:
+def verdict(off: Figure, or_equal: bool = False) -> str:
     """Whether a difference is above 0, and by more than two standard errors over the seeds."""
     if off.mean is None:
         return "a seed is missing"
-    met = "met" if off.mean > 0 else "not met"
+    met = "met" if off.mean > 0 or (or_equal and off.mean == 0) else "not met"
     if off.spread is None:
         return f"{met}, one seed"
     error = off.spread / len(off.values) ** 0.5
@@ -80,16 +80,24 @@ def print_table(place: str, known: Known) -> None:
         return
     console.print(_methods(place, known, found))
     for order, off, said in orders(found):
-        spread = "" if off.spread is None else f" (± {off.spread:.2f})"
-        console.print(f"{order.better} over {order.worse} ({order.paper}): {off.mean:+.2f}{spread} points: {said}")
+        console.print(f"{order.better} over {order.worse} ({order.paper}): {difference_text(off)}: {said}")
+    print_missing(console, known, found)
+
+
+def print_missing(console: Console, known: Known, found: Comparison) -> None:
+    """Who is not in the table, if anybody."""
     if missing := [label for label in known if label not in found.rows]:
         console.print(f"not in the table, for want of seeds: {', '.join(missing)}")
 
 
+def title_of(place: str, found: Comparison) -> str:
+    """Of a table."""
+    rounds = next(iter(found.rows.values())).rounds.mean
+    return f"{place}, {rounds:g} rounds, seeds {', '.join(map(str, found.seeds))}"
+
+
 def _methods(place: str, known: Known, found: Comparison) -> Table:
-    first = next(iter(found.rows.values()))
-    title = f"{place}, {first.rounds.mean:g} rounds, seeds {', '.join(map(str, found.seeds))}"
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title_of(place, found), title_justify="left")
     headings = (
         "", "rate", "accuracy %", "worst tenth", f"after refresh, {REFRESH} epochs", "at FedSPU's bytes", "MB",
         "of dense", "device s", "device GFLOP", "MB to train",
@@ -98,19 +106,16 @@ def _methods(place: str, known: Known, found: Comparison) -> Table:
         table.add_column(heading, justify="left" if heading == "" else "right")
     for label, row in found.rows.items():
         rate, made = known[label]
-        at_bytes = (
-            at_bytes_of([known["FedSPU"][1][seed] for seed in found.seeds], made) if "FedSPU" in found.rows else None
-        )
+        budget = found.rows["FedSPU"].payload_bytes if "FedSPU" in found.rows else None
+        at_bytes = None if budget is None else at(budget, made, "payload_bytes")
         table.add_row(label, f"{rate:g}", *_cells(label, row, at_bytes))
     return table
 
 
-def at_bytes_of(budget: Sequence[Summary], made: Mapping[int, Summary]) -> Figure:
-    """What a method had reached at its last evaluation before it had sent more than these runs, seed by seed."""
-    points = [
-        reached(made[seed].curve, "payload_bytes", spent.payload_bytes)
-        for seed, spent in zip(made, budget, strict=True)
-    ]
+def at(budget: Figure, made: Mapping[int, Summary], key: str) -> Figure:
+    """What a method had reached at its last evaluation before it had spent more than that, seed by seed."""
+    spent = zip(made.values(), budget.values, strict=True)
+    points = [None if most is None else reached(summary.curve, key, most) for summary, most in spent]
     return Figure(tuple(None if point is None else point["accuracy"] for point in points))
 
 
@@ -118,29 +123,35 @@ def _cells(label: str, row: Row, at_bytes: Figure | None) -> list[str]:
     memory = [tier["memory_bytes"] for tier in row.tiers]
     lowest, highest = (f"{value / MB:.2f}" for value in (min(memory), max(memory)))
     return [
-        _accuracy(row.score),
-        _accuracy(row.worst_tenth),
-        _accuracy(row.refreshed),
-        _accuracy(at_bytes),
-        _scaled(row.payload_bytes, MB),
+        accuracy_text(row.score),
+        accuracy_text(row.worst_tenth),
+        accuracy_text(row.refreshed),
+        accuracy_text(at_bytes),
+        scaled(row.payload_bytes, MB),
         "" if row.of_dense is None else f"{row.of_dense:.2f}",
-        _scaled(row.device_seconds, 1),
-        _scaled(row.work, 1e9),
+        scaled(row.device_seconds, 1),
+        scaled(row.work, 1e9),
         f"{lowest} to {highest}" if label in ("FedSPU", "FedSPU + ES") else highest,
     ]
 
 
-def _points(figure: Figure) -> Figure:
+def in_points(figure: Figure) -> Figure:
     """Of shares, in percent."""
     return Figure(tuple(None if value is None else 100 * value for value in figure.values))
 
 
-def _accuracy(figure: Figure | None) -> str:
+def difference_text(off: Figure) -> str:
+    """Of points."""
+    spread = "" if off.spread is None else f" (± {off.spread:.2f})"
+    return f"{off.mean:+.2f}{spread} points"
+
+
+def accuracy_text(figure: Figure | None) -> str:
     if figure is None or figure.mean is None:
         return "-"
     spread = "" if figure.spread is None else f" ± {100 * figure.spread:.1f}"
     return f"{100 * figure.mean:.1f}{spread}"
 
 
-def _scaled(figure: Figure, unit: float) -> str:
+def scaled(figure: Figure, unit: float) -> str:
     return "-" if figure.mean is None else f"{figure.mean / unit:.3g}"

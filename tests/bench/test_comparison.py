@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from bench.papers import command, comparison, comparison_run
-from bench.papers.comparison import METHODS, PLACES
+from bench.papers.comparison import COMPARISON, METHODS, PLACES
 from bench.papers.comparison_run import chosen, found, shortened
-from bench.papers.comparison_table import at_bytes_of, compared, orders, verdict
+from bench.papers.comparison_table import at, compared, orders, verdict
 from bench.papers.pieces import piece
 from edgefl.data.dataset import DataSet
 from edgefl.errors import RunError
@@ -44,22 +44,22 @@ def test_speakers_are_dealt_to_groups() -> None:
 
 def test_every_method_gets_its_rate_where_it_has_one() -> None:
     for name in METHODS:
-        run = comparison.run("fashion", name, 0.07, 2)
+        run = comparison.run(COMPARISON, "fashion", name, 0.07, 2)
         ((label, method),) = run.experiment.algorithms().items()
         rate = method.beta if name == "PFLEGO" else method.lr
         assert (rate, run.experiment.seed, run.experiment.rounds, ":" in run.name) == (0.07, 2, 60, False), label
-        tried = comparison.tuned("fashion", name).experiment
+        tried = comparison.tuned(COMPARISON, "fashion", name).experiment
         assert combinations(tried.tune, tried.methods[0]) == [
             {METHODS[name].rate: rate} for rate in PLACES["fashion"].rates
         ]
-    assert len({comparison.run("digits", name, 0.1, 2).name for name in METHODS}) == len(METHODS)
+    assert len({comparison.run(COMPARISON, "digits", name, 0.1, 2).name for name in METHODS}) == len(METHODS)
 
 
 def test_a_method_waits_for_its_rate_and_may_take_another_s(tmp_path: Path) -> None:
-    assert chosen(tmp_path, "digits", "FedSPU") is None
-    run = comparison.tuned("digits", "FedSPU")
+    assert chosen(COMPARISON, tmp_path, "digits", "FedSPU") is None
+    run = comparison.tuned(COMPARISON, "digits", "FedSPU")
     piece(tmp_path, run.name, lambda: {"experiment": run.experiment.to_json(), "chosen": {"lr": 0.3}})
-    assert found(tmp_path, "digits") == {"FedSPU": (0.3, {}), "FedSPU + ES": (0.3, {})}
+    assert found(COMPARISON, tmp_path, "digits") == {"FedSPU": (0.3, {}), "FedSPU + ES": (0.3, {})}
 
 
 def summary(method: str, accuracy: float, payload: int) -> Summary:
@@ -85,8 +85,7 @@ def test_orders_are_met_by_the_differences_over_seeds() -> None:
     ((order, off, said),) = orders(table)
     assert (order.better, order.worse, said) == ("FedSPU", "Local", "met")
     assert (off.mean, off.spread) == (pytest.approx(2.0), pytest.approx(1.0))
-    budget = [known["FedSPU"][1][seed] for seed in (1, 2, 3)]
-    assert at_bytes_of(budget, known["Local"][1]).values == (0.39, 0.395, 0.415)
+    assert at(table.rows["FedSPU"].payload_bytes, known["Local"][1], "payload_bytes").values == (0.39, 0.395, 0.415)
 
 
 def test_a_difference_within_two_errors_is_said() -> None:
@@ -118,12 +117,12 @@ def test_runs_are_recorded_once_and_others_refused(
     assert command.main(["comparison", *where, "--methods", "Local", "--part", "1/2"]) == 0
     again = capsys.readouterr()
     assert (again.out, again.err) == (first.out, "")  # nothing was run
-    made = found(tmp_path / "records", "digits")["FedSPU"][1][1]
+    made = found(COMPARISON, tmp_path / "records", "digits")["FedSPU"][1][1]
     assert [point["round"] for point in made.curve] == list(range(1, 11))
     assert made.refreshed is not None  # of the last round alone
     monkeypatch.setitem(PLACES, "digits", replace(small, rounds=(20, 2)))
     with pytest.raises(RunError, match="of a run with other settings"):
-        found(tmp_path / "records", "digits")
+        found(COMPARISON, tmp_path / "records", "digits")
 
 
 @pytest.mark.parametrize("given", [["--places", "mnist"], ["--methods", "FedSGD"], ["--part", "3/2"]])

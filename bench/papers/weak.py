@@ -1,0 +1,65 @@
+"""Weak devices: eight methods on the federations of the comparison, whose clients are modelled devices. Values only.
+
+Clients and devices are both dealt in order of their ids: of `mixed` the first quarter, microcontrollers, is the tier of
+.2 and a part of .4; then come phones on LTE, Pi 4 and Orin Nano. All of them are there at every hour, none drops out,
+and rounds wait for everybody, so equal rounds are equal client rounds, and rates that were chosen without devices are
+those that would be chosen with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from bench.papers.comparison import METHODS, PLACES, Method, Study, model
+from edgefl.algorithms.base import Task
+from edgefl.algorithms.budget import Cost, Effort, Offer, cost
+from edgefl.algorithms.fedspu_cached import FedSPUCached
+from edgefl.graph.operations import Shape
+from edgefl.neurons.spec import ModelSpec
+
+OURS, FEDSPU, DROPOUT = "FedSPU, cached", "FedSPU", "random dropout"
+KEEPING = (FEDSPU, OURS, "FedPer", "PFLEGO")  # personal models, and something sent
+
+WEAK = Study(
+    "weak",
+    {
+        FEDSPU: METHODS[FEDSPU],
+        OURS: Method("fedspu-cached", like=FEDSPU),
+        DROPOUT: Method("random-dropout"),
+        "FjORD": Method("fjord"),
+        **{name: METHODS[name] for name in ("FedAvg-FT", "FedPer", "PFLEGO", "Local")},
+    },
+    {"devices": "mixed"},
+    points=20,  # what is cheap ends early, and the others are compared at that time
+    lent=("comparison",),
+)
+
+SHAPES: dict[str, tuple[Shape, int]] = {
+    "digits": ((1, 8, 8), 10),
+    "speech": ((1, 49, 40), 12),
+    "fashion": ((1, 28, 28), 10),
+    "emnist": ((1, 28, 28), 62),
+}  # by place: an input's, and the number of classes
+
+
+class Offered(NamedTuple):
+    """What the cached method asks of a tier, and what a round costs there: so, by FedSPU, and with everything."""
+
+    keep: float
+    offer: Offer
+    cost: Cost
+    fedspu: Cost
+    dense: Cost
+
+
+def offered(place: str) -> list[Offered]:
+    """By tier, the weakest first."""
+    settings, method = PLACES[place].settings, FedSPUCached()
+    graph, effort = model(PLACES[place], *SHAPES[place]), Effort(settings["epochs"], settings["batch"])
+    task = Task(ModelSpec.of(graph), clients=len(method.keep), seed=1, graph=graph)  # a client for each tier
+    found = []
+    for client, keep in enumerate(method.keep):
+        offer = replace(method, **effort._asdict()).offer(task, client)
+        found.append(Offered(keep, offer, *(cost(graph, each, effort) for each in (offer, Offer(keep), Offer(1.0)))))
+    return found
