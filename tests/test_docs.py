@@ -30,7 +30,7 @@ from edgefl.commands.cli import COMMANDS
 from edgefl.kernels.table import FAMILIES
 from edgefl.wire.connection import TABLE, WITH_MODEL, Stage
 from edgefl.wire.handshake import Role
-from edgefl.wire.messages import TYPES, Refused
+from edgefl.wire.messages import PROTOCOL, TYPES, Refused
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -295,7 +295,9 @@ def test_the_readme_is_short_and_names_every_command_and_method() -> None:
 
 
 def test_the_protocol_lists_every_message_and_every_turn() -> None:
-    rows = (ROOT / "docs" / "protocol.md").read_text().splitlines()
+    text = (ROOT / "docs" / "protocol.md").read_text()
+    assert f"is version {PROTOCOL}." in text
+    rows = text.splitlines()
     for number, kind in TYPES.items():
         assert any(row.startswith(f"| {number} {kind.__name__} |") for row in rows), kind
     for state in get_args(Stage):
