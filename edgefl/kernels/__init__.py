@@ -1,8 +1,9 @@
-"""The kernels: one table of operations (table.py) and three backends with the same functions and signatures.
+"""The kernels: one table of operations (table.py) and four backends with the same functions and signatures.
 
 native     C++ behind csrc/edgefl.h           edgefl/kernels/native.py
 numba      compiled at first use               edgefl/kernels/numba/
 reference  numpy, the readable definition      edgefl/kernels/reference/
+cuda       on a GPU, where one is named        edgefl/kernels/cuda/
 
 `backend()` chooses. EDGEFL_KERNELS names one; a named backend is used or refused, never replaced.
 """
@@ -25,6 +26,9 @@ BACKENDS: dict[str, str] = {
 }
 """Names, best first, and their modules."""
 
+NAMED = {"cuda": "edgefl.kernels.cuda"}
+"""Those that are used only where they are named."""
+
 ISAS = ("scalar", "neon") if platform.machine() in ("aarch64", "arm64") else ("scalar", "avx2", "avx512")
 MAX_THREADS = 1024
 
@@ -41,8 +45,8 @@ def backend(name: str | None = None) -> ModuleType:
 
 
 def _named(name: str) -> ModuleType:
-    if name not in BACKENDS:
-        raise BackendError(f"EDGEFL_KERNELS={name}; expected one of {', '.join(BACKENDS)}")
+    if name not in BACKENDS | NAMED:
+        raise BackendError(f"EDGEFL_KERNELS={name}; expected one of {', '.join(BACKENDS | NAMED)}")
     try:
         return _load(name)
     except ImportError as error:
@@ -68,7 +72,7 @@ def _best() -> ModuleType:
 def _load(name: str) -> ModuleType:
     if name == "native":
         _check_settings()
-    return importlib.import_module(BACKENDS[name])
+    return importlib.import_module((BACKENDS | NAMED)[name])
 
 
 def _check_settings() -> None:

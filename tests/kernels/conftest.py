@@ -1,4 +1,5 @@
-"""The backends that the kernel tests run on: the reference in float32, numba, and native under each instruction set.
+"""The backends that the kernel tests run on: the reference in float32, numba, native under each instruction set, and
+CUDA, emulated (tests/kernels/cuda/standin) unless EDGEFL_LIBCUDA names a device's driver.
 
 EDGEFL_KERNELS restricts them to one. Otherwise native is required, so that a build that fails cannot pass as a skip:
 where it cannot be loaded, every test of it fails and says why. test_isas.py names the instruction sets left out.
@@ -15,6 +16,7 @@ import pytest
 
 from edgefl import kernels
 
+from .cuda import standin
 from .calls import native_isas
 
 CHOSEN = os.environ.get("EDGEFL_KERNELS")
@@ -22,7 +24,7 @@ CHOSEN = os.environ.get("EDGEFL_KERNELS")
 
 BACKENDS = [
     name
-    for name in ("reference", "numba", *(f"native-{isa}" for isa in native_isas()))
+    for name in ("reference", "numba", *(f"native-{isa}" for isa in native_isas()), "cuda")
     if CHOSEN in (None, name.partition("-")[0])
 ]
 
@@ -31,6 +33,8 @@ BACKENDS = [
 def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     """Each backend's module in turn; native with the instruction set capped, and restored afterwards."""
     name, _, isa = request.param.partition("-")
+    if name == "cuda":
+        standin.use()
     module = kernels.backend(name)
     if not isa:
         yield module

@@ -1,0 +1,3 @@
+// Smooth activations and PReLU. Contracts: csrc/edgefl.h.
+#pragma once
+#include "portable.cuh"

@@ -1,0 +1,3 @@
+// Dropout, from words of a counter-based stream. Contracts: csrc/edgefl.h.
+#pragma once
+#include "portable.cuh"

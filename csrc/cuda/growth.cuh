@@ -1,0 +1,3 @@
+// The largest gradients outside a mask. Contracts: csrc/edgefl.h.
+#pragma once
+#include "portable.cuh"

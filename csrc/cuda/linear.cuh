@@ -1,0 +1,3 @@
+// Linear layers: forward, and the gradients of active features; sums over channels. Contracts: csrc/edgefl.h.
+#pragma once
+#include "portable.cuh"

@@ -1,0 +1,3 @@
+// Losses and their gradients. Contracts: csrc/edgefl.h.
+#pragma once
+#include "portable.cuh"

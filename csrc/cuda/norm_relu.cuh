@@ -1,0 +1,3 @@
+// Normalisation, rectifier and pool in one. Contracts: csrc/edgefl.h.
+#pragma once
+#include "portable.cuh"

@@ -1,0 +1,3 @@
+// Max and average pools. Contracts: csrc/edgefl.h.
+#pragma once
+#include "portable.cuh"

@@ -1,0 +1,44 @@
+// What the kernels are written in. nvcc compiles it for a GPU; tests/kernels/cuda/standin compiles the same sources as plain C++
+// and emulates blocks, threads and barriers (emulate.h there). Nothing else of CUDA is used: no warp functions, no
+// atomics, no dynamic shared memory, so that each result is the same every time and what is tested is what runs.
+//
+// A kernel takes one struct, whose fields have 8 bytes each: pointers, Size or double, in the order in which
+// edgefl/kernels/cuda/<family>.py lists them. Arithmetic is not contracted (-fmad=false): where a product is to be fused
+// with a sum, the kernel says fmaf.
+#pragma once
+
+using Size = long long;          // of fields; inside a kernel extents are int where they fit, which is faster
+using Byte = unsigned char;
+
+#ifdef __CUDACC__
+// EFL_KERNEL(name, most threads of a block, struct of arguments) { body, which reads `a` }
+#define EFL_KERNEL(name, threads, Args) extern "C" __global__ void __launch_bounds__(threads) name(const Args a)
+#define EFL_DEVICE static __device__ __forceinline__
+#define EFL_SHARED __shared__  // inside the body of an EFL_KERNEL only; hand pointers on
+#define EFL_UNROLL _Pragma("unroll")
+EFL_DEVICE void barrier() { __syncthreads(); }
+#else
+#include "emulate.h"
+#endif
+
+template <class T>
+EFL_DEVICE T smaller(T a, T b) {
+    return b < a ? b : a;
+}
+
+template <class T>
+EFL_DEVICE T larger(T a, T b) {
+    return a < b ? b : a;
+}
+
+// Ids of channels, rows or columns: the i-th of them, of a list or of all.
+struct Ids {
+    const int* list;  // null: all
+    Size count;
+};
+
+EFL_DEVICE int id_at(const Ids& ids, int i) { return ids.list ? ids.list[i] : i; }
+
+// The place of this thread among all of a launch with blocks in a row, and how many there are.
+EFL_DEVICE Size thread_of_grid() { return Size(blockIdx.x) * blockDim.x + threadIdx.x; }
+EFL_DEVICE Size threads_of_grid() { return Size(gridDim.x) * blockDim.x; }

@@ -1,0 +1,3 @@
+// Convolutions of masked weights, at the mask only. Contracts: csrc/edgefl.h.
+#pragma once
+#include "portable.cuh"

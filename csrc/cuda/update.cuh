@@ -1,0 +1,3 @@
+// SGD, Nesterov, Adam, and clipping. Contracts: csrc/edgefl.h.
+#pragma once
+#include "portable.cuh"

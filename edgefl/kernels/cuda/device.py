@@ -1,0 +1,171 @@
+"""The GPU: its context, stream, kernels and memory. Which kernels a call takes is launch.py's and the families'.
+
+One a process, made when the backend is first asked for; everything happens on one stream, under one lock. Source of
+what is called: driver.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from edgefl.errors import BackendError
+
+from .driver import LEAST_VERSION, Driver
+
+IMAGES = Path(__file__).with_name("kernels.fatbin")  # of every processor, and PTX; made by scripts/cuda.py
+LEAST_CAPABILITY = (7, 5)
+_MULTIPROCESSORS, _INTEGRATED, _MAJOR, _MINOR = 16, 18, 75, 76  # CUdevice_attribute
+_NON_BLOCKING, _MAPPED, _RELAXED = 1, 2, 2  # flags of a stream, of host memory, of a capture
+_ROUND = 256  # bytes
+
+
+class Launch(NamedTuple):
+    """A kernel to start, with the bytes of its struct of arguments."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    threads: int
+    arguments: bytes
+
+
+class Block(NamedTuple):
+    """Device memory."""
+
+    address: int
+    size: int
+
+
+class Device:
+    """The first device. Raises ImportError, saying why, where there is none that can be used."""
+
+    def __init__(self) -> None:
+        self.driver = Driver()
+        try:
+            self._open()
+        except Exception as error:
+            raise ImportError(f"no CUDA device: {error}") from error
+        self.lock = threading.RLock()
+        self._functions: dict[str, tuple[ctypes.c_void_p, int | None]] = {}
+        self._spare: dict[int, list[Block]] = {}
+        self.is_exact = bool(
+            os.environ.get("EDGEFL_CUDA_EXACT")
+        )  # blocks of the very size, none reused: for sanitizers
+        self.held = 0  # bytes
+
+    def _open(self) -> None:
+        driver = self.driver
+        driver.call("cuInit", 0)
+        version = driver.number("cuDriverGetVersion")
+        if version < LEAST_VERSION:
+            raise ImportError(f"driver for CUDA {version / 1000:g}; expected {LEAST_VERSION / 1000:g} or newer")
+        device = driver.number("cuDeviceGet", 0)
+        name = ctypes.create_string_buffer(256)
+        driver.call("cuDeviceGetName", name, len(name), device)
+        self.name = name.value.decode()
+        self.capability = tuple(driver.number("cuDeviceGetAttribute", each, device) for each in (_MAJOR, _MINOR))
+        if self.capability < LEAST_CAPABILITY:
+            raise ImportError(
+                f"{self.name} of compute capability {self.capability}; expected {LEAST_CAPABILITY} or more"
+            )
+        self.multiprocessors = driver.number("cuDeviceGetAttribute", _MULTIPROCESSORS, device)
+        self.is_integrated = bool(driver.number("cuDeviceGetAttribute", _INTEGRATED, device))
+        image = Path(os.environ.get("EDGEFL_CUDA_KERNELS") or IMAGES)
+        if not image.is_file():
+            raise ImportError(f"{image.name} is missing: this edgefl was built without nvcc")
+        self._context = driver.handle("cuDevicePrimaryCtxRetain", device)
+        driver.call("cuCtxSetCurrent", self._context)
+        self._module = driver.handle("cuModuleLoadData", image.read_bytes())
+        self.stream = driver.handle("cuStreamCreate", _NON_BLOCKING)
+
+    def enter(self) -> None:
+        """Let this thread use the device. Every function below expects that."""
+        self.driver.call("cuCtxSetCurrent", self._context)
+
+    # ---- memory ------------------------------------------------------------------------------------------------------
+
+    def take(self, size: int) -> Block:
+        """Uninitialised memory of at least so many bytes. Raises MemoryError."""
+        size = max(size, 1) if self.is_exact else max(_ROUND, 1 << (size - 1).bit_length())
+        spare = self._spare.get(size)
+        if spare:
+            return spare.pop()
+        block = Block(self.driver.address("cuMemAlloc_v2", size), size)
+        self.held += size
+        return block
+
+    def give(self, block: Block) -> None:
+        """Give memory back, to be taken again."""
+        if self.is_exact:
+            self.free(block)
+        else:
+            self._spare.setdefault(block.size, []).append(block)
+
+    def allocate(self, size: int) -> Block:
+        """The same of exactly so many bytes, to be given back by `free`."""
+        block = Block(self.driver.address("cuMemAlloc_v2", max(size, 1)), max(size, 1))
+        self.held += block.size
+        return block
+
+    def free(self, block: Block) -> None:
+        self.driver.call("cuMemFree_v2", block.address)
+        self.held -= block.size
+
+    def upload(self, address: int, host: int, size: int) -> None:
+        """Copy from host memory, after all that was launched."""
+        self.wait()
+        if size:
+            self.driver.call("cuMemcpyHtoD_v2", address, host, size)
+
+    def download(self, host: int, address: int, size: int) -> None:
+        self.wait()
+        if size:
+            self.driver.call("cuMemcpyDtoH_v2", host, address, size)
+
+    # ---- work --------------------------------------------------------------------------------------------------------
+
+    def wait(self) -> None:
+        """Until all that was launched has run. Raises DriverError if something failed."""
+        self.driver.call("cuStreamSynchronize", self.stream)
+
+    def launch(self, launch: Launch) -> None:
+        arguments = ctypes.create_string_buffer(launch.arguments, len(launch.arguments))
+        pointers = (ctypes.c_void_p * 1)(ctypes.addressof(arguments))
+        function, size = self._function(launch.kernel)
+        if size not in (None, len(launch.arguments)):
+            raise BackendError(f"{launch.kernel} takes {size} bytes of arguments; got {len(launch.arguments)}")
+        self.driver.call("cuLaunchKernel", function, *launch.grid, launch.threads, 1, 1, 0, self.stream, pointers, None)
+
+    def capture(self, launches: Sequence[Launch]) -> ctypes.c_void_p:
+        """A graph that makes these launches in order; see cuGraphLaunch. To be given to `drop`."""
+        for launch in launches:
+            self._function(launch.kernel)
+        self.driver.call("cuStreamBeginCapture_v2", self.stream, _RELAXED)
+        try:
+            for launch in launches:
+                self.launch(launch)
+        finally:
+            graph = ctypes.c_void_p()
+            self.driver.call("cuStreamEndCapture", self.stream, ctypes.byref(graph))
+        try:
+            return self.driver.handle("cuGraphInstantiateWithFlags", graph, 0)
+        finally:
+            self.driver.call("cuGraphDestroy", graph)
+
+    def replay(self, graph: ctypes.c_void_p, times: int = 1) -> None:
+        for _ in range(times):
+            self.driver.call("cuGraphLaunch", graph, self.stream)
+
+    def drop(self, graph: ctypes.c_void_p) -> None:
+        self.driver.call("cuGraphExecDestroy", graph)
+
+    def _function(self, name: str) -> tuple[ctypes.c_void_p, int | None]:
+        """A kernel, and the bytes of its arguments where they are known."""
+        if name not in self._functions:
+            function = self.driver.handle("cuModuleGetFunction", self._module, name.encode())
+            self._functions[name] = function, self.driver.arguments_size(function)
+        return self._functions[name]

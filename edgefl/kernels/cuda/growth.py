@@ -1,0 +1,3 @@
+"""The largest gradients outside a mask: csrc/cuda/growth.cuh."""
+
+from __future__ import annotations

@@ -1,0 +1,91 @@
+"""What a family's functions are written in: device arrays, ids, memory of its own, and the launches that they return.
+
+    def add(a: At, b: At, y: At) -> Launches:
+        return [launch("add", a.size, a, b, y, a.size)]
+
+A launch's arguments are the fields of the kernel's struct, in order, of 8 bytes each (csrc/cuda/portable.cuh).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import Array
+
+THREADS = 256  # of a block, unless a kernel says otherwise
+MOST_BLOCKS = 1 << 16  # of a launch whose threads take one place after another
+
+
+class At(NamedTuple):
+    """An array of a call, as the kernels see it; offset: bytes from its first one."""
+
+    array: Array
+    offset: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def size(self) -> int:
+        return self.array.size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
+    @property
+    def inner(self) -> int:
+        """Values of a plane of [batch, channels, ...]."""
+        return math.prod(self.shape[2:])
+
+
+class Ids(NamedTuple):
+    """Sorted ids, or all of so many: `Ids` of portable.cuh, two fields of a struct."""
+
+    list: At | None
+    count: int
+
+    @classmethod
+    def of(cls, ids: At | None, size: int) -> Ids:
+        return cls(ids, size if ids is None else ids.size)
+
+
+class Scratch(NamedTuple):
+    """Bytes of memory that a call's launches share; the next call's use it again. offset: from its beginning."""
+
+    offset: int
+    size: int
+
+
+Field = At | Ids | Scratch | int | float | None
+
+
+class Planned(NamedTuple):
+    """A launch whose addresses are not known yet."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    threads: int
+    fields: tuple[Field, ...]
+
+
+Launches = Sequence[Planned]
+
+
+def launch(kernel: str, work: int, *fields: Field, threads: int = THREADS) -> Planned:
+    """One whose threads, in blocks in a row, take places below `work` in turns (thread_of_grid)."""
+    return tiled(kernel, (min(-(-work // threads), MOST_BLOCKS), 1, 1), *fields, threads=threads)
+
+
+def tiled(kernel: str, grid: tuple[int, int, int], *fields: Field, threads: int = THREADS) -> Planned:
+    """One of so many blocks; none if an extent is 0."""
+    return Planned(kernel, grid, threads, fields)
+
+
+def is_empty(planned: Planned) -> bool:
+    return 0 in planned.grid

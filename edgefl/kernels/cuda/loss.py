@@ -1,0 +1,3 @@
+"""Losses and their gradients: csrc/cuda/loss.cuh."""
+
+from __future__ import annotations

@@ -1,0 +1,128 @@
+"""Device memory that the host knows by numpy arrays: blocks whose bytes lie on the device and, where asked, here.
+
+A view of such an array stands for the device's bytes at the same place. `wrote` copies what the host has put into a
+view to the device, `fetch` the device's bytes to the view; between those the two differ. Host memory that nobody copies
+is never touched, so it takes address space alone. Where host and device share one memory there is one copy of both.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from bisect import bisect_right, insort
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Array
+from .device import Block, Device
+
+ALIGNMENT = 64
+
+
+class Mapped(NamedTuple):
+    """Host bytes [first, first + size) and where they are on the device."""
+
+    first: int
+    size: int
+    address: int
+
+
+class Memory:
+    """The blocks of a device. Thread-safe."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._mapped: list[Mapped] = []
+
+    def block(self, size: int) -> NDArray[np.uint8]:
+        """New memory, uninitialised, that starts on a cache line. Raises MemoryError."""
+        with self._device.lock:
+            self._device.enter()
+            return self._shared(size) if self._device.is_integrated else self._apart(size)
+
+    def hold(self, array: Array) -> Array:
+        """The device's copy of an array that calls read, as long as the result lives."""
+        array = np.ascontiguousarray(array)
+        held = self.block(array.nbytes).view(array.dtype).reshape(array.shape)
+        mapped = self.find(held)
+        assert mapped is not None  # it has just been made
+        with self._device.lock:
+            self._device.enter()
+            self._device.upload(mapped, array.ctypes.data, array.nbytes)
+        return held
+
+    def wrote(self, *views: Array) -> None:
+        """The host has written these; what is no view of a block needs no telling."""
+        for view in views:
+            self._copy(view, self._device.upload, is_upload=True)
+
+    def fetch(self, *views: Array) -> None:
+        """The host is about to read these."""
+        for view in views:
+            self._copy(view, self._device.download, is_upload=False)
+
+    def find(self, view: Array) -> int | None:
+        """Where a view is on the device; None if it is of no block."""
+        first = view.ctypes.data
+        at = bisect_right(self._mapped, (first, 1 << 62)) - 1
+        if at < 0 or not view.size:
+            return None
+        mapped = self._mapped[at]
+        return mapped.address + first - mapped.first if first < mapped.first + mapped.size else None
+
+    def _copy(self, view: Array, copy: Any, is_upload: bool) -> None:
+        address = self.find(view)
+        if address is None:
+            return
+        with self._device.lock:
+            self._device.enter()
+            if self._device.is_integrated:
+                self._device.wait()
+            elif is_upload:
+                copy(address, view.ctypes.data, view.nbytes)
+            else:
+                copy(view.ctypes.data, address, view.nbytes)
+
+    def _apart(self, size: int) -> NDArray[np.uint8]:
+        owner = np.empty(size + ALIGNMENT, np.uint8)
+        start = -owner.ctypes.data % ALIGNMENT
+        block = self._device.allocate(size)
+        return self._known(owner, start, size, block.address, _Freed(self._device, block))
+
+    def _shared(self, size: int) -> NDArray[np.uint8]:
+        host = self._device.driver.handle("cuMemHostAlloc", max(size, 1), 2)
+        address = self._device.driver.address("cuMemHostGetDevicePointer_v2", host, 0)
+        assert host.value is not None
+        owner = np.frombuffer((ctypes.c_uint8 * max(size, 1)).from_address(host.value), np.uint8)
+        return self._known(owner, 0, size, address, _FreedHost(self._device, host))
+
+    def _known(self, owner: Array, start: int, size: int, address: int, freed: Any) -> NDArray[np.uint8]:
+        mapped = Mapped(owner.ctypes.data + start, size, address)
+        insort(self._mapped, mapped)
+        weakref.finalize(owner, self._forget, mapped, freed).atexit = False
+        return owner[start : start + size]
+
+    def _forget(self, mapped: Mapped, freed: Any) -> None:
+        with self._device.lock:
+            self._mapped.remove(mapped)
+            self._device.enter()
+            self._device.wait()
+            freed()
+
+
+class _Freed(NamedTuple):
+    device: Device
+    block: Block
+
+    def __call__(self) -> None:
+        self.device.free(self.block)
+
+
+class _FreedHost(NamedTuple):
+    device: Device
+    host: ctypes.c_void_p
+
+    def __call__(self) -> None:
+        self.device.driver.call("cuMemFreeHost", self.host)

@@ -1,0 +1,3 @@
+"""Batch, group and layer normalisation: csrc/cuda/norm.cuh."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Max and average pools: csrc/cuda/pool.cuh."""
+
+from __future__ import annotations

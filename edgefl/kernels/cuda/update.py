@@ -1,0 +1,3 @@
+"""SGD, Nesterov, Adam, and clipping: csrc/cuda/update.cuh."""
+
+from __future__ import annotations

@@ -1,0 +1,59 @@
+"""Builds the stand-in for libcuda, and has the backend use it. EDGEFL_LIBCUDA, where it is set, names the real one."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[3]
+SOURCES = (HERE / "driver.cc", HERE / "emulate.cc")
+FLAGS = ("-std=c++2a", "-O1", "-g1", "-fPIC", "-shared", "-pthread", "-march=native", "-ffp-contract=off", "-Wall")
+ASAN = ("-fsanitize=address", "-fsanitize-sections=efl_shared")
+
+
+def is_real() -> bool:
+    """Whether a device's own driver was named."""
+    return bool(os.environ.get("EDGEFL_LIBCUDA")) and "standin" not in os.environ["EDGEFL_LIBCUDA"]
+
+
+def can_be_built() -> bool:
+    return shutil.which("g++") is not None
+
+
+@functools.cache
+def built(*more: str, kernels: Path = ROOT / "csrc" / "cuda") -> Path:
+    """The library, made of these kernels once for all runs that have the same sources."""
+    files = sorted([*HERE.glob("*.cc"), *HERE.glob("*.h"), *kernels.glob("*.cu*")])
+    digest = hashlib.sha256("".join([*FLAGS, *more, *(file.read_text() for file in files)]).encode()).hexdigest()[:16]
+    library = Path(tempfile.gettempdir()) / f"edgefl-standin-{os.getuid()}" / f"libcuda-standin-{digest}.so"
+    if not library.exists():
+        library.parent.mkdir(mode=0o700, exist_ok=True)
+        made = library.with_suffix(f".{os.getpid()}")
+        include = ("-I", str(kernels), "-I", str(HERE))
+        subprocess.run(["g++", *FLAGS, *more, *include, *map(str, SOURCES), "-o", str(made)], check=True)
+        made.replace(library)
+    return library
+
+
+def use(library: Path | None = None) -> None:
+    """Let the CUDA backend, which this process has not loaded yet, take the stand-in for its driver."""
+    if is_real():
+        return
+    library = library or built()
+    os.environ["EDGEFL_LIBCUDA"] = str(library)
+    os.environ["EDGEFL_CUDA_KERNELS"] = str(library)  # it takes any file for an image
+
+
+def controls() -> ctypes.CDLL:
+    """standin_log and the like."""
+    library = ctypes.CDLL(os.environ["EDGEFL_LIBCUDA"])
+    library.standin_log.restype = ctypes.c_char_p
+    library.standin_room.argtypes = (ctypes.c_size_t,)
+    return library

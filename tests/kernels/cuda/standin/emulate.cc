@@ -1,0 +1,172 @@
+// See emulate.h. A fiber is entered once by makecontext; after that threads change places by setjmp and longjmp, which,
+// unlike swapcontext, make no system call.
+#include "emulate.h"
+
+#include <csetjmp>
+#include <cstdlib>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#define LEAVE(fake, bottom, size) __sanitizer_start_switch_fiber(fake, bottom, size)
+#define ARRIVE(fake, bottom, size) __sanitizer_finish_switch_fiber(fake, bottom, size)
+#else
+#define LEAVE(fake, bottom, size) (void)(fake), (void)(bottom), (void)(size)
+#define ARRIVE(fake, bottom, size) (void)(fake), (void)(bottom), (void)(size)
+#endif
+
+emulate::Dim threadIdx, blockIdx, blockDim, gridDim;
+
+// The bounds of what EFL_SHARED declares; the linker names them. One byte, so that there is such a section.
+static __attribute__((section("efl_shared"), used)) char first_shared;
+extern char __start_efl_shared, __stop_efl_shared;
+
+namespace emulate {
+namespace {
+
+constexpr size_t STACK = 128 << 10;
+
+struct Fiber {
+    std::unique_ptr<char[]> stack{new char[STACK]};
+    ucontext_t begin;
+    jmp_buf place;
+    void* fake = nullptr;
+    bool is_begun = false, is_done = false;
+};
+
+Kernel* kernels = nullptr;
+std::string said;
+std::vector<std::unique_ptr<Fiber>> fibers;
+Fiber* current = nullptr;
+jmp_buf scheduler;
+void* scheduler_fake = nullptr;
+const void* scheduler_bottom = nullptr;
+size_t scheduler_size = 0;
+const Kernel* running = nullptr;
+const void* running_arguments = nullptr;
+
+// Leaves a fiber for the scheduler, until it is resumed.
+void pause(Fiber& self) {
+    if (_setjmp(self.place) == 0) {
+        LEAVE(&self.fake, scheduler_bottom, scheduler_size);
+        _longjmp(scheduler, 1);
+    }
+    ARRIVE(self.fake, &scheduler_bottom, &scheduler_size);
+}
+
+void enter() {
+    Fiber& self = *current;
+    ARRIVE(nullptr, &scheduler_bottom, &scheduler_size);
+    for (;;) {
+        running->body(running_arguments);
+        self.is_done = true;
+        pause(self);
+    }
+}
+
+void resume(Fiber& fiber) {
+    current = &fiber;
+    if (_setjmp(scheduler) == 0) {
+        LEAVE(&scheduler_fake, fiber.stack.get(), STACK);
+        if (fiber.is_begun) _longjmp(fiber.place, 1);
+        fiber.is_begun = true;
+        setcontext(&fiber.begin);
+    }
+    ARRIVE(scheduler_fake, nullptr, nullptr);
+}
+
+void add_fiber() {
+    fibers.push_back(std::make_unique<Fiber>());
+    ucontext_t& begin = fibers.back()->begin;
+    getcontext(&begin);
+    begin.uc_stack.ss_sp = fibers.back()->stack.get();
+    begin.uc_stack.ss_size = STACK;
+    begin.uc_link = nullptr;
+    makecontext(&begin, enter, 0);
+}
+
+// The thread that comes i-th in a pass.
+unsigned turn(unsigned i, unsigned count, unsigned pass) {
+    if (order == 0) return i;
+    if (order == 1) return count - 1 - i;
+    return (i % 2 ? count - 1 - i / 2 : i / 2 + pass) % count;
+}
+
+__attribute__((no_sanitize("address"))) void spoil_shared() {
+    for (volatile char* p = &__start_efl_shared; p < &__stop_efl_shared; ++p) *p = char(0xff);
+}
+
+void place(unsigned thread) {
+    threadIdx = {thread % blockDim.x, thread / blockDim.x % blockDim.y, thread / (blockDim.x * blockDim.y)};
+}
+
+bool run_block(unsigned count) {
+    spoil_shared();
+    for (unsigned i = 0; i < count; ++i) fibers[i]->is_done = false;
+    for (unsigned pass = 0;; ++pass) {
+        std::vector<bool> seen(count);
+        for (unsigned i = 0; i < count; ++i) {
+            unsigned thread = turn(i, count, pass);
+            while (seen[thread]) thread = (thread + 1) % count;
+            seen[thread] = true;
+            if (fibers[thread]->is_done) continue;
+            place(thread);
+            resume(*fibers[thread]);
+        }
+        const auto done = std::count_if(fibers.begin(), fibers.begin() + count, [](auto& f) { return f->is_done; });
+        if (done == long(count)) return true;
+        if (done > 0) {
+            said = std::string(running->name) + ": " + std::to_string(done) + " of " + std::to_string(count) +
+                   " threads end while the others wait at a barrier";
+            fibers.clear();  // some are in the middle of it
+            return false;
+        }
+    }
+}
+
+}  // namespace
+
+int order = [] {
+    const char* const asked = std::getenv("EDGEFL_STANDIN_ORDER");
+    return asked ? std::atoi(asked) : 0;
+}();
+
+Kernel::Kernel(const char* name, int threads, size_t arguments, Body body)
+    : name(name), threads(threads), arguments(arguments), body(body), next(kernels) {
+    kernels = this;
+}
+
+const Kernel* find(const char* name) {
+    for (const Kernel* kernel = kernels; kernel; kernel = kernel->next)
+        if (std::strcmp(kernel->name, name) == 0) return kernel;
+    return nullptr;
+}
+
+const char* complaint() { return said.c_str(); }
+
+void wait() {
+    pause(*current);
+}
+
+bool run(const Kernel& kernel, Dim grid, Dim block, const void* arguments) {
+    running = &kernel;
+    running_arguments = arguments;
+    gridDim = grid;
+    blockDim = block;
+    const unsigned count = block.x * block.y * block.z;
+    while (fibers.size() < count) add_fiber();
+    for (unsigned z = 0; z < grid.z; ++z)
+        for (unsigned y = 0; y < grid.y; ++y)
+            for (unsigned x = 0; x < grid.x; ++x) {
+                blockIdx = {x, y, z};
+                if (!run_block(count)) return false;
+            }
+    return true;
+}
+
+}  // namespace emulate
