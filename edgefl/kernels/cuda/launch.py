@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +45,8 @@ class At(NamedTuple):
         return math.prod(self.shape[2:])
 
 
-class Ids(NamedTuple):
+@dataclass(frozen=True)
+class Ids:
     """Sorted ids, or all of so many: `Ids` of portable.cuh, two fields of a struct."""
 
     list: At | None

@@ -89,20 +89,22 @@ class Memory:
         owner = np.empty(size + ALIGNMENT, np.uint8)
         start = -owner.ctypes.data % ALIGNMENT
         block = self._device.allocate(size)
-        return self._known(owner, start, size, block.address, _Freed(self._device, block))
+        return self._known(owner, owner[start : start + size], block.address, _Freed(self._device, block))
 
     def _shared(self, size: int) -> NDArray[np.uint8]:
         host = self._device.driver.handle("cuMemHostAlloc", max(size, 1), 2)
         address = self._device.driver.address("cuMemHostGetDevicePointer_v2", host, 0)
         assert host.value is not None
-        owner = np.frombuffer((ctypes.c_uint8 * max(size, 1)).from_address(host.value), np.uint8)
-        return self._known(owner, 0, size, address, _FreedHost(self._device, host))
+        owner = (ctypes.c_uint8 * max(size, 1)).from_address(host.value)
+        whole: Array = np.ndarray(size, np.uint8, owner)
+        return self._known(owner, whole, address, _FreedHost(self._device, host))
 
-    def _known(self, owner: Array, start: int, size: int, address: int, freed: Any) -> NDArray[np.uint8]:
-        mapped = Mapped(owner.ctypes.data + start, size, address)
+    def _known(self, owner: Any, whole: NDArray[np.uint8], address: int, freed: Any) -> NDArray[np.uint8]:
+        """owner: what every view of these bytes keeps alive."""
+        mapped = Mapped(whole.ctypes.data, whole.size, address)
         insort(self._mapped, mapped)
         weakref.finalize(owner, self._forget, mapped, freed).atexit = False
-        return owner[start : start + size]
+        return whole
 
     def _forget(self, mapped: Mapped, freed: Any) -> None:
         with self._device.lock:

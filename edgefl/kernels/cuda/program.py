@@ -56,7 +56,8 @@ class Staged:
         self._device = device
         ordered = sorted(arrays.items(), key=lambda item: item[1][1])
         self._arrays, self._places = [each for _, each in ordered], dict[tuple[int, int], int]()
-        self._offsets, end = [], 0
+        self._offsets: list[int] = []
+        end = 0
         for key, (array, _) in ordered:
             self._places[key] = len(self._offsets)
             self._offsets.append(end)
