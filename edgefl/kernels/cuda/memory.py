@@ -96,7 +96,7 @@ class Memory:
         address = self._device.driver.address("cuMemHostGetDevicePointer_v2", host, 0)
         assert host.value is not None
         owner = (ctypes.c_uint8 * max(size, 1)).from_address(host.value)
-        whole: Array = np.ndarray(size, np.uint8, owner)
+        whole: Array = np.ndarray(size, np.uint8, memoryview(owner))  # which keeps the owner alive
         return self._known(owner, whole, address, _FreedHost(self._device, host))
 
     def _known(self, owner: Any, whole: NDArray[np.uint8], address: int, freed: Any) -> NDArray[np.uint8]:
