@@ -46,7 +46,7 @@ def use(library: Path | None = None) -> None:
     """Let the CUDA backend, which this process has not loaded yet, take the stand-in for its driver."""
     if is_real():
         return
-    library = library or built()
+    library = library or built(*(ASAN if os.environ.get("EDGEFL_STANDIN_ASAN") else ()))
     os.environ["EDGEFL_LIBCUDA"] = str(library)
     os.environ["EDGEFL_CUDA_KERNELS"] = str(library)  # it takes any file for an image
 
