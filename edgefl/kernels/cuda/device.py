@@ -169,3 +169,12 @@ class Device:
             function = self.driver.handle("cuModuleGetFunction", self._module, name.encode())
             self._functions[name] = function, self.driver.arguments_size(function)
         return self._functions[name]
+
+
+def given_back(device: Device, blocks: list[Block]) -> None:
+    """Give blocks back once nothing that was launched uses them."""
+    with device.lock:
+        device.enter()
+        device.wait()
+        for block in blocks:
+            device.give(block)

@@ -7,7 +7,6 @@ passes) are copied to the device before each run and, if a call writes them, bac
 from __future__ import annotations
 
 import struct
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -20,13 +19,14 @@ from ..arrays import Array
 from ..checks import Check, require_array
 from ..signature import Signature, ordered
 from ..table import TABLE
-from .device import Block, Device, Launch
+from .device import Device, Launch
 from .launch import At, Field, Ids, Launches, Planned, Scratch, is_empty
 from .memory import Memory
+from .replay import Graph, Steps, Taken
+from .staging import Span, Staged, merged
 
 Body = Callable[..., Launches]
 MOST_VALUES = 1 << 31  # of an array: kernels count in int
-_ALIGNED = 256
 
 
 class Operation(NamedTuple):
@@ -47,60 +47,6 @@ class Recorded(NamedTuple):
     operation: Operation
     values: tuple[Any, ...]
     launches: tuple[Planned, ...]
-
-
-class Staged:
-    """Copies on the device of arrays that lie elsewhere, by where they are: those that are only read come first."""
-
-    def __init__(self, device: Device, arrays: Mapping[tuple[int, int], tuple[Array, bool]]) -> None:
-        self._device = device
-        ordered = sorted(arrays.items(), key=lambda item: item[1][1])
-        self._arrays, self._places = [each for _, each in ordered], dict[tuple[int, int], int]()
-        self._offsets: list[int] = []
-        end = 0
-        for key, (array, _) in ordered:
-            self._places[key] = len(self._offsets)
-            self._offsets.append(end)
-            end += -(-array.nbytes // _ALIGNED) * _ALIGNED
-        self._mirror = np.zeros(end, np.uint8)
-        self._read_end = next((self._offsets[i] for i, (_, written) in enumerate(self._arrays) if written), end)
-        self._is_fresh = False
-        sizes = [array.nbytes for array, _ in self._arrays] if device.is_exact else [end]
-        self._blocks = [device.take(size) for size in sizes]
-        weakref.finalize(self, _give, device, self._blocks).atexit = False
-
-    def address(self, key: tuple[int, int]) -> int:
-        place = self._places[key]
-        if self._device.is_exact:
-            return self._blocks[place].address
-        return self._blocks[0].address + self._offsets[place]
-
-    def is_changed(self) -> bool:
-        """Takes up what the host's arrays say now: whether one that is only read says something new."""
-        before = self._mirror[: self._read_end].copy()
-        for (array, _), offset in zip(self._arrays, self._offsets, strict=True):
-            self._mirror[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
-        is_changed, self._is_fresh = not self._is_fresh or bool((before != self._mirror[: self._read_end]).any()), True
-        return is_changed
-
-    def upload(self, is_changed: bool) -> None:
-        """What is only read if it has changed, and all that is written."""
-        for first, size, address in self._pieces(0 if is_changed else self._read_end):
-            self._device.upload(address, self._mirror.ctypes.data + first, size)
-
-    def download(self) -> None:
-        for first, size, address in self._pieces(self._read_end):
-            self._device.download(self._mirror.ctypes.data + first, address, size)
-        for (array, is_written), offset in zip(self._arrays, self._offsets, strict=True):
-            if is_written:
-                array.reshape(-1).view(np.uint8)[:] = self._mirror[offset : offset + array.nbytes]
-
-    def _pieces(self, first: int) -> list[tuple[int, int, int]]:
-        """Of the mirror from a place on: where, how much, and its address."""
-        if not self._device.is_exact:
-            return [(first, len(self._mirror) - first, self._blocks[0].address + first)]
-        chosen = [place for place, offset in enumerate(self._offsets) if offset >= first]
-        return [(self._offsets[i], self._arrays[i][0].nbytes, self._blocks[i].address) for i in chosen]
 
 
 class Program:
@@ -134,7 +80,7 @@ class Program:
             self._device.enter()
             staged = self._ready()
             staged.upload(self._checked(staged))
-            self._device.replay(self._graph_of(self._launches))
+            self._launch()
             staged.download()
             self._device.wait()
 
@@ -144,9 +90,38 @@ class Program:
         require_array("batches", batches, np.dtype(np.int32), 2)
         if batches.shape[1] != len(index_buffer):
             raise ValueError(f"batches has shape {batches.shape}; expected (any, {len(index_buffer)})")
-        for batch in batches:
-            index_buffer[:] = batch
-            self.run()
+        if not len(batches):
+            return
+        for extreme in (batches.min(axis=0), batches.max(axis=0)):
+            index_buffer[:] = extreme
+            self._check_readers(index_buffer)
+        with self._device.lock:
+            self._device.enter()
+            staged = self._ready(index_buffer)
+            staged.upload(self._checked(staged))
+            if self._steps is None or self._steps.room < len(batches):
+                index = self._memory.find(index_buffer) or staged.address(index_buffer.ctypes.data)
+                self._steps = Steps(self._device, self._launches, index, batches.shape)
+            self._steps.run(batches)
+            staged.download()
+        index_buffer[:] = batches[-1]
+
+    def _launch(self) -> None:
+        """One after another the first time; what runs again is worth a graph."""
+        if self._graph is not None:
+            self._device.replay(self._graph.handle)
+        elif self._has_run:
+            self._graph = Graph(self._device, self._launches)
+            self._device.replay(self._graph.handle)
+        else:
+            for each in self._launches:
+                self._device.launch(each)
+        self._has_run = True
+
+    def _check_readers(self, index: Array) -> None:
+        for call in self._calls:
+            if any(value is index for value in call.values):
+                self._check(call.operation, call.values)
 
     def _recorded(self, op: str, args: tuple[Any, ...], named: dict[str, Any]) -> Recorded:
         if op not in TABLE:
@@ -178,43 +153,45 @@ class Program:
     def _forget(self) -> None:
         self._staged: Staged | None = None
         self._launches: tuple[Launch, ...] = ()
-        self._graph: Any = None
+        self._graph: Graph | None = None
+        self._steps: Steps | None = None
+        self._has_run = False
         self._scratch: Any = None
 
-    def _ready(self) -> Staged:
-        """Where everything is; once for all runs."""
+    def _ready(self, *more: Array) -> Staged:
+        """Where everything is, these arrays too; once for all runs."""
         if self._staged is None:
-            self._staged = staged = Staged(self._device, self._elsewhere())
+            self._staged = staged = Staged(self._device, self._elsewhere(*more))
             most = max((_scratch_end(each.fields) for call in self._calls for each in call.launches), default=0)
-            self._scratch = _Taken(self._device, most) if most else None
+            self._scratch = Taken(self._device, most) if most else None
             base = self._scratch.block.address if most else 0
             resolve = _Resolver(self._memory, staged, base)
             self._launches = tuple(resolve(each) for call in self._calls for each in call.launches)
         return self._staged
 
-    def _elsewhere(self) -> dict[tuple[int, int], tuple[Array, bool]]:
-        """The arrays that lie in no block, and whether a call writes them."""
-        found: dict[tuple[int, int], tuple[Array, bool]] = {}
-        for call in self._calls:
-            for argument, value in zip(call.operation.row.arguments, call.values, strict=True):
-                if isinstance(value, np.ndarray) and value.size and self._memory.find(value) is None:
-                    _, is_written = found.get(_key(value), (value, False))
-                    found[_key(value)] = (value, is_written or argument.is_written)
-        return found
+    def _elsewhere(self, *more: Array) -> list[Span]:
+        """The arrays that lie in no block."""
+        given = [
+            (value, argument.is_written)
+            for call in self._calls
+            for argument, value in zip(call.operation.row.arguments, call.values, strict=True)
+            if isinstance(value, np.ndarray)
+        ]
+        given += [(value, False) for value in more]
+        return merged(each for each in given if each[0].size and self._memory.find(each[0]) is None)
 
     def _checked(self, staged: Staged) -> bool:
         """Whether inputs have changed; what they say now is checked then."""
-        is_changed = staged.is_changed()
-        if is_changed:
+        if not staged.is_changed():
+            return False
+        try:
             for call in self._calls:
                 if any(argument.below for argument in call.operation.row.arguments):
                     self._check(call.operation, call.values)
-        return is_changed
-
-    def _graph_of(self, launches: tuple[Launch, ...]) -> Any:
-        if self._graph is None:
-            self._graph = _Graph(self._device, launches)
-        return self._graph.handle
+        except ValueError:
+            staged.forget()
+            raise
+        return True
 
 
 class _Resolver:
@@ -243,41 +220,7 @@ class _Resolver:
         if not at.array.size:
             return 0
         address = self._memory.find(at.array)
-        return (self._staged.address(_key(at.array)) if address is None else address) + at.offset
-
-
-class _Taken:
-    """A block of the device's, given back with this."""
-
-    def __init__(self, device: Device, size: int) -> None:
-        self.block = device.take(size)
-        weakref.finalize(self, _give, device, [self.block]).atexit = False
-
-
-class _Graph:
-    """A captured graph, dropped with this."""
-
-    def __init__(self, device: Device, launches: tuple[Launch, ...]) -> None:
-        self.handle = device.capture(launches)
-        weakref.finalize(self, _drop, device, self.handle).atexit = False
-
-
-def _give(device: Device, blocks: list[Block]) -> None:
-    with device.lock:
-        device.enter()
-        device.wait()
-        for block in blocks:
-            device.give(block)
-
-
-def _drop(device: Device, graph: Any) -> None:
-    with device.lock:
-        device.enter()
-        device.drop(graph)
-
-
-def _key(array: Array) -> tuple[int, int]:
-    return array.ctypes.data, array.nbytes
+        return (self._staged.address(at.array.ctypes.data) if address is None else address) + at.offset
 
 
 def _scratch_end(fields: tuple[Field, ...]) -> int:
