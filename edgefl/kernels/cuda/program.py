@@ -6,7 +6,6 @@ passes) are copied to the device before each run and, if a call writes them, bac
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -19,11 +18,11 @@ from ..arrays import Array
 from ..checks import Check, require_array
 from ..signature import Signature, ordered
 from ..table import TABLE
-from .device import Device, Launch
-from .launch import At, Field, Ids, Launches, Planned, Scratch, is_empty
+from .device import Device
+from .launch import At, Launches, Planned, is_empty
 from .memory import Memory
-from .replay import Graph, Steps, Taken
-from .staging import Span, Staged, merged
+from .resident import Resident
+from .staging import Staged
 
 Body = Callable[..., Launches]
 MOST_VALUES = 1 << 31  # of an array: kernels count in int
@@ -55,7 +54,7 @@ class Program:
     def __init__(self, device: Device, memory: Memory, known: Mapping[str, Operation]) -> None:
         self._device, self._memory, self._known = device, memory, known
         self._calls: list[Recorded] = []
-        self._forget()
+        self._resident: Resident | None = None  # until another call is recorded
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -65,23 +64,23 @@ class Program:
         kernel.
         """
         self._calls.append(self._recorded(op, args, named))
-        self._forget()
+        self._resident = None
 
     def replace(self, position: int, op: str, *args: Any, **named: Any) -> None:
         """Put another call in the place of call `position`. Errors as for append."""
         if not 0 <= position < len(self._calls):
             raise ValueError(f"position={position}; expected 0 to {len(self._calls) - 1}")
         self._calls[position] = self._recorded(op, args, named)
-        self._forget()
+        self._resident = None
 
     def run(self) -> None:
         """Make all calls, in order."""
         with self._device.lock:
             self._device.enter()
-            staged = self._ready()
-            staged.upload(self._checked(staged))
-            self._launch()
-            staged.download()
+            resident = self._on_device()
+            resident.staged.upload(self._is_changed(resident.staged))
+            resident.launch()
+            resident.staged.download()
             self._device.wait()
 
     def run_batches(self, index_buffer: Array, batches: NDArray[np.int32]) -> None:
@@ -90,38 +89,19 @@ class Program:
         require_array("batches", batches, np.dtype(np.int32), 2)
         if batches.shape[1] != len(index_buffer):
             raise ValueError(f"batches has shape {batches.shape}; expected (any, {len(index_buffer)})")
-        if not len(batches):
+        if not batches.size:
             return
         for extreme in (batches.min(axis=0), batches.max(axis=0)):
             index_buffer[:] = extreme
             self._check_readers(index_buffer)
         with self._device.lock:
             self._device.enter()
-            staged = self._ready(index_buffer)
-            staged.upload(self._checked(staged))
-            if self._steps is None or self._steps.room < len(batches):
-                index = self._memory.find(index_buffer) or staged.address(index_buffer.ctypes.data)
-                self._steps = Steps(self._device, self._launches, index, batches.shape)
-            self._steps.run(batches)
-            staged.download()
+            resident = self._on_device(index_buffer)
+            resident.staged.upload(self._is_changed(resident.staged))
+            resident.launch_steps(index_buffer, batches)
+            resident.staged.download()
+            self._device.wait()
         index_buffer[:] = batches[-1]
-
-    def _launch(self) -> None:
-        """One after another the first time; what runs again is worth a graph."""
-        if self._graph is not None:
-            self._device.replay(self._graph.handle)
-        elif self._has_run:
-            self._graph = Graph(self._device, self._launches)
-            self._device.replay(self._graph.handle)
-        else:
-            for each in self._launches:
-                self._device.launch(each)
-        self._has_run = True
-
-    def _check_readers(self, index: Array) -> None:
-        for call in self._calls:
-            if any(value is index for value in call.values):
-                self._check(call.operation, call.values)
 
     def _recorded(self, op: str, args: tuple[Any, ...], named: dict[str, Any]) -> Recorded:
         if op not in TABLE:
@@ -137,50 +117,21 @@ class Program:
 
     def _check(self, operation: Operation, values: tuple[Any, ...]) -> None:
         """What lies on the device is not looked at: zeros stand for it."""
-        seen = tuple(self._seen(value) if isinstance(value, np.ndarray) else value for value in values)
-        operation.check(seen)
+        operation.check(tuple(self._seen(value) if isinstance(value, np.ndarray) else value for value in values))
         for argument, value in zip(operation.row.arguments, values, strict=True):
             if isinstance(value, np.ndarray) and value.size >= MOST_VALUES:
                 raise ValueError(f"{argument.name} has shape {value.shape}; expected fewer than {MOST_VALUES} values")
 
     def _seen(self, value: Array) -> Array:
-        return (
-            value if value.dtype.kind != "i" or self._memory.find(value) is None else np.zeros(value.shape, value.dtype)
-        )
+        is_there = value.dtype.kind in "iu" and self._memory.find(value) is not None
+        return np.zeros(value.shape, value.dtype) if is_there else value
 
-    # ---- on the device -----------------------------------------------------------------------------------------------
+    def _check_readers(self, index: Array) -> None:
+        for call in self._calls:
+            if any(value is index for value in call.values):
+                self._check(call.operation, call.values)
 
-    def _forget(self) -> None:
-        self._staged: Staged | None = None
-        self._launches: tuple[Launch, ...] = ()
-        self._graph: Graph | None = None
-        self._steps: Steps | None = None
-        self._has_run = False
-        self._scratch: Any = None
-
-    def _ready(self, *more: Array) -> Staged:
-        """Where everything is, these arrays too; once for all runs."""
-        if self._staged is None:
-            self._staged = staged = Staged(self._device, self._elsewhere(*more))
-            most = max((_scratch_end(each.fields) for call in self._calls for each in call.launches), default=0)
-            self._scratch = Taken(self._device, most) if most else None
-            base = self._scratch.block.address if most else 0
-            resolve = _Resolver(self._memory, staged, base)
-            self._launches = tuple(resolve(each) for call in self._calls for each in call.launches)
-        return self._staged
-
-    def _elsewhere(self, *more: Array) -> list[Span]:
-        """The arrays that lie in no block."""
-        given = [
-            (value, argument.is_written)
-            for call in self._calls
-            for argument, value in zip(call.operation.row.arguments, call.values, strict=True)
-            if isinstance(value, np.ndarray)
-        ]
-        given += [(value, False) for value in more]
-        return merged(each for each in given if each[0].size and self._memory.find(each[0]) is None)
-
-    def _checked(self, staged: Staged) -> bool:
+    def _is_changed(self, staged: Staged) -> bool:
         """Whether inputs have changed; what they say now is checked then."""
         if not staged.is_changed():
             return False
@@ -193,35 +144,16 @@ class Program:
             raise
         return True
 
-
-class _Resolver:
-    """Gives launches their addresses."""
-
-    def __init__(self, memory: Memory, staged: Staged, scratch: int) -> None:
-        self._memory, self._staged, self._scratch = memory, staged, scratch
-
-    def __call__(self, planned: Planned) -> Launch:
-        packed = b"".join(self._packed(field) for field in planned.fields)
-        return Launch(planned.kernel, planned.grid, planned.threads, packed)
-
-    def _packed(self, field: Field) -> bytes:
-        if isinstance(field, Ids):
-            return self._packed(field.list) + struct.pack("<q", field.count)
-        if isinstance(field, float):
-            return struct.pack("<d", field)
-        return struct.pack("<q", self._number(field))
-
-    def _number(self, field: At | Scratch | int | None) -> int:
-        if isinstance(field, At):
-            return self._address(field)
-        return self._scratch + field.offset if isinstance(field, Scratch) else int(field or 0)
-
-    def _address(self, at: At) -> int:
-        if not at.array.size:
-            return 0
-        address = self._memory.find(at.array)
-        return (self._staged.address(at.array.ctypes.data) if address is None else address) + at.offset
-
-
-def _scratch_end(fields: tuple[Field, ...]) -> int:
-    return max((field.offset + field.size for field in fields if isinstance(field, Scratch)), default=0)
+    def _on_device(self, *more: Array) -> Resident:
+        """Made once for all runs, with these arrays too."""
+        if self._resident is None:
+            arrays = [
+                (value, argument.is_written)
+                for call in self._calls
+                for argument, value in zip(call.operation.row.arguments, call.values, strict=True)
+                if isinstance(value, np.ndarray)
+            ]
+            arrays += [(value, False) for value in more]
+            launches = [each for call in self._calls for each in call.launches]
+            self._resident = Resident(self._device, self._memory, arrays, launches)
+        return self._resident

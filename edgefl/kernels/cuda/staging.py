@@ -26,7 +26,8 @@ class Span(NamedTuple):
     @property
     def bytes(self) -> NDArray[np.uint8]:
         """As long as their owner lives."""
-        return np.frombuffer((ctypes.c_uint8 * (self.last - self.first)).from_address(self.first), np.uint8)
+        memory = (ctypes.c_uint8 * (self.last - self.first)).from_address(self.first)
+        return np.ndarray(len(memory), np.uint8, memoryview(memory))
 
 
 class Staged:
