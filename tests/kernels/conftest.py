@@ -16,8 +16,8 @@ import pytest
 
 from edgefl import kernels
 
-from .cuda import standin
 from .calls import native_isas
+from .cuda import standin
 
 CHOSEN = os.environ.get("EDGEFL_KERNELS")
 

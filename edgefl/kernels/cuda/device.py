@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,6 +57,7 @@ class Device:
             os.environ.get("EDGEFL_CUDA_EXACT")
         )  # blocks of the very size, none reused: for sanitizers
         self.held = 0  # bytes
+        self._unused: deque[Callable[[], None]] = deque()
 
     def _open(self) -> None:
         driver = self.driver
@@ -83,8 +85,18 @@ class Device:
         self.stream = driver.handle("cuStreamCreate", _NON_BLOCKING)
 
     def enter(self) -> None:
-        """Let this thread use the device. Every function below expects that."""
+        """Let this thread, which has the lock, use the device. Every function below expects that."""
         self.driver.call("cuCtxSetCurrent", self._context)
+        if self._unused:
+            self.wait()
+        while self._unused:
+            self._unused.popleft()()
+
+    def later(self, give_back: Callable[[], None]) -> None:
+        """Have something given back when the device is next entered. A finalizer may run anywhere, in the middle of a
+        capture too.
+        """
+        self._unused.append(give_back)
 
     # ---- memory ------------------------------------------------------------------------------------------------------
 
@@ -169,12 +181,3 @@ class Device:
             function = self.driver.handle("cuModuleGetFunction", self._module, name.encode())
             self._functions[name] = function, self.driver.arguments_size(function)
         return self._functions[name]
-
-
-def given_back(device: Device, blocks: list[Block]) -> None:
-    """Give blocks back once nothing that was launched uses them."""
-    with device.lock:
-        device.enter()
-        device.wait()
-        for block in blocks:
-            device.give(block)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .device import Device, Launch, given_back
+from .device import Device, Launch
 from .launch import THREADS
 
 
@@ -19,7 +19,7 @@ class Graph:
 
     def __init__(self, device: Device, launches: Sequence[Launch]) -> None:
         self.handle = device.capture(launches)
-        weakref.finalize(self, _drop, device, self.handle).atexit = False
+        weakref.finalize(self, device.later, partial(device.drop, self.handle)).atexit = False
 
 
 class Taken:
@@ -27,7 +27,7 @@ class Taken:
 
     def __init__(self, device: Device, size: int) -> None:
         self.block = device.take(size)
-        weakref.finalize(self, given_back, device, [self.block]).atexit = False
+        weakref.finalize(self, device.later, partial(device.give, self.block)).atexit = False
 
 
 class Steps:
@@ -45,9 +45,3 @@ class Steps:
         sent = np.concatenate([np.zeros(1, np.int32), batches.reshape(-1)])
         self._device.upload(self._taken.block.address, sent.ctypes.data, sent.nbytes)
         self._device.replay(self._graph.handle, len(batches))
-
-
-def _drop(device: Device, graph: Any) -> None:
-    with device.lock:
-        device.enter()
-        device.drop(graph)

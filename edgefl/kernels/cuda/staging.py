@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import weakref
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -11,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from .device import Device, given_back
+from .device import Device
+from .replay import Taken
 
 _ALIGNED = 256
 
@@ -48,8 +48,7 @@ class Staged:
         self._mirror = np.zeros(self._end, np.uint8)
         self._is_fresh = False
         sizes = [each.size for each in self._bytes] if device.is_exact else [self._end]
-        self._blocks = [device.take(size) for size in sizes]
-        weakref.finalize(self, given_back, device, self._blocks).atexit = False
+        self._taken = [Taken(device, size) for size in sizes]
 
     def address(self, host: int) -> int:
         """Where a byte of the host's is on the device."""
@@ -84,14 +83,18 @@ class Staged:
                 found[:] = self._mirror[offset : offset + found.size]
 
     def _address(self, place: int) -> int:
-        return self._blocks[place].address if self._device.is_exact else self._blocks[0].address + self._offsets[place]
+        return (
+            self._taken[place].block.address
+            if self._device.is_exact
+            else self._taken[0].block.address + self._offsets[place]
+        )
 
     def _pieces(self, first: int) -> list[tuple[int, int, int]]:
         """Of the mirror from a place on: where, how much, and its address."""
         if not self._device.is_exact:
-            return [(first, self._end - first, self._blocks[0].address + first)] if self._end > first else []
+            return [(first, self._end - first, self._taken[0].block.address + first)] if self._end > first else []
         chosen = [place for place, offset in enumerate(self._offsets) if offset >= first]
-        return [(self._offsets[i], self._bytes[i].size, self._blocks[i].address) for i in chosen]
+        return [(self._offsets[i], self._bytes[i].size, self._taken[i].block.address) for i in chosen]
 
 
 def merged(arrays: Iterable[tuple[Array, bool]]) -> list[Span]:
