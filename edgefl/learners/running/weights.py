@@ -76,8 +76,8 @@ class Compact:
 
 
 class Weights(Mapping[str, Array]):
-    """The parameters by name: those that lie whole are the very arrays, sparse ones are made when asked for. That is for
-    kernels; the host reads them by `read`.
+    """The parameters by name: those that lie whole are the very arrays, sparse ones are made when asked for. That is
+    for kernels; the host reads them by `read`.
     """
 
     def __init__(self, params: Mapping[str, Array], sparse: Mapping[str, Compact], home: Memory) -> None:
