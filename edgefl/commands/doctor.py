@@ -93,7 +93,7 @@ def _kernels() -> dict[str, Any]:
             ops = kernels.backend()
         except BackendError as error:
             return {**nothing, "reason": str(error)}
-    name = next(name for name, module in kernels.BACKENDS.items() if module == ops.__name__)
+    name = kernels.name_of(ops)
     reason = str(caught[0].message) if caught else None
     if name != "native":
         return {**nothing, "backend": name, "reason": reason or f"EDGEFL_KERNELS={os.environ.get('EDGEFL_KERNELS')}"}
