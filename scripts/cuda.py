@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Compiles csrc/cuda with nvcc into the image that the CUDA backend loads, and tells what each kernel takes.
+"""Compiles csrc/cuda with nvcc into the image that the CUDA backend loads, and tells, in a file beside it, what each
+kernel takes.
 
     scripts/cuda.py                  PTX alone, which a driver compiles for its device when it first loads it
     scripts/cuda.py --targets all    machine code for every processor that nvcc 13 knows, and PTX: for a wheel
-    scripts/cuda.py --table          of the targets: registers, shared memory, spilled bytes of each kernel
 
+The file has a line for each target and kernel: registers of a thread, shared bytes of a block, spilled bytes.
 No kernel may spill. Older boards (Jetson Nano, TX2, Xavier: sm_53 to sm_72) are beyond nvcc 13, and their drivers are
 older than what the backend asks for.
 """
@@ -45,7 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--targets", default="", help=f"some of {','.join(TARGETS)}, or all; default: PTX alone")
     parser.add_argument("--out", type=Path, default=IMAGE)
-    parser.add_argument("--table", action="store_true", help="print what each kernel takes")
     options = parser.parse_args(arguments)
     targets = TARGETS if options.targets == "all" else tuple(filter(None, options.targets.split(",")))
     unknown = set(targets) - set(TARGETS)
@@ -56,8 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"{SOURCE.name} was not compiled: {getattr(error, 'stderr', '') or error}", file=sys.stderr)
         return 1
-    if options.table:
-        print(table(resources), end="")
+    options.out.with_suffix(".csv").write_text(table(resources))
     print(f"{options.out}: {options.out.stat().st_size} bytes", file=sys.stderr)
     return 1 if any(each.spilled for each in resources) else 0
 

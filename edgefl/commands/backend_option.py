@@ -11,11 +11,8 @@ from edgefl import kernels
 def add_backend(parser: argparse._ActionsContainer) -> None:
     """The option."""
     names = tuple({**kernels.BACKENDS, **kernels.NAMED})
-    parser.add_argument(
-        "--backend",
-        choices=names,
-        help="kernels to train with; default: EDGEFL_KERNELS, or the best of the processor's",
-    )
+    what = "kernels to train with; default: EDGEFL_KERNELS, or the best of the processor's"
+    parser.add_argument("--backend", choices=names, help=what)
 
 
 def use_backend(options: argparse.Namespace) -> None:

@@ -84,6 +84,15 @@ class Device:
         self._module = driver.handle("cuModuleLoadData", image.read_bytes())
         self.stream = driver.handle("cuStreamCreate", _NON_BLOCKING)
 
+    @property
+    def described(self) -> str:
+        """One line: its name, capability and memory."""
+        with self.lock:
+            self.enter()
+            free, total = self.driver.sizes("cuMemGetInfo_v2")
+        major, minor = self.capability
+        return f"{self.name}, sm_{major}{minor}, {free >> 20} of {total >> 20} MiB free"
+
     def enter(self) -> None:
         """Let this thread, which has the lock, use the device. Every function below expects that."""
         self.driver.call("cuCtxSetCurrent", self._context)
