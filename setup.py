@@ -1,5 +1,5 @@
 """Builds the two native extensions: libedgefl.so, the C ABI with no Python in it, and edgefl._core on top of it; and,
-where there is nvcc, the image of the CUDA kernels (scripts/cuda.py; EDGEFL_CUDA_TARGETS names processors, default: PTX).
+where there is nvcc, the image of the CUDA kernels (scripts/cuda.py; EDGEFL_CUDA_TARGETS names processors, or PTX).
 
 All are optional: without a C++ compiler the install succeeds and edgefl uses numba or numpy instead.
 Only the baseline instruction set is compiled in; the files in csrc/isa open regions for more, chosen at run time.

@@ -26,7 +26,7 @@ BACKENDS: dict[str, str] = {
 }
 """Names, best first, and their modules."""
 
-NAMED = {"cuda": "edgefl.kernels.cuda"}
+NAMED = {"cuda": "edgefl.kernels.cuda.backend"}
 """Those that are used only where they are named."""
 
 ISAS = ("scalar", "neon") if platform.machine() in ("aarch64", "arm64") else ("scalar", "avx2", "avx512")

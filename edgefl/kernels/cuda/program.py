@@ -6,7 +6,8 @@ passes) are copied to the device before each run and, if a call writes them, bac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,13 +76,8 @@ class Program:
 
     def run(self) -> None:
         """Make all calls, in order."""
-        with self._device.lock:
-            self._device.enter()
-            resident = self._on_device()
-            resident.staged.upload(self._is_changed(resident.staged))
+        with self._running() as resident:
             resident.launch()
-            resident.staged.download()
-            self._device.wait()
 
     def run_batches(self, index_buffer: Array, batches: NDArray[np.int32]) -> None:
         """For each row of batches [S, B]: copy it into index_buffer [B], which calls may read, then make all calls."""
@@ -94,13 +90,8 @@ class Program:
         for extreme in (batches.min(axis=0), batches.max(axis=0)):
             index_buffer[:] = extreme
             self._check_readers(index_buffer)
-        with self._device.lock:
-            self._device.enter()
-            resident = self._on_device(index_buffer)
-            resident.staged.upload(self._is_changed(resident.staged))
+        with self._running(index_buffer) as resident:
             resident.launch_steps(index_buffer, batches)
-            resident.staged.download()
-            self._device.wait()
         index_buffer[:] = batches[-1]
 
     def _recorded(self, op: str, args: tuple[Any, ...], named: dict[str, Any]) -> Recorded:
@@ -131,22 +122,33 @@ class Program:
             if any(value is index for value in call.values):
                 self._check(call.operation, call.values)
 
+    @contextmanager
+    def _running(self, *more: Array) -> Iterator[Resident]:
+        """Everything on the device before launches, and back after them. What fails leaves nothing to rely on there."""
+        with self._device.lock:
+            self._device.enter()
+            resident = self._on_device(*more)
+            try:
+                resident.staged.upload(self._is_changed(resident.staged))
+                yield resident
+                resident.staged.download()
+                self._device.wait()
+            except BaseException:
+                self._resident = None
+                raise
+
     def _is_changed(self, staged: Staged) -> bool:
         """Whether inputs have changed; what they say now is checked then."""
-        if not staged.is_changed():
-            return False
-        try:
+        is_changed = staged.is_changed()
+        if is_changed:
             for call in self._calls:
                 if any(argument.below for argument in call.operation.row.arguments):
                     self._check(call.operation, call.values)
-        except ValueError:
-            staged.forget()
-            raise
-        return True
+        return is_changed
 
     def _on_device(self, *more: Array) -> Resident:
-        """Made once for all runs, with these arrays too."""
-        if self._resident is None:
+        """Made once for all runs that name no further arrays than it has."""
+        if self._resident is None or not all(self._resident.has(array) for array in more):
             arrays = [
                 (value, argument.is_written)
                 for call in self._calls

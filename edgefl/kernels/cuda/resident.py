@@ -31,6 +31,10 @@ class Resident:
         self._steps: Steps | None = None
         self._has_run = False
 
+    def has(self, array: Array) -> bool:
+        """Whether an array is there."""
+        return self._place(array) is not None
+
     def launch(self) -> None:
         """One after another the first time; what runs again is worth a graph."""
         if not self._has_run:
@@ -69,8 +73,13 @@ class Resident:
     def _address(self, at: At) -> int:
         if not at.array.size:
             return 0
-        address = self._memory.find(at.array)
-        return (self.staged.address(at.array.ctypes.data) if address is None else address) + at.offset
+        address = self._place(at.array)
+        assert address is not None  # of an array that this was made with
+        return address + at.offset
+
+    def _place(self, array: Array) -> int | None:
+        address = self._memory.find(array)
+        return self.staged.address(array.ctypes.data) if address is None else address
 
 
 def _end(field: Field) -> int:

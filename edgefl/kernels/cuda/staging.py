@@ -50,10 +50,12 @@ class Staged:
         sizes = [each.size for each in self._bytes] if device.is_exact else [self._end]
         self._taken = [Taken(device, size) for size in sizes]
 
-    def address(self, host: int) -> int:
-        """Where a byte of the host's is on the device."""
-        place = next(i for i, span in enumerate(self._spans) if span.first <= host < span.last)
-        return self._address(place) + host - self._spans[place].first
+    def address(self, host: int) -> int | None:
+        """Where a byte of the host's is on the device, if it is of these arrays."""
+        for place, span in enumerate(self._spans):
+            if span.first <= host < span.last:
+                return self._address(place) + host - span.first
+        return None
 
     def is_changed(self) -> bool:
         """Takes up what the host's arrays say now: whether one that is only read says something new."""
@@ -64,10 +66,6 @@ class Staged:
             kept[:] = found
         self._is_fresh = True
         return is_changed
-
-    def forget(self) -> None:
-        """Take what the arrays say next for new."""
-        self._is_fresh = False
 
     def upload(self, is_changed: bool) -> None:
         """What is only read if it has changed, and all that is written."""
