@@ -2,6 +2,8 @@
 #pragma once
 #include "portable.cuh"
 
+namespace parameters {
+
 struct BlockOf {
     Ids rows, columns;
     Size all_columns, inner;
@@ -20,3 +22,5 @@ EFL_DEVICE int place_of(const BlockOf& block, int k) {
     const int column = block.columns.list[line % columns];
     return (id_at(block.rows, int(row)) * int(block.all_columns) + column) * int(inner) + int(unsigned(k) % inner);
 }
+
+}  // namespace parameters

@@ -2,6 +2,8 @@
 #pragma once
 #include "reduce.cuh"
 
+namespace linear {
+
 struct ChannelSumArgs {
     const float* dy;
     float* out;
@@ -67,3 +69,5 @@ EFL_KERNEL(channel_sum_total, 256, ChannelTotalArgs) {
         a.out[i] = sum;
     }
 }
+
+}  // namespace linear

@@ -1,93 +1,10 @@
-// The largest gradients outside a mask. Contracts: csrc/edgefl.h.
+// The largest gradients outside a mask: by one block where the list is short, else by all of them first. Contracts:
+// csrc/edgefl.h.
 #pragma once
-#include "selection.cuh"
+#include "look.cuh"
+#include "ranking.cuh"
 
-// ---- a list of the largest, by one block ------------------------------------------------------------------------------
-
-constexpr int RUN = 16;        // values between two looks at the room in the list
-constexpr int RUNS_EACH = 4;   // of a thread, together
-constexpr int RUNS_OF_TILE = RUNS_EACH * SELECT_THREADS;
-
-// A part of the gradient, and which of its coordinates exist.
-struct Seen {
-    const unsigned* grad;  // bits of floats
-    const Byte* exists;
-    Size first, size;
-};
-
-// The bits of |value|; NaN is infinite.
-EFL_DEVICE int magnitude_of(unsigned value) { return smaller(int(value & 0x7fffffff), INFINITE); }
-
-// Bits of the run's coordinates that do not exist; what lies behind the part's end is anything.
-EFL_DEVICE unsigned open_of(const Seen& seen, int run) {
-    const Size at = seen.first + Size(run) * RUN, end = (seen.first + seen.size + 7) / 8;
-    unsigned bits = 0;
-    for (int i = 0; i < 3; ++i)
-        if (at / 8 + i < end) bits |= unsigned(seen.exists[at / 8 + i]) << (8 * i);
-    return ~(bits >> (at % 8));
-}
-
-// Which values of a run are larger than the limit and open.
-EFL_DEVICE unsigned wanted_of(const Seen& seen, int run, int limit) {
-    const int first = run * RUN, left = int(seen.size) - first;
-    if (left <= 0) return 0;
-    unsigned wanted = 0;
-    EFL_UNROLL
-    for (int i = 0; i < RUN; ++i) wanted |= unsigned(i < left && magnitude_of(seen.grad[first + i]) > limit) << i;
-    return wanted & open_of(seen, run);
-}
-
-EFL_DEVICE int count_bits(unsigned bits) {
-    int count = 0;
-    for (; bits; bits &= bits - 1) ++count;
-    return count;
-}
-
-EFL_DEVICE void append(const Seen& seen, int run, unsigned wanted, const Ranked& list, int at) {
-    for (int i = 0; i < RUN; ++i) {
-        if (!(wanted >> i & 1)) continue;
-        list.magnitudes[at] = magnitude_of(seen.grad[run * RUN + i]);
-        list.places[at++] = int(seen.first) + run * RUN + i;
-    }
-}
-
-// How far a part has been looked through: runs, what fills the list, and what a magnitude has to exceed.
-struct Progress {
-    int run, filled, limit;
-};
-
-// Appends the runs of a tile from `first` on for which there is room. `at`: what fills the list before it. The thread that has the
-// last such run before `end` tells how far it is.
-EFL_DEVICE Size look(const Seen& seen, int first, int at, int limit, const Ranked& list, int capacity, int end,
-                     Progress* progress, SelectMemory& memory) {
-    const int mine = first + int(threadIdx.x) * RUNS_EACH;
-    unsigned wanted[RUNS_EACH];
-    int count = 0;
-    EFL_UNROLL
-    for (int j = 0; j < RUNS_EACH; ++j) count += count_bits(wanted[j] = wanted_of(seen, mine + j, limit));
-    const Scanned scan = scanned(count, memory);
-    at += int(scan.before);
-    EFL_UNROLL
-    for (int j = 0; j < RUNS_EACH; ++j) {
-        if (mine + j >= end || at + RUN > capacity) break;
-        append(seen, mine + j, wanted[j], list, at);
-        at += count_bits(wanted[j]);
-        if (mine + j + 1 == end || at + RUN > capacity) *progress = {mine + j + 1, at, limit};
-    }
-    return scan.all;
-}
-
-// The `rank` largest of the first n, in order and in place; returns the cut.
-EFL_DEVICE Cut shrink(const Ranked& list, int n, int rank, SelectMemory& memory) {
-    Cut cut = unknown_cut(rank);
-    while (cut.shift > 0) {
-        count_digits(list.magnitudes, 0, n, cut, memory);
-        barrier();
-        cut = with_digit(cut, memory);
-    }
-    keep(list, 0, n, cut, 0, list, memory);
-    return cut;
-}
+namespace growth {
 
 struct KeepLargestArgs {
     Seen seen;
@@ -95,25 +12,104 @@ struct KeepLargestArgs {
     int* filled;
     int* smallest;  // the bits of a float
     Size count, capacity;
+    Progress* now;     // or null, at the beginning
+    Progress* looked;  // what one round of all blocks has come to
+    const Cut* cut;    // of that round
+    Ranked kept;       // [count]: what the list shrinks to
+    Size* counted;     // [blocks]
 };
 
+EFL_DEVICE int runs_of(const KeepLargestArgs& a) { return int((a.seen.size + RUN - 1) / RUN); }
+EFL_DEVICE bool has_room(const KeepLargestArgs& a, int filled) { return filled + RUN <= a.capacity; }
+EFL_DEVICE int limit_of(const KeepLargestArgs& a, const Cut& cut) { return a.count > 0 ? cut.bits : INFINITE; }
+
+EFL_DEVICE Progress progress_of(const KeepLargestArgs& a) {
+    if (a.now) return *a.now;
+    if (a.seen.first == 0) return {0, 0, LOWEST, 0};
+    return {0, *a.filled, *a.smallest, 0};
+}
+
+// What is left, by one block.
 EFL_KERNEL(keep_largest, SELECT_THREADS, KeepLargestArgs) {
     EFL_SHARED SelectMemory memory;
     EFL_SHARED Progress told;
-    const int runs = int((a.seen.size + RUN - 1) / RUN), capacity = int(a.capacity), count = int(a.count);
-    Progress now = {0, *a.filled, *a.smallest};
-    if (a.seen.first == 0) now.filled = 0, now.limit = -1;  // below all, as -1.0f is
+    const int runs = runs_of(a), count = int(a.count);
+    Progress now = progress_of(a);
     while (now.run < runs) {
-        if (now.filled + RUN > capacity) {
-            const Cut cut = shrink(a.list, now.filled, count, memory);
-            now.filled = count, now.limit = count > 0 ? cut.bits : INFINITE;
+        if (!has_room(a, now.filled)) {
+            now.limit = limit_of(a, keep_largest_of(a.list, now.filled, count, a.list, memory));
+            now.filled = count;
         }
         const int end = smaller(now.run + RUNS_OF_TILE, runs);
-        look(a.seen, now.run, now.filled, now.limit, a.list, capacity, end, &told, memory);
+        look(a.seen, now.run, now.filled, now.limit, a.list, int(a.capacity), end, &told, memory);
         barrier();
         now = told;
     }
     if (threadIdx.x > 0) return;
     *a.filled = now.filled;
-    *a.smallest = now.limit == -1 ? int(0xbf800000) : now.limit;
+    *a.smallest = now.limit;
 }
+
+// ---- a round by all blocks: count, append, shrink as ranking.cuh does, settle ------------------------------------------
+
+// This block's runs of those from `now` on.
+EFL_DEVICE Part runs_of_block(const KeepLargestArgs& a, const Progress& now) {
+    const int left = larger(runs_of(a) - now.run, 0), tiles = (left + RUNS_OF_TILE - 1) / RUNS_OF_TILE;
+    const Part part = part_of(tiles);
+    return {now.run + part.first * RUNS_OF_TILE, smaller(now.run + part.last * RUNS_OF_TILE, runs_of(a))};
+}
+
+EFL_KERNEL(growth_count, SELECT_THREADS, KeepLargestArgs) {
+    EFL_SHARED SelectMemory memory;
+    const Progress now = progress_of(a);
+    const Part part = runs_of_block(a, now);
+    Size count = 0;
+    for (int run = part.first + int(threadIdx.x); run < part.last; run += SELECT_THREADS)
+        count += count_bits(wanted_of(a.seen, run, now.limit));
+    count = scanned(count, memory).all;
+    if (threadIdx.x == 0) a.counted[blockIdx.x] = count;
+}
+
+EFL_KERNEL(growth_append, SELECT_THREADS, KeepLargestArgs) {
+    EFL_SHARED SelectMemory memory;
+    const Progress now = progress_of(a);
+    const Part part = runs_of_block(a, now);
+    const int runs = runs_of(a);
+    if (now.run >= runs || !has_room(a, now.filled)) {
+        if (thread_of_grid() == 0) *a.looked = {now.run, now.filled, now.limit, now.run < runs ? now.filled : 0};
+        return;
+    }
+    Size filled = now.filled + counted_before(a.counted, memory);
+    for (int run = part.first; run < part.last && has_room(a, int(filled)); run += RUNS_OF_TILE) {
+        barrier();
+        filled += look(a.seen, run, int(filled), now.limit, a.list, int(a.capacity), runs, a.looked, memory);
+    }
+}
+
+EFL_KERNEL(growth_settle, SELECT_THREADS, KeepLargestArgs) {
+    const Progress looked = *a.looked;
+    const bool is_shrunk = looked.full > 0;
+    if (thread_of_grid() == 0)
+        *a.now = is_shrunk ? Progress{looked.run, int(a.count), limit_of(a, *a.cut), 0} : looked;
+    if (!is_shrunk) return;
+    for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
+        a.list.magnitudes[i] = a.kept.magnitudes[i];
+        a.list.places[i] = a.kept.places[i];
+    }
+}
+
+// ---- the places of the largest, by one block --------------------------------------------------------------------------
+
+struct LargestPlacesArgs {
+    Ranked list;
+    const int* filled;
+    int* found;
+    Size count;
+};
+
+EFL_KERNEL(largest_places, SELECT_THREADS, LargestPlacesArgs) {
+    EFL_SHARED SelectMemory memory;
+    keep_largest_of(a.list, *a.filled, int(a.count), {nullptr, a.found}, memory);
+}
+
+}  // namespace growth

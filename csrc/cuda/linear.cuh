@@ -3,6 +3,10 @@
 #include "channel_sum.cuh"
 #include "product.cuh"
 
+namespace linear {
+
+using namespace product;
+
 // out = left * right: blocks (x, y) are tiles of 64 columns and of rows, z a part of the terms. Where there are several
 // parts out holds one product after another, which linear_sum adds.
 struct ProductArgs {
@@ -55,7 +59,7 @@ EFL_DEVICE void forward(const ProductArgs& a, ProductMemory<Tile>& memory) {
     const Part part = part_of(a, Tile::ROWS);
     AlongTerms<Tile::ROWS, Tile::TERMS> left{a.left, a.terms, int(a.left_pitch), part.row, int(a.rows.count), {}};
     AlongTerms<TILE_COLUMNS, Tile::TERMS> right{a.right, a.terms, int(a.right_pitch), part.column, int(a.columns.count), {}};
-    put<Tile>(a, part, product<Tile>(memory, left, right, part.first, part.last));
+    put<Tile>(a, part, summed<Tile>(memory, left, right, part.first, part.last));
 }
 
 // dx = dy weight
@@ -64,7 +68,7 @@ EFL_DEVICE void grad_input(const ProductArgs& a, ProductMemory<Tile>& memory) {
     const Part part = part_of(a, Tile::ROWS);
     AlongTerms<Tile::ROWS, Tile::TERMS> left{a.left, a.terms, int(a.left_pitch), part.row, int(a.rows.count), {}};
     auto right = across<TILE_COLUMNS, Tile::TERMS>(a.right, a.terms, a.right_pitch, a.columns, part.column);
-    put<Tile>(a, part, product<Tile>(memory, left, right, part.first, part.last));
+    put<Tile>(a, part, summed<Tile>(memory, left, right, part.first, part.last));
 }
 
 // dw = dy^T x
@@ -73,7 +77,7 @@ EFL_DEVICE void grad_weight(const ProductArgs& a, ProductMemory<Tile>& memory) {
     const Part part = part_of(a, Tile::ROWS);
     auto left = across<Tile::ROWS, Tile::TERMS>(a.left, a.terms, a.left_pitch, a.rows, part.row);
     auto right = across<TILE_COLUMNS, Tile::TERMS>(a.right, a.terms, a.right_pitch, a.columns, part.column);
-    put<Tile>(a, part, product<Tile>(memory, left, right, part.first, part.last));
+    put<Tile>(a, part, summed<Tile>(memory, left, right, part.first, part.last));
 }
 
 EFL_KERNEL(linear_forward_wide, PRODUCT_THREADS, ProductArgs) {
@@ -125,3 +129,5 @@ EFL_KERNEL(linear_sum, 256, LinearSumArgs) {
         a.out[row * a.pitch + id_at(a.columns, column)] = a.bias ? sum + a.bias[column] : sum;
     }
 }
+
+}  // namespace linear

@@ -2,6 +2,8 @@
 #pragma once
 #include "block.cuh"
 
+namespace parameters {
+
 // Words of 4 bytes, of any type: moved as they are.
 using Word = unsigned;
 
@@ -49,3 +51,5 @@ struct PutFlatArgs {
 EFL_KERNEL(put_flat, 256, PutFlatArgs) {
     for (Size k = thread_of_grid(); k < a.count; k += threads_of_grid()) a.w[a.ids[k]] = a.values[k];
 }
+
+}  // namespace parameters

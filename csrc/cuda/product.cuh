@@ -4,6 +4,8 @@
 #pragma once
 #include "portable.cuh"
 
+namespace product {
+
 constexpr int PRODUCT_THREADS = 128;  // 8 groups of rows by 16 columns of threads
 constexpr int ROW_GROUPS = 8, COLUMN_THREADS = 16;
 constexpr int TILE_COLUMNS = 64, THREAD_COLUMNS = TILE_COLUMNS / COLUMN_THREADS;
@@ -143,7 +145,7 @@ EFL_DEVICE void add_products(Sums<Tile>& sums, const float* left, const float* r
 
 // The sums over terms [first, last) of left * right, which are AlongTerms or AcrossTerms.
 template <class Tile, class Left, class Right>
-EFL_DEVICE Sums<Tile> product(ProductMemory<Tile>& memory, Left& left, Right& right, int first, int last) {
+EFL_DEVICE Sums<Tile> summed(ProductMemory<Tile>& memory, Left& left, Right& right, int first, int last) {
     Sums<Tile> sums = {};
     fetch(left, first, last);
     fetch(right, first, last);
@@ -157,3 +159,5 @@ EFL_DEVICE Sums<Tile> product(ProductMemory<Tile>& memory, Left& left, Right& ri
     }
     return sums;
 }
+
+}  // namespace product

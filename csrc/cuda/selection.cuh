@@ -1,15 +1,16 @@
-// The largest of a list of magnitudes, digit by digit of their bits, and the places of those among others. No kernels: growth.cuh
-// has them. Magnitudes are not negative, so that they are ordered as their bits are, which are an int here.
+// The largest of a list of magnitudes, found digit by digit of their bits, by one block. No kernels: growth.cuh and
+// ranking.cuh have them. Magnitudes are not negative, so that they are ordered as their bits are, which are an int here.
 //
-// Each thread counts in a column of its own, so that nothing is added atomically; counts are whole numbers, whose
-// sum has no order.
+// Each thread counts in a column of its own, so that nothing is added atomically; sums of whole numbers have no order.
 #pragma once
 #include "portable.cuh"
 
+namespace growth {
+
 constexpr int SELECT_THREADS = 256;
-constexpr int DIGITS = 64;                           // values of the first digit, of six bits; others have five
+constexpr int DIGIT_BITS = 5, DIGITS = 1 << DIGIT_BITS;
 constexpr int SUMS_OF_DIGIT = SELECT_THREADS / DIGITS;
-constexpr int INFINITE = 0x7f800000;                 // the bits of infinity
+constexpr int INFINITE = 0x7f800000;  // the bits of infinity
 
 // What is known of the cut, the smallest of the `rank` largest: its bits from `shift` on, and what rank it has among the
 // values that share them.
@@ -18,16 +19,15 @@ struct Cut {
 };
 
 EFL_DEVICE Cut unknown_cut(int rank) { return {0, 31, rank}; }
-EFL_DEVICE int next_shift(int shift) { return shift == 31 ? 25 : shift - 5; }
+EFL_DEVICE int next_shift(int shift) { return larger(shift - DIGIT_BITS, 0); }
 
 struct SelectMemory {
-    unsigned short counts[DIGITS][SELECT_THREADS];
+    int counts[DIGITS][SELECT_THREADS];
     int sums[SELECT_THREADS];  // SUMS_OF_DIGIT for each digit
     Size scan[2][SELECT_THREADS];
 };
 
-// Counts the next digit of the values [first, last) that share the cut's bits: sums are complete after a barrier. A thread
-// sees fewer than 2^16 values.
+// Counts the next digit of the values [first, last) that share the cut's bits. The sums are complete after a barrier.
 EFL_DEVICE void count_digits(const int* values, int first, int last, const Cut& cut, SelectMemory& memory) {
     const int thread = int(threadIdx.x), shift = next_shift(cut.shift);
     const int known = int(~0u << cut.shift);
@@ -38,9 +38,9 @@ EFL_DEVICE void count_digits(const int* values, int first, int last, const Cut& 
     }
     barrier();
     constexpr int COLUMNS = SELECT_THREADS / SUMS_OF_DIGIT;
-    const unsigned short* const counts = memory.counts[thread / SUMS_OF_DIGIT] + thread % SUMS_OF_DIGIT * COLUMNS;
+    const int* const counts = memory.counts[thread / SUMS_OF_DIGIT] + thread % SUMS_OF_DIGIT * COLUMNS;
     int sum = 0;
-    for (int i = 0; i < COLUMNS; ++i) sum += counts[(i + 2 * thread) % COLUMNS];  // each thread in another bank
+    for (int i = 0; i < COLUMNS; ++i) sum += counts[(i + thread) % COLUMNS];  // each thread in another bank
     memory.sums[thread] = sum;
 }
 
@@ -52,7 +52,7 @@ EFL_DEVICE int count_of_digit(const SelectMemory& memory, int digit) {
 
 // The cut with one digit more, which the sums tell.
 EFL_DEVICE Cut with_digit(const Cut& cut, const SelectMemory& memory) {
-    int digit = (cut.shift == 31 ? DIGITS : DIGITS / 2) - 1, rank = cut.rank;
+    int digit = DIGITS - 1, rank = cut.rank;
     for (; digit > 0; --digit) {
         const int count = count_of_digit(memory, digit);
         if (rank <= count) break;
@@ -96,8 +96,8 @@ struct Ranked {
     int *magnitudes, *places;  // magnitudes may be null where they are written
 };
 
-// Writes those of the values [first, last) that are kept to `to`, which may be where they are; `before`: what was counted in front
-// of them.
+// Writes those of the values [first, last) that are kept to `to`, which may be where they are; `before`: what was
+// counted in front of them.
 EFL_DEVICE void keep(const Ranked& from, int first, int last, const Cut& cut, Size before, const Ranked& to,
                      SelectMemory& memory) {
     for (; first < last; first += SELECT_TILE) {
@@ -124,3 +124,17 @@ EFL_DEVICE void keep(const Ranked& from, int first, int last, const Cut& cut, Si
         barrier();
     }
 }
+
+// The cut of the first n, whose `rank` largest are written to `to`, in order, which may be where they are.
+EFL_DEVICE Cut keep_largest_of(const Ranked& from, int n, int rank, const Ranked& to, SelectMemory& memory) {
+    Cut cut = unknown_cut(rank);
+    while (cut.shift > 0) {
+        count_digits(from.magnitudes, 0, n, cut, memory);
+        barrier();
+        cut = with_digit(cut, memory);
+    }
+    keep(from, 0, n, cut, 0, to, memory);
+    return cut;
+}
+
+}  // namespace growth

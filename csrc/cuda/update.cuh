@@ -4,6 +4,10 @@
 #include "block.cuh"
 #include "reduce.cuh"
 
+namespace update {
+
+using namespace parameters;
+
 // ---- clipping ---------------------------------------------------------------------------------------------------------
 
 struct SumSquaresArgs {
@@ -151,3 +155,5 @@ EFL_KERNEL(adam, 256, AdamArgs) {
         w = before * rates.kept - rates.step * mean / (sqrtf(square) / rates.root + rates.epsilon);
     }
 }
+
+}  // namespace update
