@@ -57,6 +57,12 @@ class Ids:
         return cls(ids, size if ids is None else ids.size)
 
 
+def block_of(w: At, rows: At | None, cols: At | None) -> tuple[Ids, Ids, int, int]:
+    """w[rows, cols, :] of w [rows, cols, inner]: `BlockOf` of block.cuh, six fields of a struct."""
+    all_rows, all_columns, inner = w.shape
+    return Ids.of(rows, all_rows), Ids.of(cols, all_columns), all_columns, inner
+
+
 class Scratch(NamedTuple):
     """Bytes of memory that a call's launches share; the next call's use it again. offset: from its beginning."""
 
