@@ -78,7 +78,7 @@ struct ActivationArgs {
 
 EFL_KERNEL(activation_forward, 256, ActivationArgs) {
     const Activation f = {int(a.kind), float(a.beta), float(a.threshold)};
-    each_pair(a.x, a.x, a.y, a.count, [&](float x, float) { return activated(f, x); });
+    each_place(a.count, [&](int i) { a.y[i] = activated(f, a.x[i]); });
 }
 
 struct ActivationBackArgs {

@@ -1,5 +1,5 @@
-// Dropout: y = x times 0 or a scale, by words of a counter-based stream. Contract: efl_dropout of csrc/edgefl.h. The same
-// call, on dy, is its backward pass.
+// Dropout: y = x times 0 or a scale, by words of a counter-based stream. Contract: efl_dropout of csrc/edgefl.h. The
+// same call, on dy, is its backward pass.
 //
 // Source: Philox4x32-10, Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
 #pragma once
@@ -46,7 +46,8 @@ EFL_KERNEL(dropout_all, 256, DropoutArgs) {
         EFL_UNROLL
         for (unsigned k = 0; k < 4; ++k) {
             const unsigned at = first + k * TILE_BLOCKS;
-            if (at < size) a.y[example * size + at] = a.x[example * size + at] * (words.word[k] >= threshold ? scale : 0);
+            if (at < size)
+                a.y[example * size + at] = a.x[example * size + at] * (words.word[k] >= threshold ? scale : 0);
         }
     });
 }

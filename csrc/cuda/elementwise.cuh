@@ -28,7 +28,7 @@ EFL_KERNEL(rectify_forward, 256, RectifyArgs) {
         unsigned set = 0;
         for (int j = 0; j < 8 && j < left; ++j) {
             const float value = x[j];
-            set |= unsigned(value > 0 && value < most) << j;
+            set |= unsigned(value > 0 && (value < most || most == INFINITY)) << j;
             y[j] = rectified(value, slope, most);
         }
         if (a.bits) a.bits[i] = Byte(set);

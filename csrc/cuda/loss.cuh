@@ -1,5 +1,5 @@
-// Softmax cross-entropy with its gradient, a row of logits at a time, with weights of classes and smoothed labels; and how
-// the losses of blocks become one. Losses against targets: target_loss.cuh. Contracts: csrc/edgefl.h.
+// Softmax cross-entropy with its gradient, a row of logits at a time, with weights of classes and smoothed labels; and
+// how the losses of blocks become one. Losses against targets: target_loss.cuh. Contracts: csrc/edgefl.h.
 #pragma once
 #include "reduce.cuh"
 
@@ -35,6 +35,7 @@ struct AddLossesArgs {
 EFL_KERNEL(add_losses, LOSS_THREADS, AddLossesArgs) {
     EFL_SHARED double shared[LOSS_THREADS];
     double loss = 0, correct = 0;
+    EFL_ROLLED
     for (int i = int(threadIdx.x); i < a.count; i += LOSS_THREADS) {
         loss += a.sums.partials[2 * i];
         correct += a.sums.partials[2 * i + 1];
@@ -43,7 +44,8 @@ EFL_KERNEL(add_losses, LOSS_THREADS, AddLossesArgs) {
     keep_sums(sums, loss, correct, shared);
 }
 
-// ---- labels ----------------------------------------------------------------------------------------------------------
+// ---- labels
+// ----------------------------------------------------------------------------------------------------------
 
 struct CrossEntropyArgs {
     const float* logits;
@@ -52,34 +54,37 @@ struct CrossEntropyArgs {
     float* dlogits;       // or null
     Sums sums;
     Size batch, classes;
-    double smoothing;
+    double own, share;  // of a smoothed label: its own part, and that of each class
 };
 
 EFL_DEVICE bool is_class(const CrossEntropyArgs& a, int label) { return unsigned(label) < unsigned(a.classes); }
 
-EFL_DEVICE double weight_of(const CrossEntropyArgs& a, int c) { return a.weight ? double(a.weight[c]) : 1.0; }
+EFL_DEVICE float weight_of(const CrossEntropyArgs& a, int c) { return a.weight ? a.weight[c] : 1.0f; }
 
-// What is asked of class c by a label.
-EFL_DEVICE double asked_of(const CrossEntropyArgs& a, int c, int label) {
-    const double share = a.smoothing > 0 ? a.smoothing / double(a.classes) : 0.0;
-    return (share + (c == label ? 1.0 - a.smoothing : 0.0)) * weight_of(a, c);
+// What is asked of the class of logit i.
+EFL_DEVICE float wanted_of(const CrossEntropyArgs& a, int i, bool is_label) {
+    if (!is_label && a.share == 0) return 0;
+    const float share = float(a.share);
+    return (is_label ? share + float(a.own) : share) * weight_of(a, int(unsigned(i) % unsigned(a.classes)));
 }
 
 // The weights of the batch's labels; of one that is no class none. Each block sums them up, and in the same order.
 EFL_DEVICE double label_weights(const CrossEntropyArgs& a, double* shared) {
     if (!a.weight) return double(a.batch);
     double sum = 0;
+    EFL_ROLLED
     for (int i = int(threadIdx.x); i < a.batch; i += LOSS_THREADS)
         if (is_class(a, a.labels[i])) sum += double(a.weight[a.labels[i]]);
     return block_sum<LOSS_THREADS>(sum, shared);
 }
 
 // What all classes share of a smoothed label.
-EFL_DEVICE double shared_weights(const CrossEntropyArgs& a, double* shared) {
-    if (!a.weight || !(a.smoothing > 0)) return a.smoothing;
+EFL_DEVICE float shared_weights(const CrossEntropyArgs& a, double* shared) {
+    if (!a.weight || a.share == 0) return float(a.share * double(a.classes));
     double sum = 0;
+    EFL_ROLLED
     for (int c = int(threadIdx.x); c < a.classes; c += LOSS_THREADS) sum += double(a.weight[c]);
-    return a.smoothing / double(a.classes) * block_sum<LOSS_THREADS>(sum, shared);
+    return float(a.share) * float(block_sum<LOSS_THREADS>(sum, shared));
 }
 
 // A logit and where it is.
@@ -109,57 +114,76 @@ EFL_DEVICE Placed lanes_largest(Placed value, Placed* shared) {
     return shared[thread - lane];
 }
 
+// A row of logits, of which a thread looks at each LANES-th.
+struct Row {
+    int first, end;  // of the thread's places among all logits; none for threads without a row
+    int label;       // its place; of one that is no class -1
+};
+
+// The sum over the row of e^(logit - top), and what it adds to the loss without its logarithm.
+template <int LANES>
+EFL_DEVICE float sum_row(const CrossEntropyArgs& a, const Row& row, float top, double* loss) {
+    float exponentials = 0;
+    EFL_ROLLED
+    for (int i = row.first; i < row.end; i += LANES) {
+        const float below = a.logits[i] - top;
+        exponentials += expf(below);
+        const float wanted = wanted_of(a, i, i == row.label);
+        if (wanted > 0) *loss -= double(wanted * below);  // an impossible class may be asked for by nobody
+    }
+    return exponentials;
+}
+
+// share: of all that is asked for of the exponentials' sum; scale: of the gradient.
+template <int LANES>
+EFL_DEVICE void write_slopes(const CrossEntropyArgs& a, const Row& row, float top, float share, float scale) {
+    EFL_ROLLED
+    for (int i = row.first; i < row.end; i += LANES) {
+        const float wanted = wanted_of(a, i, i == row.label);
+        a.dlogits[i] = fmaf(share, expf(a.logits[i] - top), -wanted) * scale;
+    }
+}
+
+struct LossShared {
+    double sums[LOSS_THREADS];
+    float parts[LOSS_THREADS];
+    Placed placed[LOSS_THREADS];
+};
+
 // LANES threads a row; rows in turns.
 template <int LANES>
-EFL_DEVICE void cross_entropy_rows(const CrossEntropyArgs& a, double* shared, Placed* placed) {
+EFL_DEVICE void cross_entropy_rows(const CrossEntropyArgs& a, LossShared& shared) {
     constexpr int ROWS = LOSS_THREADS / LANES;
     const int lane = int(threadIdx.x) % LANES, classes = int(a.classes);
-    const double weights = a.dlogits ? label_weights(a, shared) : 1.0, every = shared_weights(a, shared);
-    double loss = 0, correct = 0;
-    for (int first = int(blockIdx.x) * ROWS; first < a.batch; first += int(gridDim.x) * ROWS) {
-        const int row = first + int(threadIdx.x) / LANES, count = row < a.batch ? classes : 0;
-        const int label = count ? a.labels[row] : -1;
+    const float scale = a.dlogits ? 1 / float(label_weights(a, shared.sums)) : 1.0f;
+    const float every = shared_weights(a, shared.sums);
+    double loss = 0;
+    int correct = 0;
+    for (int from = int(blockIdx.x) * ROWS; from < a.batch; from += int(gridDim.x) * ROWS) {
+        const int at = from + int(threadIdx.x) / LANES, begin = at * classes, label = at < a.batch ? a.labels[at] : -1;
         const bool is_known = is_class(a, label);
-        const float* const logits = a.logits + Size(row) * classes;
-        Placed best = {-INFINITY, classes};
-        for (int c = lane; c < count; c += LANES) best = first_largest(best, {logits[c], c});
-        best = lanes_largest<LANES>(best, placed);
-        float exponentials = 0;
-        for (int c = lane; c < count; c += LANES) {
-            const float below = logits[c] - best.value;
-            exponentials += expf(below);
-            if (c != label && !(a.smoothing > 0)) continue;
-            const double asked = asked_of(a, c, label);
-            if (asked > 0) loss -= asked * double(below);
+        const Row row = {begin + lane, at < a.batch ? begin + classes : 0, is_known ? begin + label : -1};
+        Placed best = {-INFINITY, row.end};
+        EFL_ROLLED
+        for (int i = row.first; i < row.end; i += LANES) best = first_largest(best, {a.logits[i], i});
+        best = lanes_largest<LANES>(best, shared.placed);
+        const float total = lanes_sum<LANES>(sum_row<LANES>(a, row, best.value, &loss), shared.parts);
+        const float all = is_known ? float(a.own) * weight_of(a, label) + every : NAN;
+        if (lane == 0 && row.end > 0) {
+            loss += double(all * logf(total));
+            correct += best.place == row.label;
         }
-        const double total = lanes_sum<LANES>(double(exponentials), shared);
-        const double all = is_known ? (1.0 - a.smoothing) * weight_of(a, label) + every : double(NAN);
-        if (lane == 0 && count) {
-            loss += all * log(total);
-            correct += best.place == label;
-        }
-        if (!a.dlogits) continue;
-        const double share = all / total;
-        const float scale = float(1.0 / weights), probability = float(share / weights);
-        for (int c = lane; c < count; c += LANES) {
-            const float e = expf(logits[c] - best.value);
-            float slope = probability * e;
-            if (c == label) slope = float((share * double(e) - asked_of(a, c, label)) / weights);  // they may cancel
-            else if (a.smoothing > 0) slope -= scale * float(asked_of(a, c, label));
-            a.dlogits[Size(row) * classes + c] = slope;
-        }
+        if (a.dlogits) write_slopes<LANES>(a, row, best.value, all / total, scale);
     }
-    keep_sums(a.sums, loss, correct, shared);
+    keep_sums(a.sums, loss, correct, shared.sums);
 }
 
 EFL_KERNEL(cross_entropy_narrow, LOSS_THREADS, CrossEntropyArgs) {
-    EFL_SHARED double shared[LOSS_THREADS];
-    EFL_SHARED Placed placed[LOSS_THREADS];
-    cross_entropy_rows<32>(a, shared, placed);
+    EFL_SHARED LossShared shared;
+    cross_entropy_rows<32>(a, shared);
 }
 
 EFL_KERNEL(cross_entropy_wide, LOSS_THREADS, CrossEntropyArgs) {
-    EFL_SHARED double shared[LOSS_THREADS];
-    EFL_SHARED Placed placed[LOSS_THREADS];
-    cross_entropy_rows<LOSS_THREADS>(a, shared, placed);
+    EFL_SHARED LossShared shared;
+    cross_entropy_rows<LOSS_THREADS>(a, shared);
 }

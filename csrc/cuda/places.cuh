@@ -1,5 +1,6 @@
-// Which places a thread of a launch takes, and where they are in arrays: one after another, four at a time, or of chosen
-// channels. Arrays have fewer than 2^31 values (edgefl/kernels/cuda/program.py), so that places are counted in 32 bits.
+// Which places a thread of a launch takes, and where they are in arrays: one after another, four at a time, or of
+// chosen channels. Arrays have fewer than 2^31 values (edgefl/kernels/cuda/program.py), so that places are counted in
+// 32 bits.
 #pragma once
 #include "portable.cuh"
 

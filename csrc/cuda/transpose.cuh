@@ -1,5 +1,5 @@
-// Tiles that are read along one axis and written along the other, both in whole lines. What is read, and where rows of it
-// begin, is the caller's (arrange.cuh).
+// Tiles that are read along one axis and written along the other, both in whole lines. What is read, and where rows of
+// it begin, is the caller's (arrange.cuh).
 #pragma once
 #include "portable.cuh"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .launch import At, Ids, Launches, Scratch, chosen, fours, launch, tiled
+from .launch import At, Ids, Launches, Scratch, chosen, launch, tiled
 
 PLANES = 8  # that a block sums up
 
 
 def activation_forward(x: At, kind: int, beta: float, threshold: float, y: At) -> Launches:
-    return [launch("activation_forward", fours(y.size), x, y, y.size, kind, float(beta), float(threshold))]
+    return [launch("activation_forward", y.size, x, y, y.size, kind, float(beta), float(threshold))]
 
 
 def activation_backward(

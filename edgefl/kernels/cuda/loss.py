@@ -19,8 +19,9 @@ def cross_entropy(
 ) -> Launches:
     batch, classes = logits.shape
     kernel, rows = ("cross_entropy_wide", 1) if classes >= WIDE else ("cross_entropy_narrow", THREADS // 32)
-    fields = logits, labels, weight, dlogits
-    return _summed(kernel, logits.size and -(-batch // rows), fields, loss, correct, batch, classes, float(smoothing))
+    turns, fields = (-(-batch // rows) if classes else 0), (logits, labels, weight, dlogits)
+    own, share = 1.0 - smoothing, smoothing / max(classes, 1)
+    return _summed(kernel, turns, fields, loss, correct, batch, classes, own, share)
 
 
 def binary_cross_entropy(
