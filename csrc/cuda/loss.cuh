@@ -160,19 +160,18 @@ EFL_DEVICE void cross_entropy_rows(const CrossEntropyArgs& a, LossShared& shared
     double loss = 0;
     int correct = 0;
     for (int from = int(blockIdx.x) * ROWS; from < a.batch; from += int(gridDim.x) * ROWS) {
-        const int at = from + int(threadIdx.x) / LANES, begin = at * classes, label = at < a.batch ? a.labels[at] : -1;
+        const int at = from + int(threadIdx.x) / LANES, label = at < a.batch ? a.labels[at] : -1;
+        const int begin = at < a.batch ? at * classes : 0, end = at < a.batch ? begin + classes : 0;
         const bool is_known = is_class(a, label);
-        const Row row = {begin + lane, at < a.batch ? begin + classes : 0, is_known ? begin + label : -1};
+        const Row row = {begin + lane, end, is_known ? begin + label : -1};
         Placed best = {-INFINITY, row.end};
         EFL_ROLLED
         for (int i = row.first; i < row.end; i += LANES) best = first_largest(best, {a.logits[i], i});
         best = lanes_largest<LANES>(best, shared.placed);
+        correct += lane == 0 && best.place == row.label;
         const float total = lanes_sum<LANES>(sum_row<LANES>(a, row, best.value, &loss), shared.parts);
         const float all = is_known ? float(a.own) * weight_of(a, label) + every : NAN;
-        if (lane == 0 && row.end > 0) {
-            loss += double(all * logf(total));
-            correct += best.place == row.label;
-        }
+        if (lane == 0 && row.end > 0) loss += double(all * logf(total));
         if (a.dlogits) write_slopes<LANES>(a, row, best.value, all / total, scale);
     }
     keep_sums(a.sums, loss, correct, shared.sums);
@@ -185,5 +184,5 @@ EFL_KERNEL(cross_entropy_narrow, LOSS_THREADS, CrossEntropyArgs) {
 
 EFL_KERNEL(cross_entropy_wide, LOSS_THREADS, CrossEntropyArgs) {
     EFL_SHARED LossShared shared;
-    cross_entropy_rows<LOSS_THREADS>(a, shared);
+    cross_entropy_rows<LOSS_THREADS / 2>(a, shared);
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .launch import At, Field, Launches, Planned, Scratch, tiled
 
 THREADS = 256
-WIDE = 512  # classes from which on a row takes a whole block, not 32 threads
+WIDE = 256  # classes from which on a row takes 128 threads, not 32
 MOST_BLOCKS = 256
 AT_ONCE = 8  # turns that one block takes rather than that its loss be added by a second launch
 
@@ -18,7 +18,7 @@ def cross_entropy(
     logits: At, labels: At, weight: At | None, smoothing: float, dlogits: At | None, loss: At, correct: At
 ) -> Launches:
     batch, classes = logits.shape
-    kernel, rows = ("cross_entropy_wide", 1) if classes >= WIDE else ("cross_entropy_narrow", THREADS // 32)
+    kernel, rows = ("cross_entropy_wide", 2) if classes >= WIDE else ("cross_entropy_narrow", 8)
     turns, fields = (-(-batch // rows) if classes else 0), (logits, labels, weight, dlogits)
     own, share = 1.0 - smoothing, smoothing / max(classes, 1)
     return _summed(kernel, turns, fields, loss, correct, batch, classes, own, share)
