@@ -15,4 +15,5 @@
 #include "sparse_convolution.cuh"
 #include "sparse_linear.cuh"
 #include "steps.cuh"
+#include "target_loss.cuh"
 #include "update.cuh"
