@@ -34,32 +34,32 @@ struct WindowSource {
     const float *left, *right;
     int height, width;
     const WindowArgs& a;
-    Window window;
-    Range rows, depths;
+    const Work& work;
 };
 
 EFL_DEVICE int row_of(const WindowSource& s, int m) {
-    return s.rows.first + m < s.rows.last ? id_at(s.a.rows, s.rows.first + m) * int(s.a.row_apart) : OUTSIDE;
+    if (s.work.rows.first + m >= s.work.rows.last) return OUTSIDE;
+    return id_at(s.a.rows, s.work.rows.first + m) * int(s.a.row_apart) - s.work.row_weights;
 }
 
 EFL_DEVICE Column column_of(const WindowSource& s, int n) {
-    const Axis &h = s.window.h, &w = s.window.w;
+    const Axis &h = s.work.h, &w = s.work.w;
     if (n >= int(s.a.batch) * h.cells * w.cells) return {0, OUTSIDE, OUTSIDE};
     const int right = taken(n, w.cells) * w.step + w.first, below = taken(n, h.cells) * h.step + h.first;
     return {(n * int(s.a.source_channels) * s.height + below) * s.width + right, below, right};
 }
 
 EFL_DEVICE Place place_of(const WindowSource& s, int k) {
-    const Axis &h = s.window.h, &w = s.window.w;
-    const int x = taken(k, w.taps), y = taken(k, h.taps), channel = id_at(s.a.depths, s.depths.first + k);
+    const Axis &h = s.work.h, &w = s.work.w;
+    const int x = taken(k, w.taps), y = taken(k, h.taps), channel = id_at(s.a.depths, s.work.depths.first + k);
     const int tap = (h.first_tap + y * h.tap_step) * int(s.a.w.kernel) + w.first_tap + x * w.tap_step;
     const int below = y * h.apart, right = x * w.apart;
-    return {channel * int(s.a.depth_apart) + tap, (channel * s.height + below) * s.width + right, below, right};
+    return {channel * int(s.a.depth_apart) - s.work.depth_weights + tap, (channel * s.height + below) * s.width + right, below, right};
 }
 
 // Where the value of column n lies in its channel's first plane; OUTSIDE if there is no such column.
 EFL_DEVICE int target_of(const WindowSource& s, int n, int channels) {
-    const Axis &h = s.window.h, &w = s.window.w;
+    const Axis &h = s.work.h, &w = s.work.w;
     if (n >= int(s.a.batch) * h.cells * w.cells) return OUTSIDE;
     const int right = taken(n, w.cells) * w.cell_step + w.first_cell;
     const int below = taken(n, h.cells) * h.cell_step + h.first_cell;
@@ -68,19 +68,19 @@ EFL_DEVICE int target_of(const WindowSource& s, int n, int channels) {
 
 // A block's sums to their places: those of the target's chosen channels, or in a row for sum_parts, which adds the bias.
 template <class T>
-EFL_DEVICE void store(const WindowSource& s, int first_row, int first_column, int split, float (&sum)[T::TALL][T::WIDE]) {
+EFL_DEVICE void store(const WindowSource& s, float (&sum)[T::TALL][T::WIDE]) {
     const WindowArgs& a = s.a;
     const bool is_part = a.parts != nullptr;
     const int plane = int(a.h.target) * int(a.w.target), channels = int(is_part ? a.rows.count : a.target_channels);
-    float* const target = is_part ? a.parts + Size(split) * a.batch * channels * plane : a.target;
+    float* const target = is_part ? a.parts + Size(s.work.split) * a.batch * channels * plane : a.target;
     const bool is_wide = a.phases == 1 && plane % 4 == 0 && reinterpret_cast<unsigned long long>(target) % 16 == 0;
     int places[T::WIDE];
     EFL_UNROLL
-    for (int j = 0; j < T::WIDE; ++j) places[j] = target_of(s, first_column + T::column(j), channels);
+    for (int j = 0; j < T::WIDE; ++j) places[j] = target_of(s, s.work.first_column + T::column(j), channels);
     EFL_UNROLL
     for (int i = 0; i < T::TALL; ++i) {
-        const int chosen = s.rows.first + first_row + T::row(i);
-        if (chosen >= s.rows.last) continue;
+        const int chosen = s.work.rows.first + s.work.first_row + T::row(i);
+        if (chosen >= s.work.rows.last) continue;
         const int channel = is_part ? chosen : id_at(a.rows, chosen);
         const float bias = a.bias && !is_part ? a.bias[channel] : 0.0f;
         float* const to = target + channel * plane;
@@ -102,22 +102,31 @@ EFL_DEVICE void store(const WindowSource& s, int first_row, int first_column, in
 
 // Blocks lie in a row: those of neighbouring rows first, which read the same source.
 template <class T>
-EFL_DEVICE void multiply_window(const WindowArgs& a, product::Shared<T>& shared, int* found) {
+EFL_DEVICE void find_work(const WindowArgs& a, Work& work) {
     int block = int(blockIdx.x);
     const int first_row = taken(block, a.row_tiles) * T::ROWS, first_column = taken(block, a.column_tiles) * T::COLUMNS;
-    const Window window = window_of(a, taken(block, a.phases));
-    const int group = taken(block, a.groups), split = block, all = int(a.groups);
-    const Range rows = group_of(a.rows, group, int(a.target_channels) / all, all, found);
-    const Range depths = group_of(a.depths, group, int(a.source_channels) / all, all, found + 2);
-    if (first_row >= rows.last - rows.first) return;
-    if (first_column >= int(a.batch) * window.h.cells * window.w.cells) return;
-    const Size before = Size(group) * (a.is_back ? a.row_apart * a.target_channels : a.depth_apart * a.source_channels) / all;
-    const WindowSource source{a.weight - before, a.source, int(a.h.source), int(a.w.source), a, window, rows, depths};
-    const int depth = (depths.last - depths.first) * window.h.taps * window.w.taps;
-    const Range part = part_of(depth, split, a.splits, T::DEPTH);
+    find_axes(a, taken(block, a.phases), work);
+    const int group = taken(block, a.groups), split = block;
+    find_group(a.rows, group, a.groups, a.target_channels, work.rows);
+    find_group(a.depths, group, a.groups, a.source_channels, work.depths);
+    if (threadIdx.x > 0) return;
+    work.first_row = first_row, work.first_column = first_column, work.split = split;
+    work.row_weights = a.is_back ? group * int(a.row_apart * (a.target_channels / a.groups)) : 0;
+    work.depth_weights = a.is_back ? 0 : group * int(a.depth_apart * (a.source_channels / a.groups));
+}
+
+template <class T>
+EFL_DEVICE void multiply_window(const WindowArgs& a, product::Shared<T, false>& shared, Work& work) {
+    find_work<T>(a, work);
+    barrier();
+    if (work.first_row >= work.rows.last - work.rows.first) return;
+    if (work.first_column >= int(a.batch) * work.h.cells * work.w.cells) return;
+    const WindowSource source{a.weight, a.source, int(a.h.source), int(a.w.source), a, work};
+    const int depth = (work.depths.last - work.depths.first) * work.h.taps * work.w.taps;
+    const Range part = part_of(depth, work.split, a.splits, T::DEPTH);
     float sum[T::TALL][T::WIDE];
-    product::multiply<T, false>(source, first_row, first_column, part.first, part.last, shared, sum);
-    store<T>(source, first_row, first_column, split, sum);
+    product::multiply(source, work.first_row, work.first_column, part.first, part.last, shared, sum);
+    store<T>(source, sum);
 }
 
 // ---- dw -------------------------------------------------------------------------------------------------------------
@@ -126,7 +135,7 @@ struct WeightSource {
     const float *left, *right;
     int height, width;
     const WeightArgs& a;
-    Range rows;
+    const Range& rows;
     int columns, first_plane;
 };
 
@@ -150,17 +159,18 @@ EFL_DEVICE Place place_of(const WeightSource& s, int k) {
 }
 
 template <class T>
-EFL_DEVICE void multiply_for_weight(const WeightArgs& a, product::Shared<T>& shared, int* found) {
+EFL_DEVICE void multiply_for_weight(const WeightArgs& a, product::Shared<T, true>& shared, Range& rows) {
     int block = int(blockIdx.x);
     const int first_row = taken(block, a.row_tiles) * T::ROWS, first_column = taken(block, a.column_tiles) * T::COLUMNS;
     const int group = taken(block, a.groups), split = block, ins = int(a.ins.count);
-    const Range rows = group_of(a.outs, group, int(a.out_channels / a.groups), a.groups, found);
+    find_group(a.outs, group, a.groups, a.out_channels, rows);
+    barrier();
     if (first_row >= rows.last - rows.first) return;
     const int columns = ins * int(a.h.kernel * a.w.kernel);
     const WeightSource source{a.dy, a.x, int(a.h.source), int(a.w.source), a, rows, columns, group * ins};
     const Range part = part_of(int(a.batch * a.h.target * a.w.target), split, a.splits, T::DEPTH);
     float sum[T::TALL][T::WIDE];
-    product::multiply<T, true>(source, first_row, first_column, part.first, part.last, shared, sum);
+    product::multiply(source, first_row, first_column, part.first, part.last, shared, sum);
     float* const target = a.dw + Size(split) * a.outs.count * columns;
     EFL_UNROLL
     for (int i = 0; i < T::TALL; ++i) {
@@ -175,22 +185,23 @@ EFL_DEVICE void multiply_for_weight(const WeightArgs& a, product::Shared<T>& sha
 
 }  // namespace convolution
 
-#define EFL_CONVOLUTION(name, Tile)                                       \
-    EFL_KERNEL(convolution_##name, Tile::THREADS, convolution::WindowArgs) { \
-        EFL_SHARED product::Shared<Tile> shared;                          \
-        EFL_SHARED int found[4];                                          \
-        convolution::multiply_window<Tile>(a, shared, found);             \
-    }                                                                     \
-    EFL_KERNEL(convolution_weight_##name, Tile::THREADS, convolution::WeightArgs) { \
-        EFL_SHARED product::Shared<Tile> shared;                          \
-        EFL_SHARED int found[2];                                          \
-        convolution::multiply_for_weight<Tile>(a, shared, found);         \
+// Registers for 512 threads a processor, 384 or 640.
+#define EFL_CONVOLUTION(name, Tile, blocks)                                                           \
+    EFL_KERNEL(convolution_##name, EFL_RESIDENT(Tile::THREADS, blocks), convolution::WindowArgs) {        \
+        EFL_SHARED product::Shared<Tile, false> shared;                                               \
+        EFL_SHARED convolution::Work work;                                                            \
+        convolution::multiply_window<Tile>(a, shared, work);                                          \
+    }                                                                                                 \
+    EFL_KERNEL(convolution_weight_##name, EFL_RESIDENT(Tile::THREADS, blocks), convolution::WeightArgs) { \
+        EFL_SHARED product::Shared<Tile, true> shared;                                                \
+        EFL_SHARED convolution::Range rows;                                                           \
+        convolution::multiply_for_weight<Tile>(a, shared, rows);                                      \
     }
 
-EFL_CONVOLUTION(huge, convolution::Huge)
-EFL_CONVOLUTION(long, convolution::Long)
-EFL_CONVOLUTION(square, convolution::Square)
-EFL_CONVOLUTION(flat, convolution::Flat)
+EFL_CONVOLUTION(huge, convolution::Huge, 2)
+EFL_CONVOLUTION(long, convolution::Long, 3)
+EFL_CONVOLUTION(square, convolution::Square, 5)
+EFL_CONVOLUTION(flat, convolution::Flat, 5)
 #undef EFL_CONVOLUTION
 
 // ---- sums over parts ------------------------------------------------------------------------------------------------

@@ -9,17 +9,17 @@ namespace convolution {
 constexpr int STRIP = 4;  // cells of a row that a thread computes side by side
 
 // What a strip's cells get from one source plane.
-EFL_DEVICE void add_taps(const WindowArgs& a, const Window& window, const float* plane, const float* weight, int top,
+EFL_DEVICE void add_taps(const WindowArgs& a, const Work& work, const float* plane, const float* weight, int top,
                          int left, float (&sum)[STRIP]) {
-    const int height = int(a.h.source), width = int(a.w.source), step = window.w.step;
-    for (int y = 0; y < window.h.taps; ++y) {
-        const int h = top + y * window.h.apart;
+    const int height = int(a.h.source), width = int(a.w.source), step = work.w.step;
+    for (int y = 0; y < work.h.taps; ++y) {
+        const int h = top + y * work.h.apart;
         if (unsigned(h) >= unsigned(height)) continue;
         const float* const line = plane + h * width;
-        const float* const taps = weight + (window.h.first_tap + y * window.h.tap_step) * int(a.w.kernel);
-        for (int x = 0; x < window.w.taps; ++x) {
-            const float tap = taps[window.w.first_tap + x * window.w.tap_step];
-            const int w = left + x * window.w.apart;
+        const float* const taps = weight + (work.h.first_tap + y * work.h.tap_step) * int(a.w.kernel);
+        for (int x = 0; x < work.w.taps; ++x) {
+            const float tap = taps[work.w.first_tap + x * work.w.tap_step];
+            const int w = left + x * work.w.apart;
             EFL_UNROLL
             for (int j = 0; j < STRIP; ++j) {
                 const bool is_inside = unsigned(w + j * step) < unsigned(width);
@@ -35,30 +35,31 @@ EFL_DEVICE void add_taps(const WindowArgs& a, const Window& window, const float*
 // its group that are active.
 EFL_KERNEL(convolution_depthwise, 256, convolution::WindowArgs) {
     using namespace convolution;
-    EFL_SHARED int found[2];
+    EFL_SHARED Work work;
     int block = int(blockIdx.x);
     const int tile = taken(block, a.column_tiles);
-    const Window window = window_of(a, taken(block, a.phases));
+    find_axes(a, taken(block, a.phases), work);
     const int channel = id_at(a.rows, block), group = channel / int(a.target_channels / a.groups);
-    const Range depths = range_of(a.depths, group * int(a.source_channels / a.groups),
-                                  (group + 1) * int(a.source_channels / a.groups), found);
-    const int strips = (window.w.cells + STRIP - 1) / STRIP, taps = int(a.h.kernel * a.w.kernel);
+    const int size = int(a.source_channels / a.groups);
+    find_range(a.depths, group * size, (group + 1) * size, work.depths);
+    barrier();
+    const int strips = (work.w.cells + STRIP - 1) / STRIP, taps = int(a.h.kernel * a.w.kernel);
     int image = tile * int(blockDim.x) + int(threadIdx.x);
-    const int w = taken(image, strips) * STRIP, h = taken(image, window.h.cells);
+    const int w = taken(image, strips) * STRIP, h = taken(image, work.h.cells);
     if (image >= int(a.batch)) return;
     float sum[STRIP] = {};
-    for (int i = depths.first; i < depths.last; ++i) {
+    for (int i = work.depths.first; i < work.depths.last; ++i) {
         const int from = id_at(a.depths, i), weight = (a.is_back ? from : channel) * taps;
         const float* const plane = a.source + (Size(image) * a.source_channels + from) * a.h.source * a.w.source;
-        add_taps(a, window, plane, a.weight + weight, h * window.h.step + window.h.first, w * window.w.step + window.w.first,
+        add_taps(a, work, plane, a.weight + weight, h * work.h.step + work.h.first, w * work.w.step + work.w.first,
                  sum);
     }
     const float bias = a.bias ? a.bias[channel] : 0.0f;
     float* const line = a.target + ((Size(image) * a.target_channels + channel) * a.h.target +
-                                    h * window.h.cell_step + window.h.first_cell) * a.w.target;
+                                    h * work.h.cell_step + work.h.first_cell) * a.w.target;
     EFL_UNROLL
     for (int j = 0; j < STRIP; ++j) {
-        if (w + j < window.w.cells) line[(w + j) * window.w.cell_step + window.w.first_cell] = sum[j] + bias;
+        if (w + j < work.w.cells) line[(w + j) * work.w.cell_step + work.w.first_cell] = sum[j] + bias;
     }
 }
 

@@ -20,7 +20,7 @@ struct alignas(16) Place {
     int left, right, h, w;
 };
 
-struct Column {
+struct alignas(16) Column {
     int right, h, w;
 };
 
@@ -42,13 +42,15 @@ struct Tile {
 };
 
 // A line has 4 floats more than it needs: threads that store 8 depths of 4 neighbours meet 32 banks.
-template <class T>
+// ALONG: the right operand's neighbours in memory lie along the depth, as the left one's do, not along the columns.
+template <class T, bool ALONG>
 struct alignas(16) Shared {
     float left[2][T::DEPTH][T::ROWS + 4], right[2][T::DEPTH][T::COLUMNS + 4];
     Place places[2][T::DEPTH];
+    Column columns[ALONG ? T::COLUMNS : 1];  // else a thread fetches for one column, and knows it
 };
 
-// Which values of a tile SPAN wide a thread fetches: neighbours in memory lie either along the depth or across it.
+// Which values of a tile SPAN wide a thread fetches.
 template <class T, int SPAN, bool ALONG>
 struct Share {
     static constexpr int COUNT = SPAN * T::DEPTH / T::THREADS, LINES = ALONG ? SPAN * 8 / T::THREADS : 1;
@@ -61,30 +63,33 @@ struct Share {
     }
 };
 
-// What a thread carries from one step to the next. ALONG: how the right operand's values lie.
+// What a thread carries from one step to the next.
 template <class T, bool ALONG>
 struct Carried {
     using Left = Share<T, T::ROWS, true>;
     using Right = Share<T, T::COLUMNS, ALONG>;
     int rows[Left::LINES];
-    Column columns[Right::LINES];
+    Column column;  // unless ALONG
     float left[Left::COUNT], right[Right::COUNT];
 };
 
 template <class T, bool ALONG, class Source>
-EFL_DEVICE void begin(Carried<T, ALONG>& carried, const Source& of, int first_row, int first_column) {
+EFL_DEVICE void begin(const Source& of, int first_row, int first_column, Carried<T, ALONG>& carried,
+                      Shared<T, ALONG>& shared) {
     using Left = typename Carried<T, ALONG>::Left;
-    using Right = typename Carried<T, ALONG>::Right;
     EFL_UNROLL
     for (int i = 0; i < Left::LINES; ++i) carried.rows[i] = row_of(of, first_row + Left::line(i));
-    EFL_UNROLL
-    for (int i = 0; i < Right::LINES; ++i) carried.columns[i] = column_of(of, first_column + Right::line(i));
+    if (!ALONG) carried.column = column_of(of, first_column + Share<T, T::COLUMNS, false>::line(0));
+    for (int i = int(threadIdx.x); ALONG && i < T::COLUMNS; i += T::THREADS) {
+        shared.columns[i] = column_of(of, first_column + i);
+    }
 }
 
 template <class T, bool ALONG, class Source>
-EFL_DEVICE void fetch(Carried<T, ALONG>& carried, const Source& of, const Place* places) {
+EFL_DEVICE void fetch(const Source& of, int half, const Shared<T, ALONG>& shared, Carried<T, ALONG>& carried) {
     using Left = typename Carried<T, ALONG>::Left;
     using Right = typename Carried<T, ALONG>::Right;
+    const Place* const places = shared.places[half];
     EFL_UNROLL
     for (int i = 0; i < Left::COUNT; ++i) {
         const int depth = places[Left::depth(i)].left, row = carried.rows[i % Left::LINES];
@@ -93,7 +98,7 @@ EFL_DEVICE void fetch(Carried<T, ALONG>& carried, const Source& of, const Place*
     EFL_UNROLL
     for (int i = 0; i < Right::COUNT; ++i) {
         const Place place = places[Right::depth(i)];
-        const Column column = carried.columns[i % Right::LINES];
+        const Column column = ALONG ? shared.columns[Right::line(i)] : carried.column;
         const bool is_inside = unsigned(place.h + column.h) < unsigned(of.height) &&
                                unsigned(place.w + column.w) < unsigned(of.width);
         carried.right[i] = is_inside ? of.right[place.right + column.right] : 0.0f;
@@ -101,7 +106,7 @@ EFL_DEVICE void fetch(Carried<T, ALONG>& carried, const Source& of, const Place*
 }
 
 template <class T, bool ALONG>
-EFL_DEVICE void put(const Carried<T, ALONG>& carried, Shared<T>& shared, int half) {
+EFL_DEVICE void put(const Carried<T, ALONG>& carried, int half, Shared<T, ALONG>& shared) {
     using Left = typename Carried<T, ALONG>::Left;
     using Right = typename Carried<T, ALONG>::Right;
     EFL_UNROLL
@@ -110,8 +115,8 @@ EFL_DEVICE void put(const Carried<T, ALONG>& carried, Shared<T>& shared, int hal
     for (int i = 0; i < Right::COUNT; ++i) shared.right[half][Right::depth(i)][Right::line(i)] = carried.right[i];
 }
 
-template <class T>
-EFL_DEVICE void add_tiles(const Shared<T>& shared, int half, float (&sum)[T::TALL][T::WIDE]) {
+template <class T, bool ALONG>
+EFL_DEVICE void add_tiles(const Shared<T, ALONG>& shared, int half, float (&sum)[T::TALL][T::WIDE]) {
     EFL_UNROLL
     for (int k = 0; k < T::DEPTH; ++k) {
         float left[T::TALL], right[T::WIDE];
@@ -133,8 +138,8 @@ EFL_DEVICE void add_tiles(const Shared<T>& shared, int half, float (&sum)[T::TAL
     }
 }
 
-template <class T, class Source>
-EFL_DEVICE void note_places(const Source& of, int step, int first, int last, Shared<T>& shared) {
+template <class T, bool ALONG, class Source>
+EFL_DEVICE void note_places(const Source& of, int step, int first, int last, Shared<T, ALONG>& shared) {
     const int i = int(threadIdx.x), k = first + step * T::DEPTH + i;
     if (i < T::DEPTH) shared.places[step % 2][i] = k < last ? place_of(of, k) : Place{OUTSIDE, 0, OUTSIDE, OUTSIDE};
 }
@@ -142,8 +147,8 @@ EFL_DEVICE void note_places(const Source& of, int step, int first, int last, Sha
 // sum[i][j] = the sum over k from `first` to before `last`, in order, of row first_row + T::row(i) and column first_column
 // + T::column(j). All threads of a block call it with the same numbers.
 template <class T, bool ALONG, class Source>
-EFL_DEVICE void multiply(const Source& of, int first_row, int first_column, int first, int last, Shared<T>& shared,
-                         float (&sum)[T::TALL][T::WIDE]) {
+EFL_DEVICE void multiply(const Source& of, int first_row, int first_column, int first, int last,
+                         Shared<T, ALONG>& shared, float (&sum)[T::TALL][T::WIDE]) {
     EFL_UNROLL
     for (int i = 0; i < T::TALL; ++i) {
         EFL_UNROLL
@@ -152,22 +157,22 @@ EFL_DEVICE void multiply(const Source& of, int first_row, int first_column, int 
     const int steps = (last - first + T::DEPTH - 1) / T::DEPTH;
     if (steps <= 0) return;
     Carried<T, ALONG> carried;
-    begin(carried, of, first_row, first_column);
-    note_places<T>(of, 0, first, last, shared);
+    begin(of, first_row, first_column, carried, shared);
+    note_places(of, 0, first, last, shared);
     barrier();
-    note_places<T>(of, 1, first, last, shared);
-    fetch(carried, of, shared.places[0]);
-    put(carried, shared, 0);
+    note_places(of, 1, first, last, shared);
+    fetch(of, 0, shared, carried);
+    put(carried, 0, shared);
     barrier();
     for (int step = 0; step < steps; ++step) {
         const bool is_last = step + 1 == steps;
         if (!is_last) {
-            fetch(carried, of, shared.places[(step + 1) % 2]);
-            note_places<T>(of, step + 2, first, last, shared);  // over those of `step`, which are used up
+            fetch(of, (step + 1) % 2, shared, carried);
+            note_places(of, step + 2, first, last, shared);  // over those of `step`, which are used up
         }
-        add_tiles<T>(shared, step % 2, sum);
+        add_tiles(shared, step % 2, sum);
         if (is_last) break;
-        put(carried, shared, (step + 1) % 2);
+        put(carried, (step + 1) % 2, shared);
         barrier();
     }
 }

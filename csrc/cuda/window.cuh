@@ -37,23 +37,26 @@ struct Range {
     int first, last;
 };
 
-// Which of sorted ids lie from `low` to before `high`. All threads of a block call it; found [2] is shared memory.
-EFL_DEVICE Range range_of(const Ids& ids, int low, int high, int* found) {
+// Finds which of sorted ids lie from `low` to before `high`: `found`, in shared memory, holds after a barrier.
+EFL_DEVICE void find_range(const Ids& ids, int low, int high, Range& found) {
     const int count = int(ids.count);
-    if (!ids.list) return {smaller(low, count), smaller(high, count)};  // none of no ids
+    if (!ids.list) {  // all, or none
+        if (threadIdx.x == 0) found = {smaller(low, count), smaller(high, count)};
+        return;
+    }
     for (int i = int(threadIdx.x); i <= count; i += int(blockDim.x)) {
         const bool is_end = i == count;
         const int before = i == 0 ? -1 : ids.list[i - 1];
-        if (before < low && (is_end || ids.list[i] >= low)) found[0] = i;
-        if (before < high && (is_end || ids.list[i] >= high)) found[1] = i;
+        if (before < low && (is_end || ids.list[i] >= low)) found.first = i;
+        if (before < high && (is_end || ids.list[i] >= high)) found.last = i;
     }
-    barrier();
-    return {found[0], found[1]};
 }
 
-// Those of a group, which has `size` channels; `all` groups there are.
-EFL_DEVICE Range group_of(const Ids& ids, int group, int size, Size all, int* found) {
-    return all == 1 ? Range{0, int(ids.count)} : range_of(ids, group * size, (group + 1) * size, found);
+// And those of a group out of `all`, of so many channels.
+EFL_DEVICE void find_group(const Ids& ids, int group, Size all, Size channels, Range& found) {
+    const int size = int(channels / all);
+    if (all > 1) return find_range(ids, group * size, (group + 1) * size, found);
+    if (threadIdx.x == 0) found = {0, int(ids.count)};
 }
 
 // Takes the lowest digit, of base `count`, off a number.
@@ -85,14 +88,18 @@ struct WeightArgs {
     Size row_tiles, column_tiles, splits;
 };
 
-// Both axes, as a phase has them.
-struct Window {
+// What a block works on, in its shared memory, where it costs no registers: the axes as its phase has them, its group's
+// channels, and its tile. weights: before the group's, which count for rows backward, for depths forward.
+struct Work {
     Axis h, w;
+    Range rows, depths;
+    int first_row, first_column, split, row_weights, depth_weights;
 };
 
-EFL_DEVICE Window window_of(const WindowArgs& a, int phase) {
-    if (!a.is_back) return {forward_axis(a.h), forward_axis(a.w)};
-    return {backward_axis(a.h, phase / int(a.w.stride)), backward_axis(a.w, phase % int(a.w.stride))};
+EFL_DEVICE void find_axes(const WindowArgs& a, int phase, Work& found) {
+    if (threadIdx.x > 0) return;
+    found.h = a.is_back ? backward_axis(a.h, phase / int(a.w.stride)) : forward_axis(a.h);
+    found.w = a.is_back ? backward_axis(a.w, phase % int(a.w.stride)) : forward_axis(a.w);
 }
 
 }  // namespace convolution
