@@ -185,7 +185,7 @@ EFL_DEVICE void multiply_for_weight(const WeightArgs& a, product::Shared<T, true
 
 }  // namespace convolution
 
-// Registers for 512 threads a processor, 384 or 640.
+// Registers for 512 threads a processor, 384 of the long tiles.
 #define EFL_CONVOLUTION(name, Tile, blocks)                                                           \
     EFL_KERNEL(convolution_##name, EFL_RESIDENT(Tile::THREADS, blocks), convolution::WindowArgs) {        \
         EFL_SHARED product::Shared<Tile, false> shared;                                               \
@@ -200,8 +200,8 @@ EFL_DEVICE void multiply_for_weight(const WeightArgs& a, product::Shared<T, true
 
 EFL_CONVOLUTION(huge, convolution::Huge, 2)
 EFL_CONVOLUTION(long, convolution::Long, 3)
-EFL_CONVOLUTION(square, convolution::Square, 5)
-EFL_CONVOLUTION(flat, convolution::Flat, 5)
+EFL_CONVOLUTION(square, convolution::Square, 4)
+EFL_CONVOLUTION(flat, convolution::Flat, 4)
 #undef EFL_CONVOLUTION
 
 // ---- sums over parts ------------------------------------------------------------------------------------------------

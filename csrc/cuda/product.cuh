@@ -47,6 +47,7 @@ template <class T, bool ALONG>
 struct alignas(16) Shared {
     float left[2][T::DEPTH][T::ROWS + 4], right[2][T::DEPTH][T::COLUMNS + 4];
     Place places[2][T::DEPTH];
+    int rows[T::ROWS];
     Column columns[ALONG ? T::COLUMNS : 1];  // else a thread fetches for one column, and knows it
 };
 
@@ -68,7 +69,6 @@ template <class T, bool ALONG>
 struct Carried {
     using Left = Share<T, T::ROWS, true>;
     using Right = Share<T, T::COLUMNS, ALONG>;
-    int rows[Left::LINES];
     Column column;  // unless ALONG
     float left[Left::COUNT], right[Right::COUNT];
 };
@@ -76,9 +76,7 @@ struct Carried {
 template <class T, bool ALONG, class Source>
 EFL_DEVICE void begin(const Source& of, int first_row, int first_column, Carried<T, ALONG>& carried,
                       Shared<T, ALONG>& shared) {
-    using Left = typename Carried<T, ALONG>::Left;
-    EFL_UNROLL
-    for (int i = 0; i < Left::LINES; ++i) carried.rows[i] = row_of(of, first_row + Left::line(i));
+    for (int i = int(threadIdx.x); i < T::ROWS; i += T::THREADS) shared.rows[i] = row_of(of, first_row + i);
     if (!ALONG) carried.column = column_of(of, first_column + Share<T, T::COLUMNS, false>::line(0));
     for (int i = int(threadIdx.x); ALONG && i < T::COLUMNS; i += T::THREADS) {
         shared.columns[i] = column_of(of, first_column + i);
@@ -92,7 +90,7 @@ EFL_DEVICE void fetch(const Source& of, int half, const Shared<T, ALONG>& shared
     const Place* const places = shared.places[half];
     EFL_UNROLL
     for (int i = 0; i < Left::COUNT; ++i) {
-        const int depth = places[Left::depth(i)].left, row = carried.rows[i % Left::LINES];
+        const int depth = places[Left::depth(i)].left, row = shared.rows[Left::line(i)];
         carried.left[i] = (depth | row) < 0 ? 0.0f : of.left[depth + row];
     }
     EFL_UNROLL
