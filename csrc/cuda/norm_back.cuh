@@ -21,6 +21,7 @@ struct BackArgs {
     Size share, stat_lanes;  // channel_of_groups: channels of a group, and lanes of its statistics
     double most;             // of a rectifier
     Size rectifies, width;   // width: of a plane, for windows
+    Divisor by_windows, by_begun;  // those that fit in a row, or begin in it
 };
 
 EFL_DEVICE int statistic_of(const BackArgs& a, const Part& part) {

@@ -14,16 +14,17 @@ struct Window {
 // Planes of height x width, and the windows that fit, or that begin, in a row of them.
 struct Halves {
     int height, width, columns, count;
+    Divisor by_columns;
 };
 
-EFL_DEVICE Halves halves_of(Size inner, Size width, int more) {
+EFL_DEVICE Halves halves_of(Size inner, Size width, int more, const Divisor& by_columns) {
     const int height = int(inner / width), columns = int(width + more) / 2;
-    return {height, int(width), columns, (height + more) / 2 * columns};
+    return {height, int(width), columns, (height + more) / 2 * columns, by_columns};
 }
 
 EFL_DEVICE int first_cell(const Halves& halves, int window) {
-    const int row = window / halves.columns;
-    return 2 * row * halves.width + 2 * (window - row * halves.columns);
+    const Split at = split(window, halves.columns, halves.by_columns);
+    return 2 * (at.whole * halves.width + at.rest);
 }
 
 EFL_DEVICE Window window_at(const float* x, int width) { return {{x[0], x[1], x[width], x[width + 1]}}; }
@@ -49,7 +50,7 @@ EFL_DEVICE void norm_forward_pooled(const ForwardArgs& a, Pair* shared, Affine* 
     const Affine known = normalisation_of(a, part, shared, found);
     if (!part.exists) return;
     const Affine f = GROUPED ? known : with_channel<false>(a, part, known, 0);
-    const Halves halves = halves_of(a.runs.inner, a.width, 0);
+    const Halves halves = halves_of(a.runs.inner, a.width, 0, a.by_windows);
     const Address planes = address_of(a.runs, part, int(a.runs.inner)), pooled = address_of(a.runs, part, halves.count);
     const float most = float(a.most);
     each_place<2>(
@@ -106,7 +107,7 @@ EFL_DEVICE Winner winner_of(const Window& x, float weight) {
 template <Kind KIND>
 EFL_DEVICE Pair pooled_signals_of(const BackArgs& a, const Part& part) {
     if (!part.exists) return {0, 0};
-    const Halves halves = halves_of(a.runs.inner, a.width, 0);
+    const Halves halves = halves_of(a.runs.inner, a.width, 0, a.by_windows);
     const Address planes = address_of(a.runs, part, int(a.runs.inner)), pooled = address_of(a.runs, part, halves.count);
     const Affine f = fixed_affine<KIND>(a, part);
     Signals sum = {0, 0};
@@ -131,8 +132,8 @@ struct Corner {
 };
 
 EFL_DEVICE Corner corner_of(const Halves& all, int window) {
-    const int h = window / all.columns, w = window - h * all.columns;
-    return {h, w, 2 * (h * all.width + w), 2 * w + 1 < all.width, 2 * h + 1 < all.height};
+    const Split at = split(window, all.columns, all.by_columns);
+    return {at.whole, at.rest, first_cell(all, window), 2 * at.rest + 1 < all.width, 2 * at.whole + 1 < all.height};
 }
 
 template <Kind KIND>
@@ -154,7 +155,8 @@ EFL_DEVICE void norm_backward_pooled(const BackArgs& a, Pair* shared, Way* ways)
                             : team_sum(a.runs, part, pooled_signals_of<KIND>(a, part), shared);
     const Way way = way_of<KIND>(a, part, sum, ways);
     if (!part.exists) return;
-    const Halves all = halves_of(a.runs.inner, a.width, 1), whole = halves_of(a.runs.inner, a.width, 0);
+    const Halves all = halves_of(a.runs.inner, a.width, 1, a.by_begun);
+    const Halves whole = halves_of(a.runs.inner, a.width, 0, a.by_windows);
     const Address planes = address_of(a.runs, part, int(a.runs.inner)), pooled = address_of(a.runs, part, whole.count);
     const Affine f = fixed_affine<KIND>(a, part);
     each_place<2>(

@@ -3,6 +3,7 @@
 // A thread sums its values in float about the first of them, and the threads' sums are added in float64 about the run's
 // first value: equal values give a variance of 0, and a mean far from 0 costs nothing.
 #pragma once
+#include "divisor.cuh"
 #include "elementwise.cuh"
 #include "runs.cuh"
 
@@ -59,13 +60,14 @@ EFL_KERNEL(norm_moments, 256, MomentsArgs) {
 
 struct ForwardArgs {
     const float *x, *weight, *bias;
-    float *y, *xhat, *mean, *inv_std;     // xhat and mean or null; inv_std null: normalise by the running statistics
-    float *running_mean, *running_var;    // or null
+    float *y, *xhat, *mean, *inv_std;   // xhat and mean or null; inv_std null: normalise by the running statistics
+    float *running_mean, *running_var;  // or null
     Runs runs;
     const Pair* left;  // of norm_moments; null where a block sees its runs whole
     const float* origins;
-    double eps, momentum, most;  // most: of a rectifier
-    Size rectifies, width;       // width: of a plane, for windows
+    double eps, momentum, most;         // most: of a rectifier
+    Size rectifies, width;              // width: of a plane, for windows
+    Divisor by_windows;                 // that fit in a row
 };
 
 // Of a whole run; its first thread keeps what is to be kept.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from .divisor import divisor
 from .launch import At, Field, Ids, Launches, Planned, Scratch, launch
 from .runs import Runs
 
@@ -48,8 +49,8 @@ class Forward:
 
     def _fields(self, runs: Runs, sums: Scratch | None, origins: Scratch | None) -> tuple[Field, ...]:
         written = (self.y, self.xhat, self.mean, self.inv_std, self.running_mean, self.running_var)
-        numbers = (float(self.eps), float(self.momentum), *rectifier(self.most), self.x.shape[-1])
-        return (self.x, self.weight, self.bias, *written, *runs.fields, sums, origins, *numbers)
+        numbers = (float(self.eps), float(self.momentum), *rectifier(self.most))
+        return (self.x, self.weight, self.bias, *written, *runs.fields, sums, origins, *numbers, *windows_of(self.x, self.y)[:3])
 
 
 @dataclass(frozen=True)
@@ -94,13 +95,19 @@ class Backward:
     def _fields(self, runs: Runs, share: int, lanes: int) -> tuple[Field, ...]:
         read = (self.dy, self.x, self.weight, self.bias, self.mean, self.inv_std)
         sums = runs.sums if runs.is_split else None
-        numbers = (share, lanes, *rectifier(self.most), self.x.shape[-1])
+        numbers = (share, lanes, *rectifier(self.most), *windows_of(self.x, self.dy))
         return (*read, self.dx, self.dweight, self.dbias, self.outs, *runs.fields, sums, *numbers)
 
 
 def rectifier(most: float | None) -> tuple[float, bool]:
     """The fields of one, or of none."""
     return (math.inf if most is None else most), most is not None
+
+
+def windows_of(x: At, y: At) -> tuple[int, ...]:
+    """A plane's width, and what divides by the windows that fit in a row and by those that begin in it."""
+    width = x.shape[-1] if y.inner < x.inner else 0
+    return (width, *divisor(width // 2), *divisor((width + 1) // 2))
 
 
 def channels_of(x: At, chosen: Ids) -> Runs:
