@@ -47,9 +47,11 @@ def sparse_linear_grad_input(dy: At, structure: At, values: At, dx: At) -> Launc
     transposed = _matrix(structure, values.size, ins, outs)
     forward = _matrix(structure, values.size, outs, ins)
     turned = forward and Matrix(ins, outs, -(-outs // PANEL))  # columns by panels
-    widths = [*([transposed.width] if transposed else []), *([min(PANEL, outs)] if turned else [])]
-    blocks = max(matrix.blocks for matrix in (transposed, turned) if matrix)
-    call = Call(Layer(batch, ins, outs, max(1, *widths), blocks, values.size), 0, is_said=True)
+    of_results = [each for each in (transposed, turned) if each]
+    width = max(each.width if each is transposed else min(PANEL, outs) for each in of_results)
+    segments = max(each.segments for each in (transposed, forward) if each)
+    layer = Layer(batch, ins, outs, width, max(each.blocks for each in of_results), values.size)
+    call = Call(layer, segments, is_said=True)
     found = []
     if transposed:
         found.append(_unpack(call, structure, values, transposed, TRANSPOSED if forward else ANY))
