@@ -4,7 +4,7 @@
 #include "norm_back.cuh"
 #include "statistics.cuh"
 
-namespace norm {
+namespace normalise {
 
 // A value of x and what belongs to it.
 struct Read {
@@ -146,4 +146,4 @@ EFL_KERNEL(norm_gradients, 256, BackArgs) {
     a.dbias[run] = float(sum.first);
 }
 
-}  // namespace norm
+}  // namespace normalise

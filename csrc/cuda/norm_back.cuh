@@ -6,7 +6,7 @@
 #pragma once
 #include "statistics.cuh"
 
-namespace norm {
+namespace normalise {
 
 // What runs are: a channel that was normalised as one, a group of channels, or a channel whose images were normalised
 // by their groups, of which only sums are wanted.
@@ -125,4 +125,4 @@ EFL_DEVICE float gradient(const Way& way, const Affine& f, float dz, float norma
     return fmaf(gain, dz, -fmaf(way.slope, normal, way.offset));
 }
 
-}  // namespace norm
+}  // namespace normalise

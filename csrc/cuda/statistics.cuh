@@ -7,7 +7,7 @@
 #include "elementwise.cuh"
 #include "runs.cuh"
 
-namespace norm {
+namespace normalise {
 using namespace runs;
 
 // z = weight * xhat + bias with xhat = (x - mean) * inv_std.
@@ -113,4 +113,4 @@ EFL_DEVICE Affine with_channel(const ForwardArgs& a, const Part& part, Affine f,
     return f;
 }
 
-}  // namespace norm
+}  // namespace normalise
