@@ -17,7 +17,7 @@ from types import ModuleType
 
 from edgefl.errors import BackendError
 
-__all__ = ["BACKENDS", "backend"]
+__all__ = ["BACKENDS", "NAMED", "backend", "name_of"]
 
 BACKENDS: dict[str, str] = {
     "native": "edgefl.kernels.native",
@@ -26,7 +26,7 @@ BACKENDS: dict[str, str] = {
 }
 """Names, best first, and their modules."""
 
-NAMED = {"cuda": "edgefl.kernels.cuda"}
+NAMED = {"cuda": "edgefl.kernels.cuda.backend"}
 """Those that are used only where they are named."""
 
 ISAS = ("scalar", "neon") if platform.machine() in ("aarch64", "arm64") else ("scalar", "avx2", "avx512")
@@ -42,6 +42,11 @@ def backend(name: str | None = None) -> ModuleType:
     """
     chosen = name or os.environ.get("EDGEFL_KERNELS")
     return _named(chosen) if chosen else _best()
+
+
+def name_of(module: ModuleType) -> str:
+    """The name of a backend's module."""
+    return next(name for name, found in (BACKENDS | NAMED).items() if found == module.__name__)
 
 
 def _named(name: str) -> ModuleType:

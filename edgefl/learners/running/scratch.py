@@ -13,9 +13,10 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
+from edgefl.kernels.memory import aligned_bytes
 from edgefl.kernels.table import HYPER, TABLE
 from edgefl.learners.lowering.schedule import Param, Schedule, Structure
-from edgefl.learners.running.binding import Memory, aligned_bytes
+from edgefl.learners.running.binding import Memory
 
 
 def scratch_bytes(
