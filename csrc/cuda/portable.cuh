@@ -12,6 +12,8 @@ using Byte = unsigned char;
 
 #ifdef __CUDACC__
 // EFL_KERNEL(name, most threads of a block, struct of arguments) { body, which reads `a` }
+// EFL_RESIDENT(threads, blocks), for its threads: registers for so many blocks at a time on a processor
+#define EFL_RESIDENT(threads, blocks) threads, blocks
 #define EFL_KERNEL(name, threads, Args) extern "C" __global__ void __launch_bounds__(threads) name(const Args a)
 #define EFL_DEVICE static __device__ __forceinline__
 #define EFL_SHARED __shared__  // inside the body of an EFL_KERNEL only; hand pointers on

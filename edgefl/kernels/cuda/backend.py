@@ -77,3 +77,20 @@ def _call(name: str) -> Any:
 
 
 globals().update({name: _call(name) for name in KNOWN})
+
+
+def scratch_bytes() -> int:
+    """Bytes of device memory that calls of this process share for partial results."""
+    return DEVICE.scratch_bytes
+
+
+def scratch_needed(op: str, *args: Any) -> int:
+    """Bytes of it that such a call would need. Nothing runs."""
+    program = Program()
+    program.append(op, *args)
+    return program.scratch_needed()
+
+
+def packs(op: str) -> bool:
+    """Whether scratch_needed is to be asked of an operation."""
+    return op in KNOWN

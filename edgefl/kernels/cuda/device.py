@@ -53,6 +53,7 @@ class Device:
         self.held = 0  # bytes
         self._functions: dict[str, tuple[ctypes.c_void_p, int | None]] = {}
         self._spare: dict[int, list[Block]] = {}
+        self._scratch, self.generation = Block(0, 0), 0
         self._unused: deque[Callable[[], None]] = deque()
         self._opened: list[Callable[[], None]] = []  # how to give back what was opened, the last first
         try:
@@ -95,6 +96,9 @@ class Device:
             for block in (block for blocks in self._spare.values() for block in blocks):
                 self.free(block)
             self._spare.clear()
+            if self._scratch.size:
+                self.free(self._scratch)
+                self._scratch = Block(0, 0)
             while self._opened:
                 with suppress(DriverError):  # it may be the device that was lost
                     self._opened.pop()()
@@ -161,6 +165,23 @@ class Device:
         self.wait()
         if size:
             self.driver.call("cuMemcpyDtoH_v2", host, address, size)
+
+    def scratch(self, size: int) -> int:
+        """Where launches keep what the next call's may overwrite: one block for all, which grows to the most asked for.
+        Launches made for the one before are stale, see `generation`. Raises MemoryError.
+        """
+        if size > self._scratch.size:
+            self.wait()
+            if self._scratch.size:
+                self.free(self._scratch)
+            self._scratch = Block(0, 0)
+            self._scratch = self.allocate(-(-size // _ROUND) * _ROUND)
+            self.generation += 1
+        return self._scratch.address
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self._scratch.size
 
     # ---- work --------------------------------------------------------------------------------------------------------
 

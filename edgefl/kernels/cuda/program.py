@@ -22,7 +22,7 @@ from ..table import TABLE
 from .device import Device
 from .launch import At, Launches, Planned, is_empty
 from .memory import Memory
-from .resident import Resident
+from .resident import Resident, scratch_of
 from .staging import Staged
 
 Body = Callable[..., Launches]
@@ -94,6 +94,10 @@ class Program:
             resident.launch_steps(index_buffer, batches)
         index_buffer[:] = batches[-1]
 
+    def scratch_needed(self) -> int:
+        """Bytes that its calls share for partial results."""
+        return max((scratch_of(call.launches) for call in self._calls), default=0)
+
     def _recorded(self, op: str, args: tuple[Any, ...], named: dict[str, Any]) -> Recorded:
         if op not in TABLE:
             raise ValueError(f"op={op!r}; expected an operation of edgefl.kernels.table.TABLE")
@@ -148,7 +152,7 @@ class Program:
 
     def _on_device(self, *more: Array) -> Resident:
         """Made once for all runs that name no further arrays than it has."""
-        if self._resident is None or not all(self._resident.has(array) for array in more):
+        if self._resident is None or not self._resident.serves(*more):
             arrays = [
                 (value, argument.is_written)
                 for call in self._calls

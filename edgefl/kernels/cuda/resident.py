@@ -12,7 +12,7 @@ from ..arrays import Array
 from .device import Device, Launch
 from .launch import At, Field, Ids, Planned, Scratch
 from .memory import Memory
-from .replay import Graph, Steps, Taken
+from .replay import Graph, Steps
 from .staging import Staged, merged
 
 
@@ -24,16 +24,16 @@ class Resident:
     ) -> None:
         self._device, self._memory = device, memory
         self.staged = Staged(device, merged(each for each in arrays if each[0].size and memory.find(each[0]) is None))
-        most = max((_end(field) for each in planned for field in each.fields), default=0)
-        self._scratch = Taken(device, most) if most else None
+        self._scratch = device.scratch(scratch_of(planned))
+        self._generation = device.generation
         self._launches = tuple(self._resolved(each) for each in planned)
         self._graph: Graph | None = None
         self._steps: Steps | None = None
         self._has_run = False
 
-    def has(self, array: Array) -> bool:
-        """Whether an array is there."""
-        return self._place(array) is not None
+    def serves(self, *arrays: Array) -> bool:
+        """Whether these are there, and scratch is still where it was."""
+        return self._generation == self._device.generation and all(self._place(each) is not None for each in arrays)
 
     def launch(self) -> None:
         """One after another the first time; what runs again is worth a graph."""
@@ -66,8 +66,7 @@ class Resident:
         if isinstance(field, At):
             return self._address(field)
         if isinstance(field, Scratch):
-            assert self._scratch is not None  # it is as large as any field asks for
-            return self._scratch.block.address + field.offset
+            return self._scratch + field.offset
         return int(field or 0)
 
     def _address(self, at: At) -> int:
@@ -82,5 +81,7 @@ class Resident:
         return self.staged.address(array.ctypes.data) if address is None else address
 
 
-def _end(field: Field) -> int:
-    return field.offset + field.size if isinstance(field, Scratch) else 0
+def scratch_of(planned: Iterable[Planned]) -> int:
+    """Bytes of scratch that launches use."""
+    fields = [field for each in planned for field in each.fields if isinstance(field, Scratch)]
+    return max((field.offset + field.size for field in fields), default=0)

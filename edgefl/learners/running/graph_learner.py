@@ -428,7 +428,7 @@ class GraphLearner:
 
     def memory(self) -> dict[str, int]:
         """Bytes held now, with learners of other heads: params, arena, states (velocities and the like), indices (id
-        lists), scratch, and of features, results at a cut, where a fit has kept any.
+        lists), scratch; features, results at a cut, where a fit has kept any; samples, where a device has a copy.
 
         scratch is the kernels' packing memory, shared by all learners of the process; 0 where the backend has none.
         """

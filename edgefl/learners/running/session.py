@@ -52,6 +52,11 @@ class Session:
             self._held = self.samples, home.hold(self.samples.x)
         return self._held[1]
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of these inputs where they are a copy."""
+        return 0 if self._held is None or self._held[1] is self._held[0].x else self._held[1].nbytes
+
     def unbind(self) -> None:
         """Keep its schedules alone."""
         self.programs.clear()

@@ -317,8 +317,9 @@ class Workspace:
         scratch = getattr(self._backend, "scratch_bytes", None)
         parts = [each._own_memory() for each in self._family]
         total = {name: sum(part[name] for part in parts) for name in parts[0]}
-        if not total["features"]:
-            del total["features"]
+        for name in ("features", "samples"):
+            if not total[name]:
+                del total[name]
         return {**total, "scratch": scratch() if scratch else 0}
 
     def _own_memory(self) -> dict[str, int]:
@@ -327,6 +328,7 @@ class Workspace:
             "params": self.params_bytes,
             "arena": self.arena.nbytes,
             "features": self._kept.nbytes,
+            "samples": sum(session.held_bytes for session in sessions),
             "states": sum(value.nbytes for session in sessions for value in session.states.values()),
             "indices": sum(each.index_bytes(self._masks.values()) for each in sessions) + self._mask_bytes,
         }

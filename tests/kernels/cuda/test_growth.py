@@ -7,8 +7,6 @@ from types import ModuleType
 
 import pytest
 
-from edgefl import kernels
-
 from ..calls import check_case, each
 from ..cases import Case, adversarial, large
 from ..cases_growth import part
@@ -17,8 +15,7 @@ from . import standin
 
 @pytest.fixture
 def cuda() -> ModuleType:
-    standin.use()
-    return kernels.backend("cuda")
+    return standin.backend()
 
 
 @pytest.fixture

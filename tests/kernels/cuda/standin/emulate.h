@@ -34,6 +34,7 @@ void wait();
 
 extern emulate::Dim threadIdx, blockIdx, blockDim, gridDim;
 
+#define EFL_RESIDENT(threads, blocks) threads
 #define EFL_KERNEL(name, threads, Args)                                                                   \
     static void name##_body(const Args& a);                                                               \
     static emulate::Kernel name##_kernel(#name, threads, sizeof(Args),                                    \

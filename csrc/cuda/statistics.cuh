@@ -1,0 +1,116 @@
+// Mean and variance of runs, and what normalisations make of them: x in, y out. The way back is in norm_back.cuh.
+//
+// A thread sums its values in float about the first of them, and the threads' sums are added in float64 about the run's
+// first value: equal values give a variance of 0, and a mean far from 0 costs nothing.
+#pragma once
+#include "divisor.cuh"
+#include "elementwise.cuh"
+#include "runs.cuh"
+
+namespace norm {
+using namespace runs;
+
+// z = weight * xhat + bias with xhat = (x - mean) * inv_std.
+struct Affine {
+    float mean, inv_std, weight, bias;
+};
+
+EFL_DEVICE float normal_of(const Affine& f, float x) { return (x - f.mean) * f.inv_std; }
+EFL_DEVICE float affine_of(const Affine& f, float normal) { return fmaf(f.weight, normal, f.bias); }
+
+struct MomentsArgs {
+    const float* x;
+    Runs runs;
+    Pair* left;  // [pieces][runs]: sums of d and of d^2, d = x - origin
+    float* origins;
+};
+
+// What one thread has seen of a run.
+EFL_DEVICE Pair moments_of(const Runs& runs, const Part& part, const float* x, float origin) {
+    const int inner = int(runs.inner);
+    const Address address = address_of(runs, part, inner);
+    const Walk walk = walk_of(runs, part, inner);
+    if (walk.left == 0) return {0, 0};
+    const float near = x[place_at(address, walk.row, walk.column)];
+    float sum = 0, squares = 0;
+    each_place<4>(
+        walk, [&](int row, int column) { return x[place_at(address, row, column)]; },
+        [&](int, int, float value) {
+            const float d = value - near;
+            sum += d;
+            squares = fmaf(d, d, squares);
+        });
+    const double away = double(near) - double(origin), count = walk.left;
+    return {sum + count * away, squares + away * (2.0 * sum + count * away)};
+}
+
+EFL_DEVICE float origin_of(const Runs& runs, const Part& part, const float* x) {
+    return part.exists && runs.rows * runs.inner > 0 ? x[address_of(runs, part, int(runs.inner)).base] : 0;
+}
+
+EFL_KERNEL(norm_moments, 256, MomentsArgs) {
+    EFL_SHARED Pair shared[RUN_THREADS];
+    const Part part = part_of(a.runs);
+    const float origin = origin_of(a.runs, part, a.x);
+    const Pair sum = team_sum(a.runs, part, moments_of(a.runs, part, a.x, origin), shared);
+    if (!part.exists || part.member > 0) return;
+    a.left[int(blockIdx.y) * runs_of(a.runs) + part.run] = sum;
+    if (blockIdx.y == 0) a.origins[part.run] = origin;
+}
+
+struct ForwardArgs {
+    const float *x, *weight, *bias;
+    float *y, *xhat, *mean, *inv_std;   // xhat and mean or null; inv_std null: normalise by the running statistics
+    float *running_mean, *running_var;  // or null
+    Runs runs;
+    const Pair* left;  // of norm_moments; null where a block sees its runs whole
+    const float* origins;
+    double eps, momentum, most;         // most: of a rectifier
+    Size rectifies, width;              // width: of a plane, for windows
+    Divisor by_windows;                 // that fit in a row
+};
+
+// Of a whole run; its first thread keeps what is to be kept.
+EFL_DEVICE Affine statistics_of(const ForwardArgs& a, const Part& part, float origin, Pair sum) {
+    const double count = double(a.runs.rows * a.runs.inner), mean = origin + sum.first / count;
+    const double spread = (sum.second - sum.first * sum.first / count) / count, variance = spread < 0 ? 0 : spread;
+    const Affine f = {float(mean), float(1.0 / sqrt(variance + a.eps)), 0, 0};
+    if (blockIdx.y > 0) return f;
+    const int place = part.number * int(a.runs.lanes) + part.lane;
+    a.inv_std[place] = f.inv_std;
+    if (a.mean) a.mean[place] = f.mean;
+    if (a.running_mean) {
+        const double old = 1.0 - a.momentum, unbiased = variance * (count / (count - 1));
+        a.running_mean[part.id] = float(old * a.running_mean[part.id] + a.momentum * mean);
+        a.running_var[part.id] = float(old * a.running_var[part.id] + a.momentum * unbiased);
+    }
+    return f;
+}
+
+// Mean and inverse deviation of each thread's run. shared, found [RUN_THREADS].
+EFL_DEVICE Affine normalisation_of(const ForwardArgs& a, const Part& part, Pair* shared, Affine* found) {
+    const bool is_first = part.exists && part.member == 0;
+    if (a.inv_std) {
+        const bool is_left = a.left != nullptr;
+        const float origin = !part.exists ? 0 : is_left ? a.origins[part.run] : origin_of(a.runs, part, a.x);
+        const Pair sum = is_left ? pieces_sum(a.runs, part, a.left, shared)
+                                 : team_sum(a.runs, part, moments_of(a.runs, part, a.x, origin), shared);
+        if (is_first) found[part.slot] = statistics_of(a, part, origin, sum);
+    } else if (is_first) {
+        const double variance = a.running_var[part.id];
+        found[part.slot] = {a.running_mean[part.id], float(1.0 / sqrt(variance + a.eps)), 0, 0};
+    }
+    barrier();
+    return found[part.slot];
+}
+
+// With weight and bias: of the run's channel or, where it is a group of them, of its channel `row`.
+template <bool GROUPED>
+EFL_DEVICE Affine with_channel(const ForwardArgs& a, const Part& part, Affine f, int row) {
+    const int channel = part.id * int(a.runs.size) + (GROUPED ? row : 0);
+    f.weight = a.weight[channel];
+    f.bias = a.bias[channel];
+    return f;
+}
+
+}  // namespace norm

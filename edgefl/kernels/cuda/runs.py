@@ -1,0 +1,88 @@
+"""The runs of values that a normalisation is over, and how blocks and their threads share them: csrc/cuda/runs.cuh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .launch import THREADS, Field, Ids, Planned, Scratch, tiled
+
+FEW = 8  # values of a thread, where there are threads to spare
+BLOCK = 4096  # values that a block sums, where that leaves a run to several
+MANY_BLOCKS = 1024  # enough for any device
+MOST_PIECES = 256
+WORD = 32  # threads that read memory together
+PAIR = 16  # bytes of two sums
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Of x [images, channels, inner, lanes]: a lane of `rows` planes each, as csrc/cuda/runs.cuh says, and who does it."""
+
+    ids: Ids
+    images: int
+    all: int
+    size: int
+    rows: int
+    step: int
+    inner: int
+    lanes: int = 1
+    abreast: int = 1
+    team: int = 1
+    pieces: int = 1
+
+    @property
+    def count(self) -> int:
+        return self.images * self.ids.count * self.lanes
+
+    @property
+    def values(self) -> int:
+        """Of a run."""
+        return self.rows * self.inner
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        layout = (self.rows, self.step, self.inner, self.lanes, self.abreast, self.team, self.pieces)
+        return (self.ids, self.images, self.all, self.size, *layout)
+
+    @property
+    def is_split(self) -> bool:
+        return self.pieces > 1
+
+    @property
+    def sums(self) -> Scratch:
+        """Two for each piece of each run."""
+        return Scratch(0, self.pieces * self.count * PAIR)
+
+    def launch(self, kernel: str, *fields: Field) -> Planned:
+        return tiled(kernel, (self._blocks, self.pieces, 1), *fields)
+
+    def shared(self, values: int | None = None) -> Runs:
+        """With a team for each run, of several blocks where there are few runs. values: of a run, if not all."""
+        values = self.values if values is None else values
+        abreast = self._abreast
+        most = THREADS // abreast
+        teams = replace(self, abreast=abreast, team=min(most, _power_of_two(-(-values // FEW))))
+        if teams.team < most or values * abreast <= BLOCK:
+            return teams
+        return replace(teams, pieces=min(-(-values * abreast // BLOCK), -(-MANY_BLOCKS // teams._blocks), MOST_PIECES))
+
+    def spread(self, values: int | None = None) -> Runs:
+        """The same where no sums are needed: as many blocks as there is work for."""
+        runs = self.shared(values)
+        values = self.values if values is None else values
+        return replace(runs, pieces=min(max(1, -(-values // (runs.team * FEW))), 65535))
+
+    @property
+    def _abreast(self) -> int:
+        """Runs whose values are neighbours in memory."""
+        is_beside = self.lanes > 1 or (self.inner == 1 and self.step > 1)
+        return min(_power_of_two(self.lanes if self.lanes > 1 else self.count), WORD) if is_beside else 1
+
+    @property
+    def _blocks(self) -> int:
+        return -(-self.count * self.team // THREADS)
+
+
+def _power_of_two(size: int) -> int:
+    """The least that is not below size."""
+    return 1 << max(size - 1, 0).bit_length()
