@@ -28,7 +28,7 @@ def prelu_backward(
     dy: At, x: At, weight: At, dx: At, dweight: At, channels: At | None, outs: At | None
 ) -> Launches:  # dx may be dy, so that the weights' sums come first
     batch, ids, planes = dy.shape[0], Ids.of(channels, dy.shape[1]), dy.shape[0] * dy.shape[1]
-    sums, trained = Scratch(0, 4 * planes), Ids.of(outs, weight.size)
+    sums, trained = Scratch(0, 4 * max(planes, 1)), Ids.of(outs, weight.size)
     return [
         tiled("prelu_planes", (-(-planes // PLANES), 1, 1), dy, x, sums, planes, dy.inner),
         tiled("prelu_weights", (trained.count, 1, 1), sums, dweight, trained, batch, dy.shape[1], weight.size),

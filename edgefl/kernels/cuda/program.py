@@ -27,6 +27,7 @@ from .staging import Staged
 
 Body = Callable[..., Launches]
 MOST_VALUES = 1 << 31  # of an array: kernels count in int
+LOOKED_AT = ("ids", "hyper", "rates")  # floats whose values rules.py asks for; and whole numbers are
 
 
 class Operation(NamedTuple):
@@ -112,14 +113,16 @@ class Program:
 
     def _check(self, operation: Operation, values: tuple[Any, ...]) -> None:
         """What lies on the device is not looked at: zeros stand for it."""
-        operation.check(tuple(self._seen(value) if isinstance(value, np.ndarray) else value for value in values))
-        for argument, value in zip(operation.row.arguments, values, strict=True):
+        named = list(zip(operation.row.arguments, values, strict=True))
+        operation.check(tuple(self._seen(argument.name, value) for argument, value in named))
+        for argument, value in named:
             if isinstance(value, np.ndarray) and value.size >= MOST_VALUES:
                 raise ValueError(f"{argument.name} has shape {value.shape}; expected fewer than {MOST_VALUES} values")
 
-    def _seen(self, value: Array) -> Array:
-        is_there = value.dtype.kind in "iu" and self._memory.find(value) is not None
-        return np.zeros(value.shape, value.dtype) if is_there else value
+    def _seen(self, name: str, value: Any) -> Any:
+        if not isinstance(value, np.ndarray) or (value.dtype.kind not in "iu" and name not in LOOKED_AT):
+            return value
+        return value if self._memory.find(value) is None else np.zeros(value.shape, value.dtype)
 
     def _check_readers(self, index: Array) -> None:
         for call in self._calls:
