@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Whether a test fails when a barrier of csrc/cuda is left out: each in turn, in the stand-in's three orders of threads.
+"""Whether a test fails when a barrier of csrc/cuda is left out: each in turn, in the stand-in's orders of threads.
 
     scripts/cuda_barriers.py                     all of them
     scripts/cuda_barriers.py loss.cuh            those of a file
     scripts/cuda_barriers.py --sample 3          three of them, as --seed draws them
     scripts/cuda_barriers.py --tests ID,ID       with these tests in place of those of the operations concerned
 
-Prints what each comes to; 1 if one is missed by no test, 2 if the tests fail as they are. The stand-in is built once, of
-a copy of the kernels in which a barrier has a number and is passed over where EDGEFL_WITHOUT_BARRIER is it. Every run
+Prints what each comes to; 1 if one is missed by no test, 2 if the tests fail as they are. The stand-in is built once,
+of a copy of the kernels in which a barrier has a number and is passed over where EDGEFL_WITHOUT_BARRIER is it. Every run
 of the tests is a process of its own. Which operations are concerned: those that launch a kernel of the barrier's file
 or of one that includes it.
 """
