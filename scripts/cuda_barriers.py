@@ -7,9 +7,9 @@
     scripts/cuda_barriers.py --tests ID,ID       with these tests in place of those of the operations concerned
 
 Prints what each comes to; 1 if one is missed by no test, 2 if the tests fail as they are. The stand-in is built once,
-of a copy of the kernels in which a barrier has a number and is passed over where EDGEFL_WITHOUT_BARRIER is it. Every run
-of the tests is a process of its own. Which operations are concerned: those that launch a kernel of the barrier's file
-or of one that includes it.
+of a copy of the kernels in which a barrier has a number and is passed over where EDGEFL_WITHOUT_BARRIER is it. Every
+run of the tests is a process of its own. Which operations are concerned: those that launch a kernel of the file of the
+barrier or of one that includes it.
 """
 
 from __future__ import annotations
