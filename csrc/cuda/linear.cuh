@@ -1,11 +1,11 @@
 // Linear layers: forward, and the gradients of active features. Contracts: csrc/edgefl.h.
 #pragma once
 #include "channel_sum.cuh"
-#include "matrix_product.cuh"
+#include "product.cuh"
 
 namespace linear {
 
-using namespace matrix;
+using namespace product;
 
 // out = left * right: blocks (x, y) are tiles of 64 columns and of rows, z a part of the terms. Where there are several
 // parts out holds one product after another, which linear_sum adds.
