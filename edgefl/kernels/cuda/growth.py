@@ -30,7 +30,9 @@ def keep_largest(
     launches: list[Planned] = []
     for number in range(min(_ROUNDS, 1 + size // (capacity - count))):
         now = memory.now if number else None
-        launches += [tiled(kernel, (blocks, 1, 1), *call, now, *memory.round) for kernel in ("growth_count", "growth_append")]
+        launches += [
+            tiled(kernel, (blocks, 1, 1), *call, now, *memory.round) for kernel in ("growth_count", "growth_append")
+        ]
         launches += _ranked((magnitudes, places), memory.kept, memory.full, count, memory, blocks)
         launches.append(tiled("growth_settle", (blocks, 1, 1), *call, memory.now, *memory.round))
     return [*launches, _one("keep_largest", *call, memory.now, *memory.round)]
