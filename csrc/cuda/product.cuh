@@ -29,7 +29,7 @@ struct ProductMemory {
     alignas(16) float right[2][Tile::TERMS * Tile::RIGHT_PITCH];
 };
 
-// ---- matrices: a thread fetches its values of a tile into registers, zeros beyond the ends, and stores them later -----
+// ---- matrices: a thread fetches its values of a tile into registers, zeros beyond the ends, and stores them later --
 
 // [row, term]: neighbours in memory are terms. A tile of SPAN rows from `first` on, below `end`.
 template <int SPAN, int TERMS>
@@ -97,7 +97,7 @@ EFL_DEVICE void store(const AcrossTerms<SPAN, TERMS>& from, float* tile, int pit
     for (int j = 0; j < Matrix::EACH; ++j) to[j * Matrix::APART * pitch] = from.next[j];
 }
 
-// ---- products ---------------------------------------------------------------------------------------------------------
+// ---- products ------------------------------------------------------------------------------------------------------
 
 // A thread's sums: of neighbouring rows, and of columns 16 apart, so that a warp writes neighbours.
 template <class Tile>
@@ -124,40 +124,47 @@ EFL_DEVICE void read_rows(const float* from, float (&rows)[Sums<Tile>::ROWS]) {
     }
 }
 
+constexpr int TERMS_UNROLLED = 8;
+
 template <class Tile>
 EFL_DEVICE void add_products(Sums<Tile>& sums, const float* left, const float* right) {
     constexpr int ROWS = Sums<Tile>::ROWS;
     left += row_of_thread(ROWS);
     right += column_of_thread();
-    EFL_UNROLL
-    for (int t = 0; t < Tile::TERMS; ++t) {
-        float rows[ROWS], columns[THREAD_COLUMNS];
-        read_rows<Tile>(left + t * Tile::LEFT_PITCH, rows);
+    EFL_ROLLED
+    for (int t = 0; t < Tile::TERMS; t += TERMS_UNROLLED) {
         EFL_UNROLL
-        for (int n = 0; n < THREAD_COLUMNS; ++n) columns[n] = right[t * Tile::RIGHT_PITCH + n * COLUMN_THREADS];
-        EFL_UNROLL
-        for (int m = 0; m < ROWS; ++m) {
+        for (int u = 0; u < TERMS_UNROLLED; ++u, left += Tile::LEFT_PITCH, right += Tile::RIGHT_PITCH) {
+            float rows[ROWS], columns[THREAD_COLUMNS];
+            read_rows<Tile>(left, rows);
             EFL_UNROLL
-            for (int n = 0; n < THREAD_COLUMNS; ++n) sums.of[m][n] = fmaf(rows[m], columns[n], sums.of[m][n]);
+            for (int n = 0; n < THREAD_COLUMNS; ++n) columns[n] = right[n * COLUMN_THREADS];
+            EFL_UNROLL
+            for (int m = 0; m < ROWS; ++m) {
+                EFL_UNROLL
+                for (int n = 0; n < THREAD_COLUMNS; ++n) sums.of[m][n] = fmaf(rows[m], columns[n], sums.of[m][n]);
+            }
         }
     }
 }
 
-// The sums over terms [first, last) of left * right, which are AlongTerms or AcrossTerms.
+// The sums over terms [first, last) of left * right, which are AlongTerms or AcrossTerms. While a tile is summed the
+// next is on its way.
 template <class Tile, class Left, class Right>
 EFL_DEVICE Sums<Tile> summed(ProductMemory<Tile>& memory, Left& left, Right& right, int first, int last) {
     Sums<Tile> sums = {};
-    fetch(left, first, last);
-    fetch(right, first, last);
-    for (int term = first, turn = 0; term < last; term += Tile::TERMS, turn ^= 1) {
+    EFL_ROLLED
+    for (int term = first, turn = 0;; term += Tile::TERMS, turn ^= 1) {
+        if (term < last) {
+            fetch(left, term, last);
+            fetch(right, term, last);
+        }
+        if (term > first) add_products<Tile>(sums, memory.left[turn ^ 1], memory.right[turn ^ 1]);
+        if (term >= last) return sums;
         store(left, memory.left[turn], Tile::LEFT_PITCH);
         store(right, memory.right[turn], Tile::RIGHT_PITCH);
-        barrier();  // what is filled next was read before the last one
-        fetch(left, term + Tile::TERMS, last);
-        fetch(right, term + Tile::TERMS, last);
-        add_products<Tile>(sums, memory.left[turn], memory.right[turn]);
+        barrier();  // and what is stored next has been read
     }
-    return sums;
 }
 
 }  // namespace product
