@@ -132,13 +132,13 @@ EFL_DEVICE Pair team_sum(const Runs& runs, const Part& part, Pair value, Pair* s
     return shared[part.leader];
 }
 
-// The same of what blocks have left of a run's pieces, [pieces][runs].
-EFL_DEVICE Pair pieces_sum(const Runs& runs, const Part& part, const Pair* left, Pair* shared) {
+// A thread's share of what blocks have left of a run's pieces, [pieces][runs].
+EFL_DEVICE Pair pieces_of(const Runs& runs, const Part& part, const Pair* left) {
     Pair sum = {0, 0};
     EFL_NO_UNROLL
     for (int i = part.member; part.exists && i < int(runs.pieces); i += part.team)
         add_to(sum, left[i * runs_of(runs) + part.run]);
-    return team_sum(runs, part, sum, shared);
+    return sum;
 }
 
 }  // namespace runs
