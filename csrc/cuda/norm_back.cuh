@@ -86,7 +86,7 @@ EFL_DEVICE void leave_sums(const BackArgs& a, const Part& part, Pair sum) {
 EFL_DEVICE int place_among(const Ids& outs, int id) {
     if (!outs.list) return outs.count > 0 ? id : -1;  // an empty list is null, too
     int low = 0;
-    EFL_NO_UNROLL
+    EFL_ROLLED
     for (int high = int(outs.count); low < high;) {
         const int middle = (low + high) / 2;
         if (outs.list[middle] < id) low = middle + 1;

@@ -64,9 +64,9 @@ EFL_DEVICE void each_cell(const PoolArgs& a, const Result& at, const Use& use) {
     constexpr int COLUMNS = 4, CELLS = 2 * COLUMNS;
     const int width = int(a.horizontal.size), lanes = int(a.lanes), across = int(a.horizontal.kernel);
     const float* const x = a.x + at.plane * int(a.vertical.size) * width * lanes + at.lane;
-    EFL_NO_UNROLL
+    EFL_ROLLED
     for (int top = at.rows.begin; top < at.rows.end; top += 2)
-        EFL_NO_UNROLL
+        EFL_ROLLED
         for (int left = at.columns.begin; left < at.columns.end; left += COLUMNS) {
             const int rows = at.rows.end - top, columns = at.columns.end - left;
             float values[CELLS];
@@ -94,7 +94,7 @@ EFL_DEVICE bool wins(int cell, float value, const Largest& best) {
 }
 
 EFL_KERNEL(maxpool_forward, 256, PoolArgs) {
-    EFL_NO_UNROLL
+    EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
         Largest best = {-1, 0};
         each_cell(a, result_of(a, int(i)), [&](int cell, float value) {
@@ -107,7 +107,7 @@ EFL_KERNEL(maxpool_forward, 256, PoolArgs) {
 
 EFL_KERNEL(avgpool_forward, 256, PoolArgs) {
     const bool with_padding = a.with_padding != 0;
-    EFL_NO_UNROLL
+    EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
         const Result at = result_of(a, int(i));
         float sum = 0;
@@ -151,9 +151,9 @@ template <class Share>
 EFL_DEVICE float over_windows(const PoolBackArgs& a, const Source& at, const Share& share) {
     const int columns = int(a.horizontal.result), lanes = int(a.lanes);
     float sum = 0;
-    EFL_NO_UNROLL
+    EFL_ROLLED
     for (int row = at.rows.begin; row < at.rows.end; ++row)
-        EFL_NO_UNROLL
+        EFL_ROLLED
         for (int column = at.columns.begin; column < at.columns.end; ++column)
             sum += share(at.results + (row * columns + column) * lanes, row, column);
     return sum;
@@ -161,7 +161,7 @@ EFL_DEVICE float over_windows(const PoolBackArgs& a, const Source& at, const Sha
 
 EFL_KERNEL(maxpool_backward, 256, PoolBackArgs) {
     const int down = int(a.vertical.stride), across = int(a.horizontal.stride), width = int(a.horizontal.kernel);
-    EFL_NO_UNROLL
+    EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count * a.lanes; i += threads_of_grid()) {
         const Source at = source_of(a, int(i));
         a.dx[at.place] = over_windows(a, at, [&](int place, int row, int column) {
@@ -173,7 +173,7 @@ EFL_KERNEL(maxpool_backward, 256, PoolBackArgs) {
 
 EFL_KERNEL(avgpool_backward, 256, PoolBackArgs) {
     const bool with_padding = a.with_padding != 0;
-    EFL_NO_UNROLL
+    EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count; i += threads_of_grid()) {
         const Source at = source_of(a, int(i));
         a.dx[at.place] = over_windows(a, at, [&](int place, int row, int column) {

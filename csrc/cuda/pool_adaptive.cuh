@@ -46,14 +46,14 @@ struct AdaptiveArgs {
 EFL_KERNEL(adaptive_avgpool_forward, 256, AdaptiveArgs) {
     const Parts vertical = {a.chosen.rows, a.rows}, horizontal = {a.chosen.columns, a.columns};
     const int width = int(a.columns);
-    EFL_NO_UNROLL
+    EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count; i += threads_of_grid()) {
         const Cell at = cell_of(a.chosen, int(i));
         const int top = begin_of(vertical, at.row), rows = length_of(vertical, at.row);
         const int columns = length_of(horizontal, at.column);
         const float* const x = a.from + (at.plane * int(a.rows) + top) * width + begin_of(horizontal, at.column);
         float sum = 0;
-        EFL_NO_UNROLL
+        EFL_ROLLED
         for (int h = 0; h < rows; ++h)
             for (int w = 0; w < columns; ++w) sum += x[h * width + w];
         a.to[at.place] = sum / (float(rows) * float(columns));
@@ -63,17 +63,17 @@ EFL_KERNEL(adaptive_avgpool_forward, 256, AdaptiveArgs) {
 EFL_KERNEL(adaptive_avgpool_backward, 256, AdaptiveArgs) {
     const Parts vertical = {a.rows, a.chosen.rows}, horizontal = {a.columns, a.chosen.columns};
     const int columns = int(a.columns);
-    EFL_NO_UNROLL
+    EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count; i += threads_of_grid()) {
         const Cell at = cell_of(a.chosen, int(i));
         const int first = first_part(horizontal, at.column), last = last_part(horizontal, at.column);
         const int end = last_part(vertical, at.row);
         const float* const dy = a.from + at.plane * int(a.rows) * columns;
         float sum = 0;
-        EFL_NO_UNROLL
+        EFL_ROLLED
         for (int row = first_part(vertical, at.row); row <= end; ++row) {
             const float down = float(length_of(vertical, row));
-            EFL_NO_UNROLL
+            EFL_ROLLED
             for (int column = first; column <= last; ++column)
                 sum += dy[row * columns + column] / (down * float(length_of(horizontal, column)));
         }

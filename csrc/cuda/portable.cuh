@@ -12,11 +12,13 @@ using Byte = unsigned char;
 
 #ifdef __CUDACC__
 // EFL_KERNEL(name, most threads of a block, struct of arguments) { body, which reads `a` }
+// EFL_RESIDENT(threads, blocks), for its threads: registers for so many blocks at a time on a processor
+#define EFL_RESIDENT(threads, blocks) threads, blocks
 #define EFL_KERNEL(name, threads, Args) extern "C" __global__ void __launch_bounds__(threads) name(const Args a)
 #define EFL_DEVICE static __device__ __forceinline__
 #define EFL_SHARED __shared__  // inside the body of an EFL_KERNEL only; hand pointers on
 #define EFL_UNROLL _Pragma("unroll")
-#define EFL_NO_UNROLL _Pragma("unroll 1")  // of itself nvcc makes four copies of a loop's body
+#define EFL_ROLLED _Pragma("unroll 1")  // of itself nvcc makes four copies of a loop's body
 EFL_DEVICE void barrier() { __syncthreads(); }
 #else
 #include "emulate.h"

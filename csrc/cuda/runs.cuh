@@ -91,7 +91,7 @@ EFL_DEVICE void advance(Walk& walk) {
 // use(row, column, load(row, column)) for each place, AT_ONCE loads before what is done with them: memory is far away.
 template <int AT_ONCE, class Load, class Use>
 EFL_DEVICE void each_place(Walk walk, const Load& load, const Use& use) {
-    EFL_NO_UNROLL
+    EFL_ROLLED
     for (; walk.left > 0; walk.left -= AT_ONCE) {
         int rows[AT_ONCE], columns[AT_ONCE];
         decltype(load(0, 0)) found[AT_ONCE];
@@ -123,7 +123,7 @@ EFL_DEVICE void add_to(Pair& sum, const Pair& more) {
 EFL_DEVICE Pair team_sum(const Runs& runs, const Part& part, Pair value, Pair* shared) {
     const int thread = int(threadIdx.x), beside = int(runs.beside);
     shared[thread] = value;
-    EFL_NO_UNROLL
+    EFL_ROLLED
     for (int half = part.team / 2; half > 0; half /= 2) {
         barrier();
         if (part.member < half) add_to(shared[thread], shared[thread + (half << beside)]);
@@ -135,7 +135,7 @@ EFL_DEVICE Pair team_sum(const Runs& runs, const Part& part, Pair value, Pair* s
 // A thread's share of what blocks have left of a run's pieces, [pieces][runs].
 EFL_DEVICE Pair pieces_of(const Runs& runs, const Part& part, const Pair* left) {
     Pair sum = {0, 0};
-    EFL_NO_UNROLL
+    EFL_ROLLED
     for (int i = part.member; part.exists && i < int(runs.pieces); i += part.team)
         add_to(sum, left[i * runs_of(runs) + part.run]);
     return sum;

@@ -34,6 +34,7 @@ void wait();
 
 extern emulate::Dim threadIdx, blockIdx, blockDim, gridDim;
 
+#define EFL_RESIDENT(threads, blocks) threads
 #define EFL_KERNEL(name, threads, Args)                                                                   \
     static void name##_body(const Args& a);                                                               \
     static emulate::Kernel name##_kernel(#name, threads, sizeof(Args),                                    \
@@ -42,7 +43,7 @@ extern emulate::Dim threadIdx, blockIdx, blockDim, gridDim;
 #define EFL_DEVICE static inline
 #define EFL_SHARED static __attribute__((section("efl_shared")))
 #define EFL_UNROLL
-#define EFL_NO_UNROLL
+#define EFL_ROLLED
 static inline void barrier() { emulate::wait(); }
 
 struct float4 {
