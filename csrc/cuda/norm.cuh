@@ -1,5 +1,5 @@
-// Batch, group and layer normalisation, with a rectifier or without. Contracts: csrc/edgefl.h. What a layer normalisation
-// is over, the channels of a place, is a group of all channels with places for lanes.
+// Batch, group and layer normalisation, with a rectifier or without. Contracts: csrc/edgefl.h. What a layer
+// normalisation is over, the channels of a place, is a group of all channels with places for lanes.
 #pragma once
 #include "norm_back.cuh"
 #include "statistics.cuh"
@@ -35,7 +35,7 @@ EFL_KERNEL(norm_forward, 256, ForwardArgs) {
         });
 }
 
-// ---- back ------------------------------------------------------------------------------------------------------------
+// ---- back ---------------------------------------------------------------------------------------------------------
 
 // A value's signal, and what it was normalised by.
 struct Sent {

@@ -1,33 +1,32 @@
 // What the backward passes of normalisations share: the signal that a rectifier passes, its sums, and dx of them.
 //
-//     dx = weight inv_std dz - inv_std / n (S + xhat T),  S and T the sums of weight dz and weight dz xhat over n values
+//     dx = weight inv_std dz - inv_std / n (S + xhat T),  S and T the sums of weight dz and weight dz xhat
 //
-// of a channel or a group. x is that of the forward pass, from which xhat is found again; or, where `mean` is null, xhat.
+// over the n values of a channel or a group. x is that of the forward pass, from which xhat is found again; or, where
+// `mean` is null, xhat.
 #pragma once
 #include "statistics.cuh"
 
 namespace norms {
 
-// There are three kinds of runs: a channel that was normalised as one; a group of channels, whose weights are by_row; and
-// a channel whose images were normalised by their groups, by_image, of which only sums are wanted.
+// There are three kinds of runs: a channel that was normalised as one; a group of channels, whose weights are by_row;
+// and a channel whose images were normalised by their groups, by_image, of which only sums are wanted.
 struct BackArgs {
     const float *dy, *x, *weight, *bias, *mean, *inv_std;  // mean, and then bias, may be null
     float *dx, *dweight, *dbias;                           // dx null: sums alone
     Ids outs;                                              // of dweight and dbias
     Runs runs;
     Size by_row, by_image;
-    Size share, stat_lanes;  // by_image: channels of a group, and lanes of its statistics
+    Size groups, share, stat_lanes;  // by_image: of an image, channels of each, and lanes of their statistics
     // Where blocks share a run, a first launch leaves sums, and a second one takes them.
-    Pair* leaves;      // [pieces][runs], or null
-    const Pair* left;  // the same, or null
+    Pair* leaves;                  // [pieces][runs], or null
+    const Pair* left;              // the same, or null
     double per_value, most;        // 1 / n of a run's n values; of a rectifier
     Size rectifies, width;         // width: of a plane, for windows
     Divisor by_windows, by_begun;  // those that fit in a row, or begin in it
 };
 
-EFL_DEVICE int statistic_of(const BackArgs& a, const Part& part) {
-    return part.number * int(a.runs.lanes) + part.lane;
-}
+EFL_DEVICE int statistic_of(const BackArgs& a, const Part& part) { return part.number * int(a.runs.lanes) + part.lane; }
 
 EFL_DEVICE Affine affine_of_parameters(const BackArgs& a, int statistic, int channel) {
     const bool is_given = a.mean != nullptr;
@@ -48,7 +47,7 @@ EFL_DEVICE Affine affine_at(const BackArgs& a, const Part& part, Affine f, int r
         if (a.bias) f.bias = a.bias[channel];
     }
     if (a.by_image && a.mean) {
-        const int lanes = int(a.stat_lanes), group = (row * int(a.runs.all) + part.id) / int(a.share);
+        const int lanes = int(a.stat_lanes), group = row * int(a.groups) + part.id / int(a.share);
         const int statistic = group * lanes + (lanes > 1 ? column % lanes : 0);
         f.mean = a.mean[statistic];
         f.inv_std = a.inv_std[statistic];

@@ -65,7 +65,7 @@ EFL_KERNEL(norm_pooled_forward, 256, ForwardArgs) {
         });
 }
 
-// ---- back ------------------------------------------------------------------------------------------------------------
+// ---- back ---------------------------------------------------------------------------------------------------------
 
 struct SentWindow {
     float dy;
@@ -124,8 +124,8 @@ EFL_DEVICE Corner corner_of(const Halves& all, int window) {
     return {at.whole, at.rest, first_cell(all, window), 2 * at.rest + 1 < all.width, 2 * at.whole + 1 < all.height};
 }
 
-EFL_DEVICE void write_window(const BackArgs& a, const Way& way, const SentWindow& sent, const Corner& corner, float dz, int cell,
-                             int width, float* dx) {
+EFL_DEVICE void write_window(const BackArgs& a, const Way& way, const SentWindow& sent, const Corner& corner, float dz,
+                             int cell, int width, float* dx) {
     const auto of = [&](int i) {
         return gradient(a, way, sent.f, i == cell ? dz : 0, normal_of(sent.f, sent.x.cells[i]));
     };
@@ -154,8 +154,8 @@ EFL_KERNEL(norm_pooled_backward, 256, BackArgs) {
             const Corner at = corner_of(all, column);
             const bool is_whole = at.right && at.below;
             const float* const x = a.x + place_at(planes, row, at.cell);
-            const Window cells = {{x[0], at.right ? x[1] : 0, at.below ? x[all.width] : 0,
-                                   is_whole ? x[all.width + 1] : 0}};
+            const Window cells = {
+                {x[0], at.right ? x[1] : 0, at.below ? x[all.width] : 0, is_whole ? x[all.width + 1] : 0}};
             const float dy = is_whole ? a.dy[place_at(pooled, row, at.h * whole.columns + at.w)] : 0;
             return SentWindow{dy, cells, affine_at(a, part, f, row, 0)};
         },

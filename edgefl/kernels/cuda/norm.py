@@ -10,15 +10,15 @@ from .launch import At, Field, Ids, Launches, Planned, Scratch, launch
 from .runs import Runs
 
 FLOAT = 4  # bytes
-ByImage = tuple[bool, int, int]  # whether statistics are of images, channels of a group, and lanes
-WHOLE: ByImage = (False, 1, 1)
+ByImage = tuple[bool, int, int, int]  # whether statistics are of images, their groups, channels of each, and lanes
+WHOLE: ByImage = (False, 1, 1, 1)
 
 
 @dataclass(frozen=True)
 class Forward:
     """What is normalised, and what is kept: statistics of the batch where `inv_std` is, else the running ones are used.
 
-    most: of the rectifier, if there is one; is_pooled: y has the largest of windows in planes of this width
+    most: of the rectifier, if there is one. A smaller y than x has the largest of each window.
     """
 
     x: At
@@ -40,7 +40,7 @@ class Forward:
         if self.inv_std is None or not runs.is_split:
             return [self._launch(runs, None, None, None)]
         origins = Scratch(runs.sums.size, runs.count * FLOAT)
-        return [self._launch(runs, *sums, origins) for sums in ((runs.sums, None), (None, runs.sums))]
+        return [self._launch(runs, runs.sums, None, origins), self._launch(runs, None, runs.sums, origins)]
 
     def _launch(self, runs: Runs, leaves: Scratch | None, left: Scratch | None, origins: Scratch | None) -> Planned:
         written = (self.y, self.xhat, self.mean, self.inv_std, self.running_mean, self.running_var)
@@ -72,12 +72,12 @@ class Backward:
         runs = self._shared(runs)
         if not runs.is_split:
             return [self._launch(runs, None, None)]
-        return [self._launch(runs, *sums) for sums in ((runs.sums, None), (None, runs.sums))]
+        return [self._launch(runs, runs.sums, None), self._launch(runs, None, runs.sums)]
 
     def gradients(self, groups: int, lanes: int = 1) -> Launches:
         """Those of outs, whose images were normalised by so many groups, before dx takes the place of what is read."""
         runs, alone = self._shared(channels_of(self.x, self.outs)), replace(self, dx=None)
-        image = (True, runs.all // groups, lanes)
+        image = (True, groups, runs.all // groups, lanes)
         if not runs.is_split:
             return [alone._launch(runs, None, None, image)]
         added = launch("norm_gradients", runs.count, *alone._fields(runs, None, runs.sums, image))
@@ -121,7 +121,7 @@ def channels_of(x: At, chosen: Ids) -> Runs:
 def groups_of(x: At, count: int, chosen: At | None, lanes: int = 1) -> Runs:
     """Of channels of each image, or of each of those side by side."""
     batch, size = x.shape[0], x.shape[1] // count
-    inner = x.inner // lanes
+    inner = x.inner // max(lanes, 1)
     return Runs(Ids.of(chosen, count), batch, count, size, rows=size, step=1, inner=inner, lanes=lanes, is_group=True)
 
 
