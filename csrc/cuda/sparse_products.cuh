@@ -75,7 +75,7 @@ EFL_DEVICE void sparse_product(const SparseProductArgs& a, float4* places, Spars
         EFL_UNROLL
         for (int quad = 0; quad < QUADS; ++quad) sums[k][quad] = make_float4(0, 0, 0, 0);
     }
-    const int blocks = a.layer.said ? a.layer.said->number : int(a.layer.blocks);
+    const int blocks = a.layer.said ? a.layer.said->number : int(a.layer.blocks * a.layer.cuts);
     for (int block = 0; block < blocks; ++block) {
         barrier();
         sparse_load<QUADS>(a.x, a.layer, a.tiling, tile, block, places);
@@ -120,7 +120,8 @@ EFL_DEVICE float sparse_read(const SparseImages& x, const SparseLayer& layer, in
     const int shifts_down = int(layer.extent_down) + 1, shifts_along = int(layer.extent_along) + 1;
     const int phases_along = int(layer.phases_along), phases = int(layer.phases_down) * phases_along;
     const int rest = place / shifts_along / shifts_down, phase = rest % phases;
-    const int channel = block * int(layer.block) + rest / phases, height = int(x.height), width = int(x.width);
+    const int channel = sparse_channels(layer, block).first + rest / phases, height = int(x.height),
+              width = int(x.width);
     const int i = (down + place / shifts_along % shifts_down) * int(layer.step_down) + int(layer.start_down) +
                   phase / phases_along;
     const int j =
@@ -137,7 +138,7 @@ EFL_KERNEL(sparse_product_direct, 256, SparseProductArgs) {
         spot.down = int(i % positions / a.layer.along), spot.along = int(i % a.layer.along);
         spot.image = int(i / positions / a.layer.rows), spot.is_inside = true;
         float sum = 0;
-        for (int block = 0; block < a.layer.blocks; ++block) {
+        for (int block = 0; block < a.layer.blocks * a.layer.cuts; ++block) {
             const SparseList list = a.lists[block * a.layer.rows + row];
             for (int e = list.first; e < list.first + list.count; ++e) {
                 const float x = sparse_read(a.x, a.layer, block, a.entries[e].place, spot.image, spot.down, spot.along);

@@ -1,4 +1,4 @@
-"""What calls of masked Linear layers and convolutions have in common: the launches of the products, and their memory."""
+"""What calls of masked Linear layers and convolutions have in common: launches of their products, and their memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ MOST_SHARES = 64
 class Call:
     """One call: where its weights are unpacked to, and for which tiles; None: windows that no tile has room for.
 
-    cells    of the structure, parts of its rows by blocks of channels
+    parts    of the rows
     is_said  whether the structure says what its blocks of channels are
     """
 
-    def __init__(self, layer: Layer, cells: int, *, is_said: bool = False, is_gradient: bool = False) -> None:
-        self.layer, self.cells, self._is_said = layer, cells, is_said
-        self._tiling = of_gradients(layer, cells) if is_gradient else of_products(layer)
-        self._unpacked = Unpacked.of(layer.count, layer.rows * layer.blocks, cells, 1)
+    def __init__(self, layer: Layer, parts: int, *, is_said: bool = False, is_gradient: bool = False) -> None:
+        self.layer, self._is_said = layer, is_said
+        self._cells = parts * layer.tiles
+        self._tiling, self.cycles = of_gradients(layer, parts) if is_gradient else of_products(layer)
+        self._unpacked = Unpacked.of(layer.count, layer.rows * layer.tiles, self._cells, 1)
 
     @property
     def unpacked(self) -> tuple[Field, ...]:
@@ -39,7 +40,7 @@ class Call:
         layer, tiling, phases = self.layer, self._tiling, math.prod(self.layer.phases)
         if tiling is None:
             rows, pitch = layer.extents[0] + 1, layer.extents[1] + 1
-            return rows, pitch, 1, phases, layer.block * phases * rows * pitch - 1
+            return rows, pitch, 1, phases, layer.cut * phases * rows * pitch - 1
         most = places_of(layer, tiling) - 1 - tiling.furthest
         return tiling.down + layer.extents[0], tiling.pitch, tiling.group_pitch, phases, most
 
@@ -54,13 +55,13 @@ class Call:
         if not gradients.size:
             return []
         read = *self._fields(x, dy), self._unpacked.entries, self._unpacked.cells
-        count, tiling, slots = gradients.size, self._tiling, -(-gradients.size // self.cells)
+        count, tiling, slots = gradients.size, self._tiling, -(-gradients.size // self._cells)
         if tiling is None:
-            return [tiled("sparse_gradient_direct", (self.cells, min(slots, 1 << 15), 1), *read, gradients, count)]
+            return [tiled("sparse_gradient_direct", (self._cells, min(slots, 1 << 15), 1), *read, gradients, count)]
         chunks, tiles = -(-slots // (THREADS // tiling.lanes * SLOTS)), math.prod(tiling.tiles)
-        shares = max(1, min(BUSY // (self.cells * chunks), tiles, MOST_SHARES))
+        shares = max(1, min(BUSY // (self._cells * chunks), tiles, MOST_SHARES))
         to = gradients if shares == 1 else self._unpacked.shares(shares * count)
-        correlate = tiled(tiling.kind.name, (self.cells, chunks, shares), *read, to, count)
+        correlate = tiled(tiling.kind.name, (self._cells, chunks, shares), *read, to, count)
         return [correlate, *([launch("sparse_add_shares", count, to, gradients, shares, count)] if shares > 1 else [])]
 
     def _fields(self, x: Images, y: Images) -> tuple[Field, ...]:

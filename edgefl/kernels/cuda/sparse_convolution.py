@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..arrays import Pair
 from ..sparse_layout import HEADER, Layout
 from ..sparse_layout import Layer as Window
@@ -10,6 +12,7 @@ from .sparse_calls import Call
 from .sparse_tiling import Images, Layer
 
 UNPACKERS = 128
+CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)  # of a block of channels that has no room in a tile, or too little
 
 
 def sparse_conv2d_forward(
@@ -89,7 +92,9 @@ def _call(layout: Layout, batch: int, is_gradient: bool = False) -> Call:
         extents,
         (down.row_phases, along.row_phases),
     )
-    return Call(layer, layout.parts * layout.blocks, is_gradient=is_gradient)
+    cuts = [each for each in CUTS if each <= layer.block]
+    calls = [Call(replace(layer, cuts=each), layout.parts, is_gradient=is_gradient) for each in cuts]
+    return min(calls, key=lambda call: call.cycles)
 
 
 def _unpack(call: Call, layout: Layout, structure: At, values: At | None) -> Planned:
@@ -97,12 +102,12 @@ def _unpack(call: Call, layout: Layout, structure: At, values: At | None) -> Pla
     phase_plane = (layout.band + layout.extents[0]) * layout.pitch
     return tiled(
         "sparse_conv2d_unpack",
-        (layout.parts * layout.blocks, 1, 1),
+        (layout.parts * layout.blocks, call.layer.cuts, 1),
         structure,
         values,
         *call.unpacked,
         *(layout.count, layout.rows, layout.part, layout.parts, layout.blocks, layout.kinds, int(layout.is_whole)),
         *(HEADER, layout.list_words, layout.runs_at, layout.plane, phase_plane, layout.pitch),
-        *(rows, pitch, group_pitch, phases, most),
+        *(rows, pitch, group_pitch, phases, call.layer.cut, call.layer.cuts, most),
         threads=UNPACKERS,
     )

@@ -23,8 +23,12 @@ class Matrix(NamedTuple):
     blocks: int
 
     @property
+    def panels(self) -> int:
+        return -(-self.rows // PANEL)
+
+    @property
     def segments(self) -> int:
-        return -(-self.rows // PANEL) * self.blocks
+        return self.panels * self.blocks
 
     @property
     def width(self) -> int:
@@ -35,7 +39,7 @@ class Matrix(NamedTuple):
 def sparse_linear_forward(x: At, structure: At, values: At, bias: At | None, y: At) -> Launches:
     matrix = _matrix(structure, values.size, y.shape[1], x.shape[1])
     assert matrix is not None  # as has been checked
-    call = Call(_layer(x, matrix, values), matrix.segments, is_said=True)
+    call = Call(_layer(x, matrix, values), matrix.panels, is_said=True)
     return [_unpack(call, structure, values, matrix, ANY), call.product(Images(x), Images(y), bias)]
 
 
@@ -49,9 +53,9 @@ def sparse_linear_grad_input(dy: At, structure: At, values: At, dx: At) -> Launc
     turned = forward and Matrix(ins, outs, -(-outs // PANEL))  # columns by panels
     of_results = [each for each in (transposed, turned) if each]
     width = max(each.width if each is transposed else min(PANEL, outs) for each in of_results)
-    segments = max(each.segments for each in (transposed, forward) if each)
+    parts = max(each.panels for each in (transposed, forward) if each)
     layer = Layer(batch, ins, outs, width, max(each.blocks for each in of_results), values.size)
-    call = Call(layer, segments, is_said=True)
+    call = Call(layer, parts, is_said=True)
     found = []
     if transposed:
         found.append(_unpack(call, structure, values, transposed, TRANSPOSED if forward else ANY))
@@ -63,7 +67,7 @@ def sparse_linear_grad_input(dy: At, structure: At, values: At, dx: At) -> Launc
 def sparse_linear_grad_weight(x: At, dy: At, structure: At, gradients: At) -> Launches:
     matrix = _matrix(structure, gradients.size, dy.shape[1], x.shape[1])
     assert matrix is not None  # as has been checked
-    call = Call(_layer(x, matrix, gradients), matrix.segments, is_said=True, is_gradient=True)
+    call = Call(_layer(x, matrix, gradients), matrix.panels, is_said=True, is_gradient=True)
     return [_unpack(call, structure, None, matrix, ANY), *call.gradient(Images(x), Images(dy), gradients)]
 
 
