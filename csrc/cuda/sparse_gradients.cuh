@@ -128,16 +128,18 @@ EFL_KERNEL(sparse_gradient_direct, 256, SparseGradientArgs) {
     }
 }
 
+// Of gradients, or of results [batch, channels, inner] with their bias.
 struct SparseSharesArgs {
     const float* shares;  // [number, count]
-    float* gradients;
-    Size number, count;
+    float* to;
+    const float* bias;  // or null
+    Size number, count, channels, inner;
 };
 
 EFL_KERNEL(sparse_add_shares, 256, SparseSharesArgs) {
     for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
         float sum = 0;
         for (Size k = 0; k < a.number; ++k) sum += a.shares[k * a.count + i];
-        a.gradients[i] = sum;
+        a.to[i] = a.bias ? sum + a.bias[i / a.inner % a.channels] : sum;
     }
 }

@@ -43,16 +43,19 @@ class Images:
 
     at: At
     lanes: int = 1
+    data: Scratch | None = None  # where they are instead
 
     @property
     def fields(self) -> tuple[Field, ...]:
         height, width = self.at.shape[2:] or (1, 1)
-        return self.at, self.at.shape[1], height, width, self.lanes
+        return self.data or self.at, self.at.shape[1], height, width, self.lanes
 
 
 @dataclass(frozen=True)
 class Layer:
-    """SparseLayer, which says what they are; a Linear layer has one position. count: its weights."""
+    """SparseLayer, which says what they are; a Linear layer has one position. count: its weights; shares: blocks of
+    threads that take some of the channels each, for the same results.
+    """
 
     batch: int
     rows: int
@@ -67,6 +70,7 @@ class Layer:
     extents: tuple[int, int] = (0, 0)
     results: tuple[int, int] = (1, 1)
     cuts: int = 1
+    shares: int = 1
 
     @property
     def cut(self) -> int:
@@ -151,7 +155,8 @@ def _best(layer: Layer, kinds: tuple[Kind, ...], rows: int, weights: float) -> C
     if 0 in (layer.batch, rows, *layer.positions):
         return Choice(None, 0.0)
     found = (each for kind in kinds for each in _tilings(layer, kind) if places_of(layer, each) <= PLACES // kind.quads)
-    timed = [Choice(each, _cycles(layer, each, rows, weights) * layer.tiles) for each in found]
+    tiles = -(-layer.tiles // layer.shares)
+    timed = [Choice(each, _cycles(layer, each, rows, weights) * tiles) for each in found]
     return min(timed, key=lambda choice: choice.cycles, default=Choice(None, math.inf))
 
 
@@ -189,5 +194,7 @@ def _cycles(layer: Layer, tiling: Tiling, rows: int, weights: float) -> float:
     apart = {4: 2.0, 8: 1.3, 16: 1.15}.get(tiling.lanes, 1.0)  # a warp's rows: uneven lists, conflicts of banks
     work = THREADS / 32 * kind.rows * busy * weights * (4 * kind.quads + 2) * apart
     waits = LATENCY * -(-places // THREADS) + PRODUCT_LATENCY * kind.rows * busy * weights
-    blocks = -(-math.prod(tiling.tiles) * row_blocks // PROCESSORS)  # of a processor, RESIDENT of them at a time
+    blocks = -(
+        -math.prod(tiling.tiles) * row_blocks * layer.shares // PROCESSORS
+    )  # of a processor, RESIDENT of them at a time
     return max(blocks * (load + work), -(-blocks // RESIDENT) * (load + work + waits))
