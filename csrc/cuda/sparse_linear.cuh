@@ -15,7 +15,7 @@ struct SparseLinearArgs {
     Size turned;       // the kind of structure that is unpacked, others being left alone: 1 transposed, 0 not, 2 any
 };
 
-constexpr int SPARSE_PANEL = 128, SPARSE_COUNT_BITS = 9, SPARSE_STEP = 8, SPARSE_WIDTH = 512;
+constexpr int SPARSE_COUNT_BITS = 9, SPARSE_STEP = 8, SPARSE_WIDTH = 512;
 
 EFL_DEVICE bool sparse_is_meant(const SparseLinearArgs& a) {
     return a.turned == 2 || a.turned == (a.structure[5] == 1 ? 1 : 0);
@@ -56,12 +56,11 @@ struct SparseLinearRow {
     SparseList slots;
 };
 
-EFL_DEVICE SparseLinearRow sparse_linear_row(const SparseSegment& s, int* shared) {
+EFL_DEVICE SparseLinearRow sparse_linear_row(const SparseSegment& s, int* shared, int* all) {
     const int thread = int(threadIdx.x);
     const unsigned says = thread < s.entries ? s.says[thread] : 0u;
     const int count = int(says & ((1u << SPARSE_COUNT_BITS) - 1));
-    int all;
-    const int first = smaller(s.slot + sparse_before(count, shared, &all), s.end);
+    const int first = smaller(s.slot + sparse_before(count, shared, all), s.end);
     const int row = sparse_clamped(Size(says >> SPARSE_COUNT_BITS), s.first_row + s.rows - 1);
     return {larger(row, s.first_row), {first, smaller(count, s.end - first)}};
 }
@@ -79,14 +78,15 @@ EFL_KERNEL(sparse_linear_unpack, 128, SparseLinearArgs) {
     if (thread == 0) *a.to.blocks = SparseBlocks{s.width, int(a.blocks)};
     SparseList* const lists = a.to.lists + blockIdx.x % a.blocks * a.rows;
     if (thread < s.rows) lists[s.first_row + thread] = SparseList{0, 0};
-    if (thread == 0) a.to.cells[blockIdx.x] = SparseList{s.slot, s.end - s.slot};
-    sparse_fill(a.to.entries, s.slot, s.end);
-    const SparseLinearRow row = sparse_linear_row(s, shared);  // after a barrier
+    int all;
+    const SparseLinearRow row = sparse_linear_row(s, shared, &all);  // after a barrier
+    if (thread == 0) a.to.cells[blockIdx.x] = SparseList{s.slot, smaller(all, s.end - s.slot)};
     if (thread >= s.entries) return;
     lists[row.number] = row.slots;
     for (int slot = row.slots.first; slot < row.slots.first + row.slots.count; ++slot) {
-        const int bits = a.values ? sparse_bits(a.values[slot]) : row.number;
-        a.to.entries[slot] = SparseEntry{sparse_column(s, slot) * int(a.group_pitch), bits};
+        const int place = sparse_column(s, slot) * int(a.group_pitch);
+        a.to.entries[slot] = a.values ? SparseEntry{place, sparse_bits(a.values[slot])}
+                                      : SparseEntry{place + (row.number - s.first_row) * SPARSE_ROW, slot};
     }
 }
 
@@ -104,13 +104,14 @@ EFL_KERNEL(sparse_linear_turn, 128, SparseLinearArgs) {
     const SparseSegment s = sparse_segment(a, int(blockIdx.x));
     const int thread = int(threadIdx.x), panel = s.first_row / SPARSE_PANEL;
     if (thread == 0) *a.to.blocks = SparseBlocks{SPARSE_PANEL, int((a.rows + SPARSE_PANEL - 1) / SPARSE_PANEL)};
-    rows[thread] = sparse_linear_row(s, shared);
+    int all;
+    rows[thread] = sparse_linear_row(s, shared, &all);
     for (int i = thread; i < SPARSE_WALKERS * SPARSE_WIDTH; i += SPARSE_UNPACKERS) (&seen[0][0])[i] = 0;
     barrier();
     for (int r = thread; thread < SPARSE_WALKERS && r < s.entries; r += SPARSE_WALKERS)
         for (int i = 0; i < rows[r].slots.count; ++i) ++seen[thread][sparse_column(s, rows[r].slots.first + i)];
     barrier();
-    int slot = s.slot, all;
+    int slot = s.slot;
     for (int from = 0; from < s.columns; from += SPARSE_UNPACKERS) {
         const int column = from + thread;
         int count = 0;

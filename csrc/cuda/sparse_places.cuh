@@ -5,11 +5,17 @@
 
 #include "portable.cuh"
 
-// One kept weight, in the order of the slots: a place of a tile, or of a block's window, and the bits of its value or,
-// for gradients, its row.
+// One kept weight: its place in a tile, or in a block's window, and the bits of its value. For gradients its row in its
+// panel goes with the place, and its slot is in the place of the value.
 struct SparseEntry {
     int place, bits;
 };
+
+constexpr int SPARSE_PANEL = 128;  // rows whose gradients are computed together
+constexpr int SPARSE_ROW = 1 << 16;
+
+EFL_DEVICE int sparse_row_of(SparseEntry entry) { return entry.place / SPARSE_ROW; }
+EFL_DEVICE int sparse_place_of(SparseEntry entry) { return entry.place % SPARSE_ROW; }
 
 // Entries [first, first + count).
 struct SparseList {
@@ -24,8 +30,8 @@ struct SparseBlocks {
 // Where a call unpacks to.
 struct SparseUnpacked {
     SparseEntry* entries;  // [count]
-    SparseList* lists;     // [blocks, rows]: of a row the weights that read a block of channels
-    SparseList* cells;     // [parts, blocks]: the weights of so many rows that read a block
+    SparseList* lists;     // [tiles of channels, rows]: of a row the weights that read a tile
+    SparseList* cells;     // [parts, tiles of channels]: the weights of so many rows that read a tile
     SparseBlocks* blocks;  // of a Linear layer
 };
 
@@ -63,9 +69,4 @@ EFL_DEVICE int sparse_before(int value, int* shared, int* total) {
     *total = from[SPARSE_UNPACKERS - 1];
     barrier();  // shared may be used again
     return sum - value;
-}
-
-// First, all entries of a cell: the lists of a corrupt structure may leave some out, which gradients' kernels follow.
-EFL_DEVICE void sparse_fill(SparseEntry* entries, int first, int end) {
-    for (int slot = first + int(threadIdx.x); slot < end; slot += SPARSE_UNPACKERS) entries[slot] = SparseEntry{0, 0};
 }

@@ -37,7 +37,8 @@ EFL_DEVICE void sparse_row(const SparseEntry* entries, SparseList list, const fl
     }
 }
 
-// Where a row's result at a spot lies, but for the image; null beyond the last one.
+// Where a row's result at a spot lies, but for the image; null beyond the last one. Where several blocks of threads
+// share the channels, each has results of its own.
 EFL_DEVICE float* sparse_result(const SparseProductArgs& a, const SparseSpot& spot, int row) {
     const int along_phases = int(a.layer.results_along), phases = int(a.layer.results_down) * along_phases;
     const int channel = row / phases, phase = row % phases;
@@ -45,7 +46,8 @@ EFL_DEVICE float* sparse_result(const SparseProductArgs& a, const SparseSpot& sp
     const int along = spot.along * along_phases + phase % along_phases;
     const int height = int(a.y.height), width = int(a.y.width);
     if (!spot.is_inside || down >= height || along >= width) return nullptr;
-    return const_cast<float*>(a.y.data) + (channel * height * width + down * width + along) * int(a.y.lanes);
+    float* const y = const_cast<float*>(a.y.data) + blockIdx.z * a.layer.batch * a.y.channels * height * width;
+    return y + (channel * height * width + down * width + along) * int(a.y.lanes);
 }
 
 EFL_DEVICE float sparse_bias(const SparseProductArgs& a, int row) {
@@ -75,8 +77,9 @@ EFL_DEVICE void sparse_product(const SparseProductArgs& a, float4* places, Spars
         EFL_UNROLL
         for (int quad = 0; quad < QUADS; ++quad) sums[k][quad] = make_float4(0, 0, 0, 0);
     }
-    const int blocks = a.layer.said ? a.layer.said->number : int(a.layer.blocks);
-    for (int block = 0; block < blocks; ++block) {
+    const int blocks = a.layer.said ? a.layer.said->number : int(a.layer.blocks * a.layer.cuts);
+    const int share = (blocks + int(gridDim.z) - 1) / int(gridDim.z), from = int(blockIdx.z) * share;
+    for (int block = from; block < smaller(from + share, blocks); ++block) {
         barrier();
         sparse_load<QUADS>(a.x, a.layer, a.tiling, tile, block, places);
         for (int i = int(threadIdx.x); i < takers * ROWS; i += SPARSE_THREADS)
@@ -120,7 +123,8 @@ EFL_DEVICE float sparse_read(const SparseImages& x, const SparseLayer& layer, in
     const int shifts_down = int(layer.extent_down) + 1, shifts_along = int(layer.extent_along) + 1;
     const int phases_along = int(layer.phases_along), phases = int(layer.phases_down) * phases_along;
     const int rest = place / shifts_along / shifts_down, phase = rest % phases;
-    const int channel = block * int(layer.block) + rest / phases, height = int(x.height), width = int(x.width);
+    const int channel = sparse_channels(layer, block).first + rest / phases, height = int(x.height),
+              width = int(x.width);
     const int i = (down + place / shifts_along % shifts_down) * int(layer.step_down) + int(layer.start_down) +
                   phase / phases_along;
     const int j =
@@ -137,7 +141,7 @@ EFL_KERNEL(sparse_product_direct, 256, SparseProductArgs) {
         spot.down = int(i % positions / a.layer.along), spot.along = int(i % a.layer.along);
         spot.image = int(i / positions / a.layer.rows), spot.is_inside = true;
         float sum = 0;
-        for (int block = 0; block < a.layer.blocks; ++block) {
+        for (int block = 0; block < a.layer.blocks * a.layer.cuts; ++block) {
             const SparseList list = a.lists[block * a.layer.rows + row];
             for (int e = list.first; e < list.first + list.count; ++e) {
                 const float x = sparse_read(a.x, a.layer, block, a.entries[e].place, spot.image, spot.down, spot.along);

@@ -12,9 +12,11 @@ struct SparseImages {
 
 // The layer as one correlation (csrc/core/sparse_convolution.h): rows of results sum over channels of a source.
 struct SparseLayer {
-    Size batch, rows, channels, block, blocks;  // a block of channels is read at a time
-    const SparseBlocks* said;                   // null, or what they are instead, `block` at most
-    Size down, along;                           // positions of a row's results
+    Size batch, rows, channels;
+    Size block, blocks;        // channels of a structure's block, and how many blocks there are
+    Size cut, cuts;            // channels of a tile, and how many tiles a block is cut into
+    const SparseBlocks* said;  // null, or the blocks as the structure has them, of `block` channels at most
+    Size down, along;          // positions of a row's results
     Size step_down, step_along, start_down, start_along;
     Size phases_down, phases_along;    // of the source
     Size extent_down, extent_along;    // the largest shifts
@@ -28,6 +30,18 @@ struct SparseTiling {
     Size lanes;               // threads for the positions, 256 / lanes of which take a row each
     Size tiles_down, tiles_along, tiles_images;
 };
+
+// What the tiles of a block of threads read, one after another.
+struct SparseChannels {
+    int first, count;
+};
+
+EFL_DEVICE SparseChannels sparse_channels(const SparseLayer& layer, int number) {
+    const int cuts = int(layer.cuts), cut = number % cuts * int(layer.cut);
+    const int most = layer.said ? layer.said->width : int(layer.block), first = number / cuts * most + cut;
+    const int in_block = cuts == 1 ? most : smaller(int(layer.cut), most - cut);
+    return {first, larger(smaller(in_block, int(layer.channels) - first), 0)};
+}
 
 constexpr int SPARSE_THREADS = 256;
 constexpr int SPARSE_PLACES = 2048;  // of shared memory, of 4 images each
@@ -71,12 +85,12 @@ EFL_DEVICE SparseSpot sparse_spot(const SparseLayer& layer, const SparseTiling& 
     return spot;
 }
 
-// Fills `places` [QUADS][SPARSE_PLACES / QUADS] with a block of channels; 0 in the padding and beyond the last image.
+// Fills `places` [QUADS][SPARSE_PLACES / QUADS] with a tile's channels; 0 in the padding and beyond the last image.
 template <int QUADS>
 EFL_DEVICE void sparse_load(const SparseImages& x, const SparseLayer& layer, const SparseTiling& tiling, int tile,
                             int block, float4* places) {
-    const int most = layer.said ? layer.said->width : int(layer.block), first = block * most;
-    const int channels = smaller(most, int(layer.channels) - first);
+    const SparseChannels read = sparse_channels(layer, block);
+    const int first = read.first, channels = read.count;
     const int phases_along = int(layer.phases_along), phases = int(layer.phases_down) * phases_along;
     const int rows = int(tiling.down + layer.extent_down), pitch = int(tiling.pitch);
     const int cells = channels * phases * rows * pitch, groups = int(tiling.groups);

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from ..arrays import Pair
 from ..sparse_layout import HEADER, Layout
 from ..sparse_layout import Layer as Window
 from .launch import At, Launches, Planned, tiled
-from .sparse_calls import Call
+from .sparse_calls import Call, shares_of
 from .sparse_tiling import Images, Layer
 
 UNPACKERS = 128
+BATCH = 16  # that cuts and shares are made for
+CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)  # of a block of channels that has no room in a tile, or too little
 
 
 def sparse_conv2d_forward(
@@ -28,7 +33,7 @@ def sparse_conv2d_forward(
     layout = _layout(x, y, values, (kernel, stride, padding, dilation))
     call = _call(layout, x.shape[0])
     product = call.product(Images(x, x_lanes), Images(y, y_lanes), bias)
-    return [_unpack(call, layout, structure, values), product]
+    return [_unpack(call, layout, structure, values), *product]
 
 
 def sparse_conv2d_grad_input(
@@ -45,7 +50,7 @@ def sparse_conv2d_grad_input(
 ) -> Launches:
     layout = _layout(dx, dy, values_t, (kernel, stride, padding, dilation), is_transposed=True)
     call = _call(layout, dx.shape[0])
-    return [_unpack(call, layout, structure_t, values_t), call.product(Images(dy, y_lanes), Images(dx, x_lanes))]
+    return [_unpack(call, layout, structure_t, values_t), *call.product(Images(dy, y_lanes), Images(dx, x_lanes))]
 
 
 def sparse_conv2d_grad_weight(
@@ -73,10 +78,18 @@ def _layout(x: At, y: At, values: At, window: tuple[Pair, ...], is_transposed: b
 
 
 def _call(layout: Layout, batch: int, is_gradient: bool = False) -> Call:
+    """Cuts and shares of channels, and with them the order of sums, are the same for any batch."""
+    layer = _layer(layout)
+    calls = (Call(replace(layer, cuts=cuts), layout.parts) for cuts in CUTS if cuts <= layer.block)
+    cuts = min(calls, key=lambda call: call.cycles).layer.cuts
+    shares = 1 if is_gradient else shares_of(BATCH, layer.rows, math.prod(layer.positions), layer.blocks * cuts)
+    return Call(replace(layer, batch=batch, cuts=cuts, shares=shares), layout.parts, is_gradient=is_gradient)
+
+
+def _layer(layout: Layout) -> Layer:
     down, along = layout.axes
-    starts, extents = (down.start, along.start), (down.extent, along.extent)
-    layer = Layer(
-        batch,
+    return Layer(
+        BATCH,
         layout.rows,
         layout.channels,
         layout.block,
@@ -84,12 +97,11 @@ def _call(layout: Layout, batch: int, is_gradient: bool = False) -> Call:
         layout.count,
         (down.positions, along.positions),
         (down.step, along.step),
-        starts,
+        (down.start, along.start),
         (down.source_phases, along.source_phases),
-        extents,
+        (down.extent, along.extent),
         (down.row_phases, along.row_phases),
     )
-    return Call(layer, layout.parts * layout.blocks, is_gradient=is_gradient)
 
 
 def _unpack(call: Call, layout: Layout, structure: At, values: At | None) -> Planned:
@@ -97,12 +109,12 @@ def _unpack(call: Call, layout: Layout, structure: At, values: At | None) -> Pla
     phase_plane = (layout.band + layout.extents[0]) * layout.pitch
     return tiled(
         "sparse_conv2d_unpack",
-        (layout.parts * layout.blocks, 1, 1),
+        (layout.parts * layout.blocks, call.layer.cuts, 1),
         structure,
         values,
         *call.unpacked,
         *(layout.count, layout.rows, layout.part, layout.parts, layout.blocks, layout.kinds, int(layout.is_whole)),
         *(HEADER, layout.list_words, layout.runs_at, layout.plane, phase_plane, layout.pitch),
-        *(rows, pitch, group_pitch, phases, most),
+        *(rows, pitch, group_pitch, phases, call.layer.cut, call.layer.cuts, most),
         threads=UNPACKERS,
     )

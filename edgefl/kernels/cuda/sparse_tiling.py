@@ -1,7 +1,7 @@
 """Which tiles of a masked layer's source and results a block of threads takes: csrc/cuda/sparse_tile.cuh.
 
-Chosen from shapes alone, as the cheapest by an estimate in cycles: a thread block spends LATENCY and the loading of a
-tile for each block of channels, and then its weights' products, as many as its shared memory gives it places.
+Chosen from shapes alone, as the cheapest by an estimate in cycles of what shared memory has to give, and of what blocks
+of threads wait for where too few of them are there to hide it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,12 @@ from .launch import At, Field, Scratch
 
 THREADS, PLACES, LISTS, FEWEST_LANES = 256, 2048, 512, 4
 TILING_FIELDS = 9
-PROCESSORS = 128  # to be kept busy; more or fewer change times, never results
-LATENCY, LOAD = 1500, 6  # cycles of a tile; of a warp's share of it, for each place that a thread fills
+PROCESSORS, RESIDENT = 128, 2  # to be kept busy; more or fewer change times, never results
+LATENCY, PRODUCT_LATENCY = (
+    800,
+    20,
+)  # cycles until a thread's place of a tile is filled; until a weight's places are read
+LOAD = 6  # of a warp to fill a place a thread
 
 
 class Kind(NamedTuple):
@@ -39,16 +43,19 @@ class Images:
 
     at: At
     lanes: int = 1
+    data: Scratch | None = None  # where they are instead
 
     @property
     def fields(self) -> tuple[Field, ...]:
         height, width = self.at.shape[2:] or (1, 1)
-        return self.at, self.at.shape[1], height, width, self.lanes
+        return self.data or self.at, self.at.shape[1], height, width, self.lanes
 
 
 @dataclass(frozen=True)
 class Layer:
-    """SparseLayer, which says what they are; a Linear layer has one position. count: its weights."""
+    """SparseLayer, which says what they are; a Linear layer has one position. count: its weights; shares: blocks of
+    threads that take some of the channels each, for the same results.
+    """
 
     batch: int
     rows: int
@@ -62,11 +69,24 @@ class Layer:
     phases: tuple[int, int] = (1, 1)
     extents: tuple[int, int] = (0, 0)
     results: tuple[int, int] = (1, 1)
+    cuts: int = 1
+    shares: int = 1
+
+    @property
+    def cut(self) -> int:
+        """Channels of a tile."""
+        return -(-self.block // self.cuts)
+
+    @property
+    def tiles(self) -> int:
+        """Of channels."""
+        return self.blocks * self.cuts
 
     def fields(self, said: Scratch | None) -> tuple[Field, ...]:
         """said: where a structure's own blocks are written."""
         pairs = self.positions, self.steps, self.starts, self.phases, self.extents, self.results
-        return self.batch, self.rows, self.channels, self.block, self.blocks, said, *itertools.chain(*pairs)
+        blocks = self.block, self.blocks, self.cut, self.cuts
+        return self.batch, self.rows, self.channels, *blocks, said, *itertools.chain(*pairs)
 
 
 class Tiling(NamedTuple):
@@ -96,6 +116,13 @@ class Tiling(NamedTuple):
         return ((self.down - 1) * self.pitch + self.along - 1) * self.group_pitch + self.groups - 1
 
 
+class Choice(NamedTuple):
+    """The best tiling and its time; None if there is nothing to do, or no tile has room for its channels."""
+
+    tiling: Tiling | None
+    cycles: float
+
+
 class Unpacked(NamedTuple):
     """SparseUnpacked, each of so many words of 8 bytes, and room for shares of gradients behind it."""
 
@@ -113,22 +140,24 @@ class Unpacked(NamedTuple):
         return Scratch(self.blocks.offset + self.blocks.size, 4 * size)
 
 
-def of_products(layer: Layer) -> Tiling | None:
-    """For results; None if no tile has room for a block of channels with its margin."""
-    return _best(layer, PRODUCTS, layer.rows, layer.count / max(layer.rows * layer.blocks, 1))
+def of_products(layer: Layer) -> Choice:
+    """For results."""
+    return _best(layer, PRODUCTS, layer.rows, layer.count / max(layer.rows * layer.tiles, 1))
 
 
-def of_gradients(layer: Layer, cells: int) -> Tiling | None:
-    """For gradients of weights, which lie in so many cells: rows are slots there."""
-    return _best(layer, GRADIENTS, -(-layer.count // max(cells, 1)), 1.0)
+def of_gradients(layer: Layer, parts: int) -> Choice:
+    """For gradients of weights, whose rows are slots there, of so many parts of the rows."""
+    return _best(layer, GRADIENTS, -(-layer.count // max(parts * layer.tiles, 1)), 1.0)
 
 
 @functools.lru_cache(1024)
-def _best(layer: Layer, kinds: tuple[Kind, ...], rows: int, weights: float) -> Tiling | None:
+def _best(layer: Layer, kinds: tuple[Kind, ...], rows: int, weights: float) -> Choice:
     if 0 in (layer.batch, rows, *layer.positions):
-        return None
+        return Choice(None, 0.0)
     found = (each for kind in kinds for each in _tilings(layer, kind) if places_of(layer, each) <= PLACES // kind.quads)
-    return min(found, key=lambda tiling: _cycles(layer, tiling, rows, weights), default=None)
+    tiles = -(-layer.tiles // layer.shares)
+    timed = [Choice(each, _cycles(layer, each, rows, weights) * tiles) for each in found]
+    return min(timed, key=lambda choice: choice.cycles, default=Choice(None, math.inf))
 
 
 def _tilings(layer: Layer, kind: Kind) -> Iterator[Tiling]:
@@ -153,13 +182,19 @@ def _power(number: int) -> int:
 def places_of(layer: Layer, tiling: Tiling) -> int:
     """Of shared memory, that a block of channels takes."""
     plane = math.prod(layer.phases) * (tiling.down + layer.extents[0]) * tiling.pitch
-    return layer.block * plane * tiling.group_pitch
+    return layer.cut * plane * tiling.group_pitch
 
 
 def _cycles(layer: Layer, tiling: Tiling, rows: int, weights: float) -> float:
-    """For each block of channels. weights: of a row in it. Shared memory gives a warp's float4 in four cycles."""
+    """For a tile of channels. weights: of a row in it. Shared memory gives a warp's float4 in four cycles."""
     kind, row_blocks = tiling.kind, -(-rows // tiling.rows)
-    load = places_of(layer, tiling) * kind.quads / 32 * LOAD
+    places = places_of(layer, tiling)
+    load = places * kind.quads / 32 * LOAD
     busy = rows / (row_blocks * tiling.rows)
-    work = THREADS / 32 * kind.rows * busy * weights * (4 * kind.quads + 2)
-    return (LATENCY + load + work) * -(-math.prod(tiling.tiles) * row_blocks // PROCESSORS)
+    apart = {4: 2.0, 8: 1.3, 16: 1.15}.get(tiling.lanes, 1.0)  # a warp's rows: uneven lists, conflicts of banks
+    work = THREADS / 32 * kind.rows * busy * weights * (4 * kind.quads + 2) * apart
+    waits = LATENCY * -(-places // THREADS) + PRODUCT_LATENCY * kind.rows * busy * weights
+    blocks = -(
+        -math.prod(tiling.tiles) * row_blocks * layer.shares // PROCESSORS
+    )  # of a processor, RESIDENT of them at a time
+    return max(blocks * (load + work), -(-blocks // RESIDENT) * (load + work + waits))
