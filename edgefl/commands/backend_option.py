@@ -16,8 +16,8 @@ def add_backend(parser: argparse._ActionsContainer) -> None:
 
 
 def use_backend(options: argparse.Namespace) -> None:
-    """Raises BackendError where the kernels that were named cannot be loaded."""
-    name = getattr(options, "backend", None)
+    """Takes the option out: commands need not know of it. Raises BackendError where its kernels cannot be loaded."""
+    name = vars(options).pop("backend", None)
     if name is not None:
         os.environ["EDGEFL_KERNELS"] = name
         kernels.backend()

@@ -15,6 +15,8 @@ from .memory import Memory
 from .replay import Graph, Steps
 from .staging import Staged, merged
 
+_NOWHERE = 256  # of an array without values: it is not null, which would mean that there is none
+
 
 class Resident:
     """arrays: all that the launches name, and whether each is written."""
@@ -71,7 +73,7 @@ class Resident:
 
     def _address(self, at: At) -> int:
         if not at.array.size:
-            return 0
+            return _NOWHERE
         address = self._place(at.array)
         assert address is not None  # of an array that this was made with
         return address + at.offset

@@ -1,4 +1,4 @@
-"""Growth by all blocks, which only long lists are worth: here of many cases, with several blocks, and of one long list."""
+"""Growth by all blocks, which only long lists are worth: of many cases, with several blocks, and of one long list."""
 
 from __future__ import annotations
 

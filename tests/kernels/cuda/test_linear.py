@@ -7,8 +7,6 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from edgefl import kernels
-
 from ..calls import check_case, each
 from ..cases import Case
 from ..cases_linear import channel_sum, linear_forward, linear_grad_input, linear_grad_weight, linear_update
@@ -20,8 +18,7 @@ PAIRS = [("all", "all"), ("odd", "but_one"), ("but_one", "odd")]
 
 @pytest.fixture
 def cuda() -> ModuleType:
-    standin.use()
-    return kernels.backend("cuda")
+    return standin.backend()
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
