@@ -76,19 +76,23 @@ class Runs:
         teams = replace(self, abreast=abreast, team=min(most, _power_of_two(-(-values // FEW))))
         if teams.team < most or values * abreast <= BLOCK:
             return teams
-        return replace(teams, pieces=min(-(-values * abreast // BLOCK), -(-MANY_BLOCKS // teams._blocks), MOST_PIECES))
+        return replace(teams, pieces=min(-(-values * abreast // BLOCK), teams._times(MANY_BLOCKS), MOST_PIECES))
 
     def spread(self, values: int | None = None) -> Runs:
         """The same where no sums are needed: as many blocks as there is work for."""
         runs = self.shared(values)
         values = self.values if values is None else values
-        return replace(runs, pieces=min(max(1, -(-values // (runs.team * FEW))), 65535))
+        return replace(runs, pieces=max(1, min(-(-values // (runs.team * FEW)), runs._times(2 * MANY_BLOCKS))))
 
     @property
     def _abreast(self) -> int:
         """Runs whose values are neighbours in memory."""
         is_beside = self.lanes > 1 or (self.inner == 1 and self.step > 1)
         return min(_power_of_two(self.lanes if self.lanes > 1 else self.count), WORD) if is_beside else 1
+
+    def _times(self, blocks: int) -> int:
+        """How many pieces make so many blocks."""
+        return -(-blocks // max(self._blocks, 1))
 
     @property
     def _blocks(self) -> int:

@@ -37,13 +37,15 @@ def backend() -> ModuleType:
 def shared_channels() -> Iterator[Case]:
     for shape in (PLANES, ROWS):
         yield Case("batchnorm_forward", str(shape), lambda rng, s=shape: norm.batchnorm_forward(rng, s, 100))
+        yield Case("batchnorm_eval", str(shape), lambda rng, s=shape: norm.batchnorm_eval(rng, s))
         make = lambda rng, s=shape: norm.batchnorm_backward(rng, s, "but_one", "but_one")  # noqa: E731
         yield Case("batchnorm_backward", str(shape), make)
     for is_halved in (False, True):
         make = lambda rng, h=is_halved: norm_relu.batchnorm_forward(rng, PLANES, h, True)  # noqa: E731
         yield Case("batchnorm_relu_forward", f"halved-{is_halved}", make)
-        make = lambda rng, h=is_halved: norm_relu.batchnorm_backward(rng, PLANES, h, "but_one", "but_one", True)  # noqa: E731
-        yield Case("batchnorm_relu_backward", f"halved-{is_halved}", make)
+        for kind in ("but_one", "none"):
+            make = lambda rng, h=is_halved, k=kind: norm_relu.batchnorm_backward(rng, PLANES, h, k, k, True)  # noqa: E731
+            yield Case("batchnorm_relu_backward", f"halved-{is_halved}-{kind}", make)
 
 
 def shared_groups() -> Iterator[Case]:
@@ -55,6 +57,8 @@ def shared_groups() -> Iterator[Case]:
         for shape in (GROUPS, IMAGES):
             make = lambda rng, s=shape, h=is_halved: norm_relu.groupnorm_backward(rng, s, h, 1, "all")  # noqa: E731
             yield Case("groupnorm_relu_backward", f"{shape}-halved-{is_halved}", make)
+    make = lambda rng: norm_relu.groupnorm_backward(rng, IMAGES, True, 2, "none")  # noqa: E731
+    yield Case("groupnorm_relu_backward", "none", make)
     yield Case("groupnorm_lanes_forward", "split", lambda rng: norm_relu.lanes_forward(rng, LANES, 1, True))
     yield Case("groupnorm_lanes_backward", "split", lambda rng: norm_relu.lanes_backward(rng, LANES, 1, True, True))
     yield Case("layernorm_forward", "split", lambda rng: norm.layernorm_forward(rng, PLACES, True))
