@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from edgefl.kernels import ISAS, reference
+from edgefl.kernels.table import FAMILIES
 
 from .bounds import bounds
 from .cases import Args, Array, Case
@@ -61,6 +62,12 @@ class Guarded:
             margins = np.concatenate([buffer[:start], buffer[start + size :]])
             untouched = np.isnan(margins) if buffer.dtype.kind == "f" else margins == 77
             assert untouched.all(), f"{name}: written outside its memory"
+
+
+def without(backend: ModuleType) -> set[str]:
+    """The operations that a backend has no kernels for."""
+    families = ("recurrent", "attention") if backend.__name__.endswith(".cuda.backend") else ()
+    return {row.name for family in families for row in FAMILIES[family]}
 
 
 def native_isas() -> list[str]:

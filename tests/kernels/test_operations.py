@@ -8,9 +8,9 @@ from types import ModuleType
 import pytest
 
 from edgefl.errors import BackendError
-from edgefl.kernels.table import FAMILIES, TABLE
+from edgefl.kernels.table import TABLE
 
-from .calls import check_case, each, run
+from .calls import check_case, each, run, without
 from .cases import adversarial, by_operation
 
 
@@ -21,12 +21,6 @@ def test_operation_matches_reference(backend: ModuleType, op: str) -> None:
             run(backend, op, adversarial(op)[0].args())
         return
     each((case, lambda case=case: check_case(backend, case)) for case in adversarial(op))
-
-
-def without(backend: ModuleType) -> set[str]:
-    """The operations that a backend has no kernels for."""
-    families = ("recurrent", "attention") if backend.__name__.endswith(".cuda.backend") else ()
-    return {row.name for family in families for row in FAMILIES[family]}
 
 
 def test_arguments_of_the_cases_are_in_the_order_of_the_table() -> None:

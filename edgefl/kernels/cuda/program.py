@@ -103,7 +103,8 @@ class Program:
         if op not in TABLE:
             raise ValueError(f"op={op!r}; expected an operation of edgefl.kernels.table.TABLE")
         if op not in self._known:
-            raise BackendError(f"{op} has no CUDA kernel; expected one of {', '.join(sorted(self._known))}")
+            Check(TABLE[op])(ordered(TABLE[op], args, named))
+            raise BackendError(f"{op} has no CUDA kernel; EDGEFL_KERNELS=native has one")
         operation = self._known[op]
         values = ordered(operation.row, args, named)
         self._check(operation, values)

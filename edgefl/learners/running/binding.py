@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from edgefl.errors import BackendError
 from edgefl.learners.lowering.schedule import Companion, Param, Schedule, Slot, Structure, Tensor
 
 Array = NDArray[Any]
@@ -50,8 +51,13 @@ class Memory:
 
 
 def bind(backend: ModuleType, schedule: Schedule, memory: Memory) -> Any:
-    """A Program of the backend that makes the schedule's calls. Raises ValueError if an argument does not fit."""
+    """A Program of the backend that makes the schedule's calls. Raises ValueError if an argument does not fit,
+    BackendError naming the node whose operation the backend does not have.
+    """
     program = backend.Program()
     for call in schedule.calls:
-        program.append(call.op, *(memory.resolve(schedule, arg) for arg in call.args))
+        try:
+            program.append(call.op, *(memory.resolve(schedule, arg) for arg in call.args))
+        except BackendError as error:
+            raise BackendError(f"{call.node!r}: {error}") from None
     return program
