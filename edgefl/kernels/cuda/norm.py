@@ -50,7 +50,17 @@ class Forward:
     def _fields(self, runs: Runs, sums: Scratch | None, origins: Scratch | None) -> tuple[Field, ...]:
         written = (self.y, self.xhat, self.mean, self.inv_std, self.running_mean, self.running_var)
         numbers = (float(self.eps), float(self.momentum), *rectifier(self.most))
-        return (self.x, self.weight, self.bias, *written, *runs.fields, sums, origins, *numbers, *windows_of(self.x, self.y)[:3])
+        return (
+            self.x,
+            self.weight,
+            self.bias,
+            *written,
+            *runs.fields,
+            sums,
+            origins,
+            *numbers,
+            *windows_of(self.x, self.y)[:3],
+        )
 
 
 @dataclass(frozen=True)
@@ -217,9 +227,7 @@ def groupnorm_lanes_backward(
     return [*gradients, *back.launches("groupnorm", groups_of(x, groups, None, lanes))]
 
 
-def layernorm_forward(
-    x: At, weight: At, bias: At, y: At, xhat: At | None, inv_std: At, eps: float
-) -> Launches:
+def layernorm_forward(x: At, weight: At, bias: At, y: At, xhat: At | None, inv_std: At, eps: float) -> Launches:
     return Forward(x, weight, bias, y, inv_std, eps, xhat).launches("groupnorm", places_of(x))
 
 
