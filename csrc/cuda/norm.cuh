@@ -4,7 +4,7 @@
 #include "norm_back.cuh"
 #include "statistics.cuh"
 
-namespace norm {
+namespace norms {
 
 // A value of x and what belongs to it.
 struct Read {
@@ -141,9 +141,10 @@ EFL_KERNEL(norm_gradients, 256, BackArgs) {
     const int run = int(thread_of_grid()), count = int(a.outs.count);
     if (run >= count) return;
     Pair sum = {0, 0};
+    EFL_ROLLED
     for (int i = 0; i < int(a.runs.pieces); ++i) add_to(sum, a.left[i * count + run]);
     a.dweight[run] = float(sum.second);
     a.dbias[run] = float(sum.first);
 }
 
-}  // namespace norm
+}  // namespace norms

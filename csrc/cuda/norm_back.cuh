@@ -6,7 +6,7 @@
 #pragma once
 #include "statistics.cuh"
 
-namespace norm {
+namespace norms {
 
 // What runs are: a channel that was normalised as one, a group of channels, or a channel whose images were normalised
 // by their groups, of which only sums are wanted.
@@ -19,7 +19,7 @@ struct BackArgs {
     Runs runs;
     Pair* left;  // [pieces][runs]; null where a block sees its runs whole
     Size share, stat_lanes;  // channel_of_groups: channels of a group, and lanes of its statistics
-    double most;             // of a rectifier
+    double per_value, most;  // 1 / n of a run's n values; of a rectifier
     Size rectifies, width;   // width: of a plane, for windows
     Divisor by_windows, by_begun;  // those that fit in a row, or begin in it
 };
@@ -89,6 +89,7 @@ EFL_DEVICE void leave_sums(const BackArgs& a, const Part& part, Pair sum) {
 EFL_DEVICE int place_among(const Ids& outs, int id) {
     if (!outs.list) return outs.count > 0 ? id : -1;  // an empty list is null, too
     int low = 0;
+    EFL_ROLLED
     for (int high = int(outs.count); low < high;) {
         const int middle = (low + high) / 2;
         if (outs.list[middle] < id) low = middle + 1;
@@ -106,9 +107,9 @@ struct Way {
 template <Kind KIND>
 EFL_DEVICE Way way_of(const BackArgs& a, const Part& part, Pair sum, Way* ways) {
     if (part.exists && part.member == 0) {
-        const double inv_std = a.inv_std[statistic_of(a, part)], count = double(a.runs.rows * a.runs.inner);
-        const double gain = KIND == Kind::channel ? a.weight[part.id] * inv_std : inv_std;
-        ways[part.slot] = {float(gain), float(gain * sum.first / count), float(gain * sum.second / count)};
+        const double inv_std = a.inv_std[statistic_of(a, part)];
+        const double gain = KIND == Kind::channel ? a.weight[part.id] * inv_std : inv_std, mean = gain * a.per_value;
+        ways[part.slot] = {float(gain), float(mean * sum.first), float(mean * sum.second)};
         const int out = KIND == Kind::channel && blockIdx.y == 0 ? place_among(a.outs, part.id) : -1;
         if (out >= 0) {
             a.dweight[out] = float(sum.second);
@@ -125,4 +126,4 @@ EFL_DEVICE float gradient(const Way& way, const Affine& f, float dz, float norma
     return fmaf(gain, dz, -fmaf(way.slope, normal, way.offset));
 }
 
-}  // namespace norm
+}  // namespace norms

@@ -4,7 +4,7 @@
 #include "norm_back.cuh"
 #include "statistics.cuh"
 
-namespace norm {
+namespace norms {
 
 // The cells of a plane's window, row by row.
 struct Window {
@@ -208,4 +208,4 @@ EFL_KERNEL(groupnorm_pooled_backward, 256, BackArgs) {
     norm_backward_pooled<Kind::group>(a, shared, ways);
 }
 
-}  // namespace norm
+}  // namespace norms

@@ -58,71 +58,64 @@ EFL_DEVICE Result result_of(const PoolArgs& a, int number) {
     return {row.whole, cell.rest, cells_of(a.vertical, row.rest), cells_of(a.horizontal, line.rest)};
 }
 
-EFL_DEVICE bool is_whole(const Range& range, int cells) { return range.end - range.begin == cells; }
-
-// use(cell, value) of a window's cells inside the plane, row by row; those of a whole SIDE x SIDE one are read at once.
-template <int SIDE, class Use>
+// use(cell, value) of a window's cells inside the plane. Those of two rows and four columns are read at once.
+template <class Use>
 EFL_DEVICE void each_cell(const PoolArgs& a, const Result& at, const Use& use) {
+    constexpr int COLUMNS = 4, CELLS = 2 * COLUMNS;
     const int width = int(a.horizontal.size), lanes = int(a.lanes), across = int(a.horizontal.kernel);
     const float* const x = a.x + at.plane * int(a.vertical.size) * width * lanes + at.lane;
-    if (SIDE > 0 && is_whole(at.rows, SIDE) && is_whole(at.columns, SIDE)) {
-        constexpr int CELLS = SIDE > 0 ? SIDE * SIDE : 1, COLUMNS = SIDE > 0 ? SIDE : 1;
-        float values[CELLS];
-        EFL_UNROLL
-        for (int i = 0; i < CELLS; ++i)
-            values[i] = x[((at.rows.first + i / COLUMNS) * width + at.columns.first + i % COLUMNS) * lanes];
-        EFL_UNROLL
-        for (int i = 0; i < CELLS; ++i) use(i, values[i]);
-        return;
-    }
-    for (int h = at.rows.begin; h < at.rows.end; ++h)
-        for (int w = at.columns.begin; w < at.columns.end; ++w)
-            use((h - at.rows.first) * across + w - at.columns.first, x[(h * width + w) * lanes]);
+    EFL_ROLLED
+    for (int top = at.rows.begin; top < at.rows.end; top += 2)
+        EFL_ROLLED
+        for (int left = at.columns.begin; left < at.columns.end; left += COLUMNS) {
+            const int rows = at.rows.end - top, columns = at.columns.end - left;
+            float values[CELLS];
+            EFL_UNROLL
+            for (int i = 0; i < CELLS; ++i)
+                if (i / COLUMNS < rows && i % COLUMNS < columns)
+                    values[i] = x[((top + i / COLUMNS) * width + left + i % COLUMNS) * lanes];
+            const int cell = (top - at.rows.first) * across + left - at.columns.first;
+            EFL_UNROLL
+            for (int i = 0; i < CELLS; ++i)
+                if (i / COLUMNS < rows && i % COLUMNS < columns) use(cell + i / COLUMNS * across + i % COLUMNS, values[i]);
+        }
 }
 
-template <int SIDE>
-EFL_DEVICE void maxpool_results(const PoolArgs& a) {
-    for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
-        int best = -1;
-        float found = 0;
-        each_cell<SIDE>(a, result_of(a, int(i)), [&](int cell, float value) {
-            if (best >= 0 && value <= found) return;            // the first of equals stays
-            if (best >= 0 && found != found && value == value) return;  // and a NaN, unless for another
-            best = cell;
-            found = value;
-        });
-        a.y[i] = found;
-        if (a.codes) a.codes[i] = Byte(best);
-    }
-}
+// The largest so far, and its cell: of equals the first of the window, in whatever order they come; a NaN is the largest.
+struct Largest {
+    int cell;
+    float value;
+};
 
-EFL_DEVICE int side_of(const PoolArgs& a) { return a.vertical.kernel == a.horizontal.kernel ? int(a.vertical.kernel) : 0; }
+EFL_DEVICE bool wins(int cell, float value, const Largest& best) {
+    if (best.cell < 0 || value > best.value) return true;
+    if (value != value) return best.value == best.value || cell > best.cell;
+    return value == best.value && cell < best.cell;
+}
 
 EFL_KERNEL(maxpool_forward, 256, PoolArgs) {
-    const int side = side_of(a);
-    if (side == 2) maxpool_results<2>(a);
-    else if (side == 3) maxpool_results<3>(a);
-    else maxpool_results<0>(a);
-}
-
-template <int SIDE>
-EFL_DEVICE void avgpool_results(const PoolArgs& a) {
-    const bool with_padding = a.with_padding != 0;
+    EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
-        const Result at = result_of(a, int(i));
-        float sum = 0;
-        each_cell<SIDE>(a, at, [&](int, float value) { sum += value; });
-        const int rows = counted(a.vertical, at.rows, with_padding);
-        const int columns = counted(a.horizontal, at.columns, with_padding);
-        a.y[i] = sum / (float(rows) * float(columns));
+        Largest best = {-1, 0};
+        each_cell(a, result_of(a, int(i)), [&](int cell, float value) {
+            if (wins(cell, value, best)) best = {cell, value};
+        });
+        a.y[i] = best.value;
+        if (a.codes) a.codes[i] = Byte(best.cell);
     }
 }
 
 EFL_KERNEL(avgpool_forward, 256, PoolArgs) {
-    const int side = side_of(a);
-    if (side == 2) avgpool_results<2>(a);
-    else if (side == 3) avgpool_results<3>(a);
-    else avgpool_results<0>(a);
+    const bool with_padding = a.with_padding != 0;
+    EFL_ROLLED
+    for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
+        const Result at = result_of(a, int(i));
+        float sum = 0;
+        each_cell(a, at, [&](int, float value) { sum += value; });
+        const int rows = counted(a.vertical, at.rows, with_padding);
+        const int columns = counted(a.horizontal, at.columns, with_padding);
+        a.y[i] = sum / (float(rows) * float(columns));
+    }
 }
 
 // ---- back ------------------------------------------------------------------------------------------------------------
@@ -158,7 +151,9 @@ template <class Share>
 EFL_DEVICE float over_windows(const PoolBackArgs& a, const Source& at, const Share& share) {
     const int columns = int(a.horizontal.result), lanes = int(a.lanes);
     float sum = 0;
+    EFL_ROLLED
     for (int row = at.rows.begin; row < at.rows.end; ++row)
+        EFL_ROLLED
         for (int column = at.columns.begin; column < at.columns.end; ++column)
             sum += share(at.results + (row * columns + column) * lanes, row, column);
     return sum;
@@ -166,6 +161,7 @@ EFL_DEVICE float over_windows(const PoolBackArgs& a, const Source& at, const Sha
 
 EFL_KERNEL(maxpool_backward, 256, PoolBackArgs) {
     const int down = int(a.vertical.stride), across = int(a.horizontal.stride), width = int(a.horizontal.kernel);
+    EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count * a.lanes; i += threads_of_grid()) {
         const Source at = source_of(a, int(i));
         a.dx[at.place] = over_windows(a, at, [&](int place, int row, int column) {
@@ -177,6 +173,7 @@ EFL_KERNEL(maxpool_backward, 256, PoolBackArgs) {
 
 EFL_KERNEL(avgpool_backward, 256, PoolBackArgs) {
     const bool with_padding = a.with_padding != 0;
+    EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count; i += threads_of_grid()) {
         const Source at = source_of(a, int(i));
         a.dx[at.place] = over_windows(a, at, [&](int place, int row, int column) {

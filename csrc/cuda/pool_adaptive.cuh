@@ -25,86 +25,60 @@ EFL_DEVICE Cell cell_of(const Chosen& chosen, int number) {
     return {(plane * int(chosen.rows) + row.rest) * int(chosen.columns) + line.rest, plane, row.rest, line.rest};
 }
 
-// Part i of `parts` of `size` cells, and the parts that a cell is in: in integers that hold size * parts.
-template <class Int>
+// Part i of `parts` of `size` cells, and the parts that a cell is in.
 struct Parts {
-    Int parts, size;
+    Size parts, size;
 };
 
-template <class Int>
-EFL_DEVICE int begin_of(const Parts<Int>& all, int part) {
-    return int(part * all.size / all.parts);
-}
-
-template <class Int>
-EFL_DEVICE int end_of(const Parts<Int>& all, int part) {
-    return int(((part + 1) * all.size + all.parts - 1) / all.parts);
-}
-
-template <class Int>
-EFL_DEVICE int first_part(const Parts<Int>& all, int cell) {
-    return int(cell * all.parts / all.size);
-}
-
-template <class Int>
-EFL_DEVICE int last_part(const Parts<Int>& all, int cell) {
-    return int(((cell + 1) * all.parts - 1) / all.size);
-}
+EFL_DEVICE int begin_of(const Parts& all, int part) { return int(part * all.size / all.parts); }
+EFL_DEVICE int end_of(const Parts& all, int part) { return int(((part + 1) * all.size + all.parts - 1) / all.parts); }
+EFL_DEVICE int first_part(const Parts& all, int cell) { return int(cell * all.parts / all.size); }
+EFL_DEVICE int last_part(const Parts& all, int cell) { return int(((cell + 1) * all.parts - 1) / all.size); }
+EFL_DEVICE int length_of(const Parts& all, int part) { return end_of(all, part) - begin_of(all, part); }
 
 struct AdaptiveArgs {
-    const float* from;  // x, or dy
-    float* to;          // y, or dx
-    Chosen chosen;      // cells of `to`
+    const float* from;   // x, or dy
+    float* to;           // y, or dx
+    Chosen chosen;       // cells of `to`
     Size rows, columns;  // of `from`
-    Size is_large;       // int does not hold what is divided
 };
 
-template <class Int>
-EFL_DEVICE void adaptive_results(const AdaptiveArgs& a) {
-    const Parts<Int> vertical = {Int(a.chosen.rows), Int(a.rows)};
-    const Parts<Int> horizontal = {Int(a.chosen.columns), Int(a.columns)};
+EFL_KERNEL(adaptive_avgpool_forward, 256, AdaptiveArgs) {
+    const Parts vertical = {a.chosen.rows, a.rows}, horizontal = {a.chosen.columns, a.columns};
     const int width = int(a.columns);
+    EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count; i += threads_of_grid()) {
         const Cell at = cell_of(a.chosen, int(i));
-        const int top = begin_of(vertical, at.row), bottom = end_of(vertical, at.row);
-        const int left = begin_of(horizontal, at.column), right = end_of(horizontal, at.column);
-        const float* const x = a.from + at.plane * int(a.rows) * width;
+        const int top = begin_of(vertical, at.row), rows = length_of(vertical, at.row);
+        const int columns = length_of(horizontal, at.column);
+        const float* const x = a.from + (at.plane * int(a.rows) + top) * width + begin_of(horizontal, at.column);
         float sum = 0;
-        for (int h = top; h < bottom; ++h)
-            for (int w = left; w < right; ++w) sum += x[h * width + w];
-        a.to[at.place] = sum / (float(bottom - top) * float(right - left));
+        EFL_ROLLED
+        for (int h = 0; h < rows; ++h)
+            for (int w = 0; w < columns; ++w) sum += x[h * width + w];
+        a.to[at.place] = sum / (float(rows) * float(columns));
     }
 }
 
-EFL_KERNEL(adaptive_avgpool_forward, 256, AdaptiveArgs) {
-    if (a.is_large) adaptive_results<Size>(a);
-    else adaptive_results<int>(a);
-}
-
-template <class Int>
-EFL_DEVICE void adaptive_sources(const AdaptiveArgs& a) {
-    const Parts<Int> vertical = {Int(a.rows), Int(a.chosen.rows)};
-    const Parts<Int> horizontal = {Int(a.columns), Int(a.chosen.columns)};
+EFL_KERNEL(adaptive_avgpool_backward, 256, AdaptiveArgs) {
+    const Parts vertical = {a.rows, a.chosen.rows}, horizontal = {a.columns, a.chosen.columns};
     const int columns = int(a.columns);
+    EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count; i += threads_of_grid()) {
         const Cell at = cell_of(a.chosen, int(i));
         const int first = first_part(horizontal, at.column), last = last_part(horizontal, at.column);
         const int end = last_part(vertical, at.row);
         const float* const dy = a.from + at.plane * int(a.rows) * columns;
         float sum = 0;
-        for (int row = first_part(vertical, at.row); row <= end; ++row)
-            for (int column = first; column <= last; ++column) {
-                const int down = end_of(vertical, row) - begin_of(vertical, row);
-                const int across = end_of(horizontal, column) - begin_of(horizontal, column);
-                sum += dy[row * columns + column] / (float(down) * float(across));
-            }
+        EFL_ROLLED
+        for (int row = first_part(vertical, at.row); row <= end; ++row) {
+            const float down = float(length_of(vertical, row));
+            EFL_ROLLED
+            for (int column = first; column <= last; ++column)
+                sum += dy[row * columns + column] / (down * float(length_of(horizontal, column)));
+        }
         a.to[at.place] = sum;
     }
-}
-
-EFL_KERNEL(adaptive_avgpool_backward, 256, AdaptiveArgs) {
-    if (a.is_large) adaptive_sources<Size>(a);
-    else adaptive_sources<int>(a);
 }
 
 // ---- whole planes ----------------------------------------------------------------------------------------------------

@@ -2,11 +2,11 @@
 // threads. A run is a channel of all images, or a group of channels, or one place of them, of one image; it is walked
 // plane by plane. Nothing is known here of what is done with the values.
 #pragma once
-#include "portable.cuh"
+#include "divisor.cuh"
 
 namespace runs {
 
-constexpr int RUN_THREADS = 256;  // of a block
+constexpr int RUN_BITS = 8, RUN_THREADS = 1 << RUN_BITS;  // of a block
 
 // x is [images, channels, inner, lanes]; a run takes one lane of `rows` planes, `step` planes apart.
 // Channels: size 1, rows of images, a step of `channels`. Groups of an image: rows = size, a step of 1.
@@ -14,7 +14,9 @@ struct Runs {
     Ids ids;                  // of channels or groups
     Size images, all, size;   // images with runs of their own, 1 for channels; ids in all; planes from one to the next
     Size rows, step, inner, lanes;
-    Size abreast, team, pieces;  // runs side by side in a block, threads for each, and blocks that share them
+    Size beside, team;        // powers of two: of runs side by side in a block, and of threads for each
+    Size pieces;              // blocks that share a run
+    Divisor by_lanes, by_count;
 };
 
 // What a thread has to do with: one run, in a team.
@@ -32,17 +34,17 @@ struct Part {
 EFL_DEVICE int runs_of(const Runs& runs) { return int(runs.images * runs.ids.count * runs.lanes); }
 
 EFL_DEVICE Part part_of(const Runs& runs) {
-    const int thread = int(threadIdx.x), abreast = int(runs.abreast), team = int(runs.team), lanes = int(runs.lanes);
-    const int beside = thread & (abreast - 1), above = thread / (abreast * team);
-    const int slot = above * abreast + beside;
-    const int run = int(blockIdx.x) * (RUN_THREADS / team) + slot;
-    Part part = {run < runs_of(runs), run, 0, 0, 0, 0, slot, thread / abreast & (team - 1), team,
-                 above * abreast * team + beside};
+    const int thread = int(threadIdx.x), beside = int(runs.beside), team = int(runs.team);
+    const int within = thread & ((1 << beside) - 1), above = thread >> (beside + team);
+    const int slot = (above << beside) + within, run = (int(blockIdx.x) << (RUN_BITS - team)) + slot;
+    Part part = {run < runs_of(runs), run, 0, 0, 0, 0, slot, thread >> beside & ((1 << team) - 1), 1 << team,
+                 (above << (beside + team)) + within};
     if (!part.exists) return part;
-    const int chosen = run / lanes, count = int(runs.ids.count), image = chosen / count;
-    part.id = id_at(runs.ids, chosen - image * count);
-    part.lane = run - chosen * lanes;
-    part.number = image * int(runs.all) + part.id;
+    const Split chosen = split(run, int(runs.lanes), runs.by_lanes);
+    const Split image = split(chosen.whole, int(runs.ids.count), runs.by_count);
+    part.id = id_at(runs.ids, image.rest);
+    part.lane = chosen.rest;
+    part.number = image.whole * int(runs.all) + part.id;
     part.plane = part.number * int(runs.size);
     return part;
 }
@@ -69,12 +71,13 @@ struct Walk {
 
 // Its share of this block's piece of rows * length places.
 EFL_DEVICE Walk walk_of(const Runs& runs, const Part& part, int length) {
-    const Size all = runs.rows * length, piece = (all + runs.pieces - 1) / runs.pieces, first = blockIdx.y * piece;
-    const int begin = int(first) + part.member, end = int(smaller(all, first + piece));
+    const unsigned all = unsigned(runs.rows) * length, pieces = unsigned(runs.pieces);
+    const unsigned piece = (all + pieces - 1) / pieces, first = blockIdx.y * piece;
+    const unsigned begin = first + part.member, end = smaller(all, first + piece), width = length;
     if (!part.exists || begin >= end) return {0, 0, 0, 0, 0, 1};
-    const int row = begin / length, step = part.team / length;
-    return {row, begin - row * length, (end - begin + part.team - 1) / part.team, step, part.team - step * length,
-            length};
+    const int row = int(begin / width), step = int(unsigned(part.team) / width);
+    return {row, int(begin) - row * length, int(end - begin + part.team - 1) >> int(runs.team), step,
+            part.team - step * length, length};
 }
 
 EFL_DEVICE void advance(Walk& walk) {
@@ -88,22 +91,20 @@ EFL_DEVICE void advance(Walk& walk) {
 // use(row, column, load(row, column)) for each place, AT_ONCE loads before what is done with them: memory is far away.
 template <int AT_ONCE, class Load, class Use>
 EFL_DEVICE void each_place(Walk walk, const Load& load, const Use& use) {
-    for (; walk.left >= AT_ONCE; walk.left -= AT_ONCE) {
+    EFL_ROLLED
+    for (; walk.left > 0; walk.left -= AT_ONCE) {
         int rows[AT_ONCE], columns[AT_ONCE];
         decltype(load(0, 0)) found[AT_ONCE];
         EFL_UNROLL
         for (int i = 0; i < AT_ONCE; ++i) {
             rows[i] = walk.row;
             columns[i] = walk.column;
-            found[i] = load(walk.row, walk.column);
+            if (i < walk.left) found[i] = load(walk.row, walk.column);
             advance(walk);
         }
         EFL_UNROLL
-        for (int i = 0; i < AT_ONCE; ++i) use(rows[i], columns[i], found[i]);
-    }
-    for (; walk.left > 0; --walk.left) {
-        use(walk.row, walk.column, load(walk.row, walk.column));
-        advance(walk);
+        for (int i = 0; i < AT_ONCE; ++i)
+            if (i < walk.left) use(rows[i], columns[i], found[i]);
     }
 }
 
@@ -120,11 +121,12 @@ EFL_DEVICE void add_to(Pair& sum, const Pair& more) {
 
 // The sums of a run's team, for each of its threads, in an order that depends on its size alone. shared [RUN_THREADS].
 EFL_DEVICE Pair team_sum(const Runs& runs, const Part& part, Pair value, Pair* shared) {
-    const int thread = int(threadIdx.x), abreast = int(runs.abreast);
+    const int thread = int(threadIdx.x), beside = int(runs.beside);
     shared[thread] = value;
+    EFL_ROLLED
     for (int half = part.team / 2; half > 0; half /= 2) {
         barrier();
-        if (part.member < half) add_to(shared[thread], shared[thread + half * abreast]);
+        if (part.member < half) add_to(shared[thread], shared[thread + (half << beside)]);
     }
     barrier();
     return shared[part.leader];
@@ -133,6 +135,7 @@ EFL_DEVICE Pair team_sum(const Runs& runs, const Part& part, Pair value, Pair* s
 // The same of what blocks have left of a run's pieces, [pieces][runs].
 EFL_DEVICE Pair pieces_sum(const Runs& runs, const Part& part, const Pair* left, Pair* shared) {
     Pair sum = {0, 0};
+    EFL_ROLLED
     for (int i = part.member; part.exists && i < int(runs.pieces); i += part.team)
         add_to(sum, left[i * runs_of(runs) + part.run]);
     return team_sum(runs, part, sum, shared);

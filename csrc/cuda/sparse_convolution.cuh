@@ -10,23 +10,25 @@ struct SparseUnpackArgs {
     const float* values;  // or null, for gradients
     SparseUnpacked to;
     Size count, rows, part, parts, blocks, kinds, is_whole;
-    Size header, list_words, runs_at;             // words
-    Size plane, phase_plane, pitch;               // of the structure's offsets
+    Size header, list_words, runs_at;                 // words
+    Size plane, phase_plane, pitch;                   // of the structure's offsets
     Size tile_rows, tile_pitch, group_pitch, phases;  // of a tile's
-    Size most;                                    // the last place that any position may read from
+    Size most;                                        // the last place that any position may read from
 };
 
 // The place in a tile of an offset of the structure's.
 EFL_DEVICE int sparse_place(const SparseUnpackArgs& a, int offset, int kind) {
     const int channel = offset / int(a.plane), rest = offset % int(a.plane);
     const int phase = a.is_whole ? 0 : rest / int(a.phase_plane), in_phase = rest % int(a.phase_plane);
-    const int down = a.is_whole ? kind / 3 : in_phase / int(a.pitch), along = a.is_whole ? kind % 3 : in_phase % int(a.pitch);
-    return (((channel * int(a.phases) + phase) * int(a.tile_rows) + down) * int(a.tile_pitch) + along) * int(a.group_pitch);
+    const int down = a.is_whole ? kind / 3 : in_phase / int(a.pitch);
+    const int along = a.is_whole ? kind % 3 : in_phase % int(a.pitch);
+    const int row = (channel * int(a.phases) + phase) * int(a.tile_rows) + down;
+    return (row * int(a.tile_pitch) + along) * int(a.group_pitch);
 }
 
 // The weights of a list from a slot and a run on, none at `end` or beyond.
-EFL_DEVICE SparseList sparse_unpack_list(const SparseUnpackArgs& a, const unsigned short* list, int row, int slot, int run,
-                                         int end) {
+EFL_DEVICE SparseList sparse_unpack_list(const SparseUnpackArgs& a, const unsigned short* list, int row, int slot,
+                                         int run, int end) {
     const unsigned short* const runs = (const unsigned short*)(a.structure + a.runs_at);
     const int first = slot;
     for (int kind = 0; kind < a.kinds; ++kind) {

@@ -20,7 +20,8 @@ struct SparseGradientArgs {
 constexpr int SPARSE_SLOTS = 32, SPARSE_SLOTS_AT_ONCE = 8;  // of a thread
 
 template <int QUADS>
-EFL_DEVICE void sparse_signal(const SparseImages& dy, const SparseSpot& spot, int row, int batch, float4 (&sent)[QUADS]) {
+EFL_DEVICE void sparse_signal(const SparseImages& dy, const SparseSpot& spot, int row, int batch,
+                              float4 (&sent)[QUADS]) {
     const int cell = (row * int(dy.height) + spot.down) * int(dy.width) + spot.along;
     const float* const at = dy.data + cell * int(dy.lanes);
     EFL_UNROLL

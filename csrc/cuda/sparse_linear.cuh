@@ -12,7 +12,7 @@ struct SparseLinearArgs {
     Size count, rows, columns, blocks;
     Size block;        // the most columns that a block can have
     Size group_pitch;  // places of a channel in a tile
-    Size turned;       // the kind of structure to be unpacked, another is left alone: 1 transposed, 0 not, 2 whatever it is
+    Size turned;       // the kind of structure that is unpacked, others being left alone: 1 transposed, 0 not, 2 any
 };
 
 constexpr int SPARSE_PANEL = 128, SPARSE_COUNT_BITS = 9, SPARSE_STEP = 8, SPARSE_WIDTH = 512;
@@ -90,7 +90,8 @@ EFL_KERNEL(sparse_linear_unpack, 128, SparseLinearArgs) {
     }
 }
 
-// The same for the gradient of the input: its rows are the structure's columns, and panels the blocks of what they read.
+// The same for the gradient of the input: its rows are the structure's columns, which read a panel of outputs at a
+// time.
 // A segment's slots are sorted by their columns: some walkers count, each in its rows, and then know where theirs go.
 constexpr int SPARSE_WALKERS = 32;
 
@@ -128,6 +129,7 @@ EFL_KERNEL(sparse_linear_turn, 128, SparseLinearArgs) {
     for (int r = thread; thread < SPARSE_WALKERS && r < s.entries; r += SPARSE_WALKERS)
         for (int from = rows[r].slots.first; from < rows[r].slots.first + rows[r].slots.count; ++from) {
             const int column = sparse_column(s, from), to = starts[column] + seen[thread][column]++;
-            a.to.entries[to] = SparseEntry{(rows[r].number - s.first_row) * int(a.group_pitch), sparse_bits(a.values[from])};
+            const int place = (rows[r].number - s.first_row) * int(a.group_pitch);
+            a.to.entries[to] = SparseEntry{place, sparse_bits(a.values[from])};
         }
 }

@@ -1,12 +1,12 @@
-// What kernels read of a masked weight, unpacked from its structure once a call: where each weight reads its source, and
-// which weights a row has. Not the products. Whatever a structure says, places and slots here are in range.
+// What kernels read of a masked weight, unpacked from its structure once a call: where each weight reads its source,
+// and which weights a row has. Not the products. Whatever a structure says, places and slots here are in range.
 #pragma once
 #include <cstring>
 
 #include "portable.cuh"
 
-// One kept weight, in the order of the slots: a cell of a tile, or of a block's window, and the bits of its value or, of
-// gradients, its row.
+// One kept weight, in the order of the slots: a place of a tile, or of a block's window, and the bits of its value or,
+// for gradients, its row.
 struct SparseEntry {
     int place, bits;
 };

@@ -1,8 +1,8 @@
-// Results of masked layers: each row sums its weights' products with cells of a tile in shared memory. Forward passes, and
-// gradients of inputs with a transposed structure; not those of weights (sparse_gradients.cuh).
+// Results of masked layers: each row sums its weights' products with places of a tile in shared memory. Forward passes,
+// and gradients of inputs with a transposed structure; not those of weights (sparse_gradients.cuh).
 //
-// A thread has ROWS rows' results at one position of 4 * QUADS images, so that a weight, which all threads of a row read
-// at once, is worth as many products, and a place of shared memory four.
+// A thread has ROWS rows' results at one position of 4 * QUADS images, so that a weight, which all threads of a row
+// read at once, is worth as many products, and a place of shared memory four.
 #pragma once
 #include "sparse_places.cuh"
 #include "sparse_tile.cuh"
@@ -18,7 +18,9 @@ struct SparseProductArgs {
 
 constexpr int SPARSE_LISTS = 512;  // of the rows of a block of threads
 
-EFL_DEVICE float& sparse_part(float4& four, int k) { return k == 0 ? four.x : k == 1 ? four.y : k == 2 ? four.z : four.w; }
+EFL_DEVICE float& sparse_part(float4& four, int k) {
+    return k == 0 ? four.x : k == 1 ? four.y : k == 2 ? four.z : four.w;
+}
 
 template <int QUADS>
 EFL_DEVICE void sparse_row(const SparseEntry* entries, SparseList list, const float4* from, float4 (&sums)[QUADS]) {
@@ -56,8 +58,10 @@ EFL_DEVICE void sparse_store(const SparseProductArgs& a, const SparseSpot& spot,
     if (!at) return;
     const float bias = sparse_bias(a, row);
     EFL_UNROLL
-    for (int k = 0; k < 4 * QUADS; ++k)
-        if (spot.image + k < a.layer.batch) at[sparse_image(a.y, spot.image + k)] = sparse_part(sums[k / 4], k % 4) + bias;
+    for (int k = 0; k < 4 * QUADS; ++k) {
+        const int image = spot.image + k;
+        if (image < a.layer.batch) at[sparse_image(a.y, image)] = sparse_part(sums[k / 4], k % 4) + bias;
+    }
 }
 
 template <int ROWS, int QUADS>
@@ -79,7 +83,8 @@ EFL_DEVICE void sparse_product(const SparseProductArgs& a, float4* places, Spars
             lists[i] = first + i < rows ? a.lists[block * rows + first + i] : SparseList{0, 0};
         barrier();
         EFL_UNROLL
-        for (int k = 0; k < ROWS; ++k) sparse_row<QUADS>(a.entries, lists[taker + k * takers], places + spot.place, sums[k]);
+        for (int k = 0; k < ROWS; ++k)
+            sparse_row<QUADS>(a.entries, lists[taker + k * takers], places + spot.place, sums[k]);
     }
     EFL_UNROLL
     for (int k = 0; k < ROWS; ++k) {
@@ -118,7 +123,8 @@ EFL_DEVICE float sparse_read(const SparseImages& x, const SparseLayer& layer, in
     const int channel = block * int(layer.block) + rest / phases, height = int(x.height), width = int(x.width);
     const int i = (down + place / shifts_along % shifts_down) * int(layer.step_down) + int(layer.start_down) +
                   phase / phases_along;
-    const int j = (along + place % shifts_along) * int(layer.step_along) + int(layer.start_along) + phase % phases_along;
+    const int j =
+        (along + place % shifts_along) * int(layer.step_along) + int(layer.start_along) + phase % phases_along;
     if (i < 0 || i >= height || j < 0 || j >= width || channel >= layer.channels) return 0.0f;
     return x.data[sparse_image(x, image) + ((channel * height + i) * width + j) * int(x.lanes)];
 }
@@ -138,6 +144,7 @@ EFL_KERNEL(sparse_product_direct, 256, SparseProductArgs) {
                 sum = fmaf(sparse_value(a.entries[e]), x, sum);
             }
         }
-        if (float* const at = sparse_result(a, spot, row)) at[sparse_image(a.y, spot.image)] = sum + sparse_bias(a, row);
+        if (float* const at = sparse_result(a, spot, row))
+            at[sparse_image(a.y, spot.image)] = sum + sparse_bias(a, row);
     }
 }

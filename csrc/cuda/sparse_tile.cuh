@@ -1,5 +1,5 @@
-// Tiles of a masked layer's source: the cells that one block of results reads of one block of channels, in shared memory.
-// A Linear layer's planes have one cell. Not the products.
+// Tiles of a masked layer's source: the cells that one block of results reads of one block of channels, in shared
+// memory. A Linear layer's planes have one cell. Not the products.
 #pragma once
 #include "portable.cuh"
 #include "sparse_places.cuh"
@@ -16,9 +16,9 @@ struct SparseLayer {
     const SparseBlocks* said;                   // null, or what they are instead, `block` at most
     Size down, along;                           // positions of a row's results
     Size step_down, step_along, start_down, start_along;
-    Size phases_down, phases_along;      // of the source
-    Size extent_down, extent_along;      // the largest shifts
-    Size results_down, results_along;    // phases of the results, each a row
+    Size phases_down, phases_along;    // of the source
+    Size extent_down, extent_along;    // the largest shifts
+    Size results_down, results_along;  // phases of the results, each a row
 };
 
 // A tile: a rectangle of positions, of `groups` of 4 or 8 images, and their source with its margin.

@@ -7,7 +7,7 @@
 #include "elementwise.cuh"
 #include "runs.cuh"
 
-namespace norm {
+namespace norms {
 using namespace runs;
 
 // z = weight * xhat + bias with xhat = (x - mean) * inv_std.
@@ -65,24 +65,27 @@ struct ForwardArgs {
     Runs runs;
     const Pair* left;  // of norm_moments; null where a block sees its runs whole
     const float* origins;
+    double per_value, unbiased;         // 1 / n and n / (n - 1) of a run's n values
     double eps, momentum, most;         // most: of a rectifier
     Size rectifies, width;              // width: of a plane, for windows
     Divisor by_windows;                 // that fit in a row
 };
 
+EFL_DEVICE float inverse_deviation(double variance, double eps) { return 1.0f / sqrtf(float(variance + eps)); }
+
 // Of a whole run; its first thread keeps what is to be kept.
 EFL_DEVICE Affine statistics_of(const ForwardArgs& a, const Part& part, float origin, Pair sum) {
-    const double count = double(a.runs.rows * a.runs.inner), mean = origin + sum.first / count;
-    const double spread = (sum.second - sum.first * sum.first / count) / count, variance = spread < 0 ? 0 : spread;
-    const Affine f = {float(mean), float(1.0 / sqrt(variance + a.eps)), 0, 0};
+    const double away = sum.first * a.per_value, mean = origin + away;
+    const double spread = sum.second * a.per_value - away * away, variance = spread < 0 ? 0 : spread;
+    const Affine f = {float(mean), inverse_deviation(variance, a.eps), 0, 0};
     if (blockIdx.y > 0) return f;
     const int place = part.number * int(a.runs.lanes) + part.lane;
     a.inv_std[place] = f.inv_std;
     if (a.mean) a.mean[place] = f.mean;
     if (a.running_mean) {
-        const double old = 1.0 - a.momentum, unbiased = variance * (count / (count - 1));
+        const double old = 1.0 - a.momentum;
         a.running_mean[part.id] = float(old * a.running_mean[part.id] + a.momentum * mean);
-        a.running_var[part.id] = float(old * a.running_var[part.id] + a.momentum * unbiased);
+        a.running_var[part.id] = float(old * a.running_var[part.id] + a.momentum * (variance * a.unbiased));
     }
     return f;
 }
@@ -97,8 +100,7 @@ EFL_DEVICE Affine normalisation_of(const ForwardArgs& a, const Part& part, Pair*
                                  : team_sum(a.runs, part, moments_of(a.runs, part, a.x, origin), shared);
         if (is_first) found[part.slot] = statistics_of(a, part, origin, sum);
     } else if (is_first) {
-        const double variance = a.running_var[part.id];
-        found[part.slot] = {a.running_mean[part.id], float(1.0 / sqrt(variance + a.eps)), 0, 0};
+        found[part.slot] = {a.running_mean[part.id], inverse_deviation(a.running_var[part.id], a.eps), 0, 0};
     }
     barrier();
     return found[part.slot];
@@ -113,4 +115,4 @@ EFL_DEVICE Affine with_channel(const ForwardArgs& a, const Part& part, Affine f,
     return f;
 }
 
-}  // namespace norm
+}  // namespace norms

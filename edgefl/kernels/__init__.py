@@ -17,7 +17,7 @@ from types import ModuleType
 
 from edgefl.errors import BackendError
 
-__all__ = ["BACKENDS", "NAMED", "backend", "name_of"]
+__all__ = ["BACKENDS", "NAMED", "backend", "best", "name_of"]
 
 BACKENDS: dict[str, str] = {
     "native": "edgefl.kernels.native",
@@ -41,7 +41,23 @@ def backend(name: str | None = None) -> ModuleType:
     value that the native library would have to ignore.
     """
     chosen = name or os.environ.get("EDGEFL_KERNELS")
-    return _named(chosen) if chosen else _best()
+    return _named(chosen) if chosen else best()
+
+
+@functools.cache
+def best() -> ModuleType:
+    """The first of BACKENDS that can be loaded. Raises BackendError if none can."""
+    missing = []
+    for name in BACKENDS:
+        try:
+            module = _load(name)
+        except ImportError as error:
+            missing.append(f"{name}: {error}")
+            continue
+        if missing:
+            warnings.warn(f"edgefl uses the {name} kernels ({'; '.join(missing)})", RuntimeWarning, stacklevel=3)
+        return module
+    raise BackendError(f"no kernels can be loaded ({'; '.join(missing)}); reinstall edgefl")
 
 
 def name_of(module: ModuleType) -> str:
@@ -57,21 +73,6 @@ def _named(name: str) -> ModuleType:
     except ImportError as error:
         others = " or ".join(f"EDGEFL_KERNELS={other}" for other in BACKENDS if other != name)
         raise BackendError(f"EDGEFL_KERNELS={name} cannot be loaded ({error}); reinstall or set {others}") from error
-
-
-@functools.cache
-def _best() -> ModuleType:
-    missing = []
-    for name in BACKENDS:
-        try:
-            module = _load(name)
-        except ImportError as error:
-            missing.append(f"{name}: {error}")
-            continue
-        if missing:
-            warnings.warn(f"edgefl uses the {name} kernels ({'; '.join(missing)})", RuntimeWarning, stacklevel=3)
-        return module
-    raise BackendError(f"no kernels can be loaded ({'; '.join(missing)}); reinstall edgefl")
 
 
 def _load(name: str) -> ModuleType:

@@ -20,6 +20,7 @@ from . import (
     dropout,
     elementwise,
     growth,
+    host,
     linear,
     loss,
     norm,
@@ -57,6 +58,7 @@ FAMILIES: tuple[ModuleType, ...] = (
 )
 BODIES: dict[str, Body] = {name: body for family in FAMILIES for name, body in vars(family).items() if name in TABLE}
 KNOWN: dict[str, Operation] = operations(BODIES)
+KNOWN |= {name: KNOWN[name]._replace(check=host.StructureCheck(TABLE[name])) for name in host.FOLLOWED}
 
 
 class Program(RecordedCalls):
@@ -77,6 +79,7 @@ def _call(name: str) -> Any:
 
 
 globals().update({name: _call(name) for name in KNOWN})
+globals().update({name: host.operation(name, MEMORY) for name in host.OPERATIONS})
 
 
 def scratch_bytes() -> int:

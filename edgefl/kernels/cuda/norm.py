@@ -1,4 +1,4 @@
-"""Batch, group and layer normalisation: csrc/cuda/norm.cuh. What launches they need is told here for norm_relu.py, too."""
+"""Batch, group and layer normalisation: csrc/cuda/norm.cuh. The launches that they need, for norm_relu.py too."""
 
 from __future__ import annotations
 
@@ -49,18 +49,9 @@ class Forward:
 
     def _fields(self, runs: Runs, sums: Scratch | None, origins: Scratch | None) -> tuple[Field, ...]:
         written = (self.y, self.xhat, self.mean, self.inv_std, self.running_mean, self.running_var)
-        numbers = (float(self.eps), float(self.momentum), *rectifier(self.most))
-        return (
-            self.x,
-            self.weight,
-            self.bias,
-            *written,
-            *runs.fields,
-            sums,
-            origins,
-            *numbers,
-            *windows_of(self.x, self.y)[:3],
-        )
+        numbers = (runs.per_value, runs.unbiased, float(self.eps), float(self.momentum), *rectifier(self.most))
+        numbers = (*numbers, *windows_of(self.x, self.y)[:3])
+        return (self.x, self.weight, self.bias, *written, *runs.fields, sums, origins, *numbers)
 
 
 @dataclass(frozen=True)
@@ -105,7 +96,7 @@ class Backward:
     def _fields(self, runs: Runs, share: int, lanes: int) -> tuple[Field, ...]:
         read = (self.dy, self.x, self.weight, self.bias, self.mean, self.inv_std)
         sums = runs.sums if runs.is_split else None
-        numbers = (share, lanes, *rectifier(self.most), *windows_of(self.x, self.dy))
+        numbers = (share, lanes, runs.per_value, *rectifier(self.most), *windows_of(self.x, self.dy))
         return (*read, self.dx, self.dweight, self.dbias, self.outs, *runs.fields, sums, *numbers)
 
 

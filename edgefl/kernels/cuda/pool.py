@@ -9,8 +9,6 @@ from .divisor import divisor
 from .launch import At, Field, Ids, Launches, launch
 from .runs import Runs
 
-INT = 1 << 31
-
 
 def maxpool_forward(x: At, y: At, codes: At | None, kernel: Pair, stride: Pair, padding: Pair) -> Launches:
     return _forward("maxpool_forward", x, y, codes, (kernel, stride, padding))
@@ -85,9 +83,7 @@ def _backward(
 
 def _adaptive(kernel: str, read: At, written: At, channels: At | None) -> Launches:
     chosen, count = _chosen(written, channels)
-    pairs = list(zip(read.shape[2:], written.shape[2:], strict=True))
-    is_large = max(n * m + max(n, m) for n, m in pairs) >= INT
-    return [launch(kernel, count, read, written, *chosen, *read.shape[2:], is_large)]
+    return [launch(kernel, count, read, written, *chosen, *read.shape[2:])]
 
 
 def _means(x: At, y: At) -> Launches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from .divisor import divisor
 from .launch import THREADS, Field, Ids, Planned, Scratch, tiled
 
 FEW = 8  # values of a thread, where there are threads to spare
@@ -16,7 +17,7 @@ PAIR = 16  # bytes of two sums
 
 @dataclass(frozen=True)
 class Runs:
-    """Of x [images, channels, inner, lanes]: a lane of `rows` planes each, as csrc/cuda/runs.cuh says, and who does it."""
+    """Of x [images, channels, inner, lanes]: a lane of `rows` planes each, and who is at it; see csrc/cuda/runs.cuh."""
 
     ids: Ids
     images: int
@@ -41,8 +42,18 @@ class Runs:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        layout = (self.rows, self.step, self.inner, self.lanes, self.abreast, self.team, self.pieces)
-        return (self.ids, self.images, self.all, self.size, *layout)
+        planes = (self.images, self.all, self.size, self.rows, self.step, self.inner, self.lanes)
+        threads = (self.abreast.bit_length() - 1, self.team.bit_length() - 1, self.pieces)
+        return (self.ids, *planes, *threads, *divisor(self.lanes), *divisor(self.ids.count))
+
+    @property
+    def per_value(self) -> float:
+        return 1 / max(self.values, 1)
+
+    @property
+    def unbiased(self) -> float:
+        """What a mean of squares is multiplied by."""
+        return self.values / max(self.values - 1, 1)
 
     @property
     def is_split(self) -> bool:

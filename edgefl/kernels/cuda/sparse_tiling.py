@@ -106,6 +106,7 @@ class Unpacked(NamedTuple):
 
     @classmethod
     def of(cls, *sizes: int) -> Unpacked:
+        sizes = tuple(max(1, size) for size in sizes)
         return cls(*(Scratch(8 * sum(sizes[:place]), 8 * size) for place, size in enumerate(sizes)))
 
     def shares(self, size: int) -> Scratch:
