@@ -1,4 +1,4 @@
-"""Sums, products and zeros of arrays that begin anywhere in the device's memory, four values at a time where they may."""
+"""Sums, products and zeros of arrays that begin anywhere on the device, four values at a time where they may."""
 
 from __future__ import annotations
 
