@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import shutil
-import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,14 +9,11 @@ import numpy as np
 import pytest
 
 from edgefl.errors import BackendError
-from edgefl.kernels.cuda.device import Block, Device, Launch
 from edgefl.kernels.cuda.driver import DriverError
 
 from . import standin
+from .trial import ORDERS, THREADS, Trial, put_kernels
 
-KERNELS = Path(__file__).with_name("trial_kernels.cu")
-THREADS = 64
-ORDERS = (0, 1, 2)
 INVALID_VALUE, LAUNCH_FAILED = 1, 719
 
 
@@ -27,33 +21,8 @@ INVALID_VALUE, LAUNCH_FAILED = 1, 719
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A stand-in whose kernels are those of the trial."""
     folder = tmp_path_factory.mktemp("trial")
-    shutil.copy(KERNELS, folder / "kernels.cu")
-    shutil.copy(standin.ROOT / "csrc" / "cuda" / "portable.cuh", folder)
+    put_kernels(folder)
     return standin.built(kernels=folder)
-
-
-class Trial:
-    """A device of that stand-in."""
-
-    def __init__(self, library: Path) -> None:
-        self._controls = ctypes.CDLL(str(library))
-        self.device = Device()
-
-    def run(self, kernel: str, *fields: int, grid: tuple[int, int, int] = (1, 1, 1), threads: int = THREADS) -> None:
-        self.device.launch(Launch(kernel, grid, threads, struct.pack(f"<{len(fields)}q", *fields)))
-
-    def order(self, order: int) -> None:
-        self._controls.standin_order(order)
-
-    def put(self, values: np.ndarray) -> Block:
-        block = self.device.allocate(values.nbytes)
-        self.device.upload(block.address, values.ctypes.data, values.nbytes)
-        return block
-
-    def get(self, block: Block) -> np.ndarray:
-        values = np.zeros(block.size // 4, np.float32)
-        self.device.download(values.ctypes.data, block.address, block.size)
-        return values
 
 
 @pytest.fixture
@@ -79,22 +48,13 @@ def refused() -> Callable[..., None]:
 # ---- barriers --------------------------------------------------------------------------------------------------------
 
 
-def mirrored(trial: Trial, order: int, barriers: int) -> bool:
-    """Whether the kernel with these barriers is right."""
-    trial.order(order)
-    values = np.arange(2 * THREADS, dtype=np.float32)
-    x, y = trial.put(values), trial.put(np.zeros_like(values))
-    trial.run("mirror", x.address, y.address, barriers)
-    return np.array_equal(trial.get(y).reshape(2, THREADS), values.reshape(2, THREADS)[:, ::-1])
-
-
 def test_kernel_with_its_barriers_is_right_in_every_order(trial: Trial) -> None:
-    assert [mirrored(trial, order, barriers=3) for order in ORDERS] == [True] * 3
+    assert [trial.mirrors(order) for order in ORDERS] == [True] * 3
 
 
 @pytest.mark.parametrize("barriers", [0, 1, 2])
 def test_missing_barrier_is_noticed_in_some_order(trial: Trial, barriers: int) -> None:
-    assert not all(mirrored(trial, order, barriers) for order in ORDERS)
+    assert not all(trial.mirrors(order, barriers) for order in ORDERS)
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, 0), (THREADS - 1, 0), (THREADS, 1), (THREADS, THREADS - 1)])
