@@ -25,6 +25,7 @@ EFL_KERNEL(channel_sum_planes, 256, ChannelSumArgs) {
     Size at = first + threadIdx.x;
     int image = int(at / inner), place = int(at % inner);
     float sum = 0;
+    EFL_ROLLED
     while (at < last) {
         float values[AT_ONCE];
         EFL_UNROLL
@@ -52,6 +53,7 @@ EFL_KERNEL(channel_sum_columns, 256, ChannelSumArgs) {
     shared[thread] = sum;
     barrier();
     if (thread >= 32 || column >= a.channels.count) return;
+    EFL_ROLLED
     for (int row = 1; row < 8; ++row) sum += shared[row * 32 + thread];
     a.out[column] = sum;
 }
@@ -63,6 +65,7 @@ struct ChannelTotalArgs {
 };
 
 EFL_KERNEL(channel_sum_total, 256, ChannelTotalArgs) {
+    EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.channels; i += threads_of_grid()) {
         float sum = 0;
         for (Size part = 0; part < a.count; ++part) sum += a.parts[i * a.count + part];

@@ -8,7 +8,7 @@
 // Layers with one input channel a group have kernels of their own: depthwise.cuh.
 #pragma once
 #include "depthwise.cuh"
-#include "product.cuh"
+#include "gathered_product.cuh"
 #include "window.cuh"
 
 namespace convolution {

@@ -35,6 +35,7 @@ EFL_KERNEL(keep_largest, SELECT_THREADS, KeepLargestArgs) {
     EFL_SHARED Progress told;
     const int runs = runs_of(a), count = int(a.count);
     Progress now = progress_of(a);
+    EFL_ROLLED
     while (now.run < runs) {
         if (!has_room(a, now.filled)) {
             now.limit = limit_of(a, keep_largest_of(a.list, now.filled, count, a.list, memory));
@@ -50,7 +51,7 @@ EFL_KERNEL(keep_largest, SELECT_THREADS, KeepLargestArgs) {
     *a.smallest = now.limit;
 }
 
-// ---- a round by all blocks: count, append, shrink as ranking.cuh does, settle ------------------------------------------
+// ---- a round by all blocks: count, append, shrink as ranking.cuh does, settle --------------------------------------
 
 // This block's runs of those from `now` on.
 EFL_DEVICE Part runs_of_block(const KeepLargestArgs& a, const Progress& now) {
@@ -64,6 +65,7 @@ EFL_KERNEL(growth_count, SELECT_THREADS, KeepLargestArgs) {
     const Progress now = progress_of(a);
     const Part part = runs_of_block(a, now);
     Size count = 0;
+    EFL_ROLLED
     for (int run = part.first + int(threadIdx.x); run < part.last; run += SELECT_THREADS)
         count += count_bits(wanted_of(a.seen, run, now.limit));
     count = scanned(count, memory).all;
@@ -80,6 +82,7 @@ EFL_KERNEL(growth_append, SELECT_THREADS, KeepLargestArgs) {
         return;
     }
     Size filled = now.filled + counted_before(a.counted, memory);
+    EFL_ROLLED
     for (int run = part.first; run < part.last && has_room(a, int(filled)); run += RUNS_OF_TILE) {
         barrier();
         filled += look(a.seen, run, int(filled), now.limit, a.list, int(a.capacity), runs, a.looked, memory);
@@ -89,16 +92,16 @@ EFL_KERNEL(growth_append, SELECT_THREADS, KeepLargestArgs) {
 EFL_KERNEL(growth_settle, SELECT_THREADS, KeepLargestArgs) {
     const Progress looked = *a.looked;
     const bool is_shrunk = looked.full > 0;
-    if (thread_of_grid() == 0)
-        *a.now = is_shrunk ? Progress{looked.run, int(a.count), limit_of(a, *a.cut), 0} : looked;
+    if (thread_of_grid() == 0) *a.now = is_shrunk ? Progress{looked.run, int(a.count), limit_of(a, *a.cut), 0} : looked;
     if (!is_shrunk) return;
+    EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
         a.list.magnitudes[i] = a.kept.magnitudes[i];
         a.list.places[i] = a.kept.places[i];
     }
 }
 
-// ---- the places of the largest, by one block --------------------------------------------------------------------------
+// ---- the places of the largest, by one block -----------------------------------------------------------------------
 
 struct LargestPlacesArgs {
     Ranked list;

@@ -44,12 +44,13 @@ EFL_DEVICE float largest(const Affine& f, const Window& x, float most) {
     return best;
 }
 
-template <bool GROUPED>
-EFL_DEVICE void norm_forward_pooled(const ForwardArgs& a, Pair* shared, Affine* found) {
+EFL_KERNEL(norm_pooled_forward, 256, ForwardArgs) {
+    EFL_SHARED Pair shared[RUN_THREADS];
+    EFL_SHARED Affine found[RUN_THREADS];
     const Part part = part_of(a.runs);
     const Affine known = normalisation_of(a, part, shared, found);
-    if (!part.exists) return;
-    const Affine f = GROUPED ? known : with_channel<false>(a, part, known, 0);
+    if (!part.exists || a.leaves) return;
+    const Affine f = with_channel(a, part, known, 0);
     const Halves halves = halves_of(a.runs.inner, a.width, 0, a.by_windows);
     const Address planes = address_of(a.runs, part, int(a.runs.inner)), pooled = address_of(a.runs, part, halves.count);
     const float most = float(a.most);
@@ -57,26 +58,14 @@ EFL_DEVICE void norm_forward_pooled(const ForwardArgs& a, Pair* shared, Affine* 
         walk_of(a.runs, part, halves.count),
         [&](int row, int column) {
             const float* const x = a.x + place_at(planes, row, first_cell(halves, column));
-            return ReadWindow{window_at(x, halves.width), GROUPED ? with_channel<true>(a, part, f, row) : f};
+            return ReadWindow{window_at(x, halves.width), a.by_row ? with_channel(a, part, f, row) : f};
         },
         [&](int row, int column, const ReadWindow& read) {
             a.y[place_at(pooled, row, column)] = largest(read.f, read.x, most);
         });
 }
 
-EFL_KERNEL(batchnorm_pooled_forward, 256, ForwardArgs) {
-    EFL_SHARED Pair shared[RUN_THREADS];
-    EFL_SHARED Affine found[RUN_THREADS];
-    norm_forward_pooled<false>(a, shared, found);
-}
-
-EFL_KERNEL(groupnorm_pooled_forward, 256, ForwardArgs) {
-    EFL_SHARED Pair shared[RUN_THREADS];
-    EFL_SHARED Affine found[RUN_THREADS];
-    norm_forward_pooled<true>(a, shared, found);
-}
-
-// ---- back ------------------------------------------------------------------------------------------------------------
+// ---- back ---------------------------------------------------------------------------------------------------------
 
 struct SentWindow {
     float dy;
@@ -104,23 +93,22 @@ EFL_DEVICE Winner winner_of(const Window& x, float weight) {
     return best;
 }
 
-template <Kind KIND>
 EFL_DEVICE Pair pooled_signals_of(const BackArgs& a, const Part& part) {
     if (!part.exists) return {0, 0};
     const Halves halves = halves_of(a.runs.inner, a.width, 0, a.by_windows);
     const Address planes = address_of(a.runs, part, int(a.runs.inner)), pooled = address_of(a.runs, part, halves.count);
-    const Affine f = fixed_affine<KIND>(a, part);
+    const Affine f = fixed_affine(a, part);
     Signals sum = {0, 0};
     each_place<2>(
         walk_of(a.runs, part, halves.count),
         [&](int row, int column) {
             const float* const x = a.x + place_at(planes, row, first_cell(halves, column));
             return SentWindow{a.dy[place_at(pooled, row, column)], window_at(x, halves.width),
-                              affine_at<KIND>(a, part, f, row, 0)};
+                              affine_at(a, part, f, row, 0)};
         },
         [&](int, int, const SentWindow& sent) {
             const float normal = normal_of(sent.f, winner_of(sent.x, sent.f.weight).x);
-            add_signal<KIND>(sum, sent.f, passed(a, affine_of(sent.f, normal), sent.dy), normal);
+            add_signal(a, sum, sent.f, passed(a, affine_of(sent.f, normal), sent.dy), normal);
         });
     return {sum.dz, sum.dz_xhat};
 }
@@ -136,11 +124,10 @@ EFL_DEVICE Corner corner_of(const Halves& all, int window) {
     return {at.whole, at.rest, first_cell(all, window), 2 * at.rest + 1 < all.width, 2 * at.whole + 1 < all.height};
 }
 
-template <Kind KIND>
-EFL_DEVICE void write_window(const Way& way, const SentWindow& sent, const Corner& corner, float dz, int cell,
-                             int width, float* dx) {
+EFL_DEVICE void write_window(const BackArgs& a, const Way& way, const SentWindow& sent, const Corner& corner, float dz,
+                             int cell, int width, float* dx) {
     const auto of = [&](int i) {
-        return gradient<KIND>(way, sent.f, i == cell ? dz : 0, normal_of(sent.f, sent.x.cells[i]));
+        return gradient(a, way, sent.f, i == cell ? dz : 0, normal_of(sent.f, sent.x.cells[i]));
     };
     dx[0] = of(0);
     if (corner.right) dx[1] = of(1);
@@ -148,64 +135,36 @@ EFL_DEVICE void write_window(const Way& way, const SentWindow& sent, const Corne
     if (corner.right && corner.below) dx[width + 1] = of(3);
 }
 
-template <Kind KIND>
-EFL_DEVICE void norm_backward_pooled(const BackArgs& a, Pair* shared, Way* ways) {
+EFL_KERNEL(norm_pooled_backward, 256, BackArgs) {
+    EFL_SHARED Pair shared[RUN_THREADS];
+    EFL_SHARED Way ways[RUN_THREADS];
     const Part part = part_of(a.runs);
-    const Pair sum = a.left ? pieces_sum(a.runs, part, a.left, shared)
-                            : team_sum(a.runs, part, pooled_signals_of<KIND>(a, part), shared);
-    const Way way = way_of<KIND>(a, part, sum, ways);
+    const Pair seen = a.left ? pieces_of(a.runs, part, a.left) : pooled_signals_of(a, part);
+    const Pair sum = team_sum(a.runs, part, seen, shared);
+    if (is_for_sums(a)) return leave_sums(a, part, sum);
+    const Way way = way_of(a, part, sum, ways);
     if (!part.exists) return;
     const Halves all = halves_of(a.runs.inner, a.width, 1, a.by_begun);
     const Halves whole = halves_of(a.runs.inner, a.width, 0, a.by_windows);
     const Address planes = address_of(a.runs, part, int(a.runs.inner)), pooled = address_of(a.runs, part, whole.count);
-    const Affine f = fixed_affine<KIND>(a, part);
+    const Affine f = fixed_affine(a, part);
     each_place<2>(
         walk_of(a.runs, part, all.count),
         [&](int row, int column) {
             const Corner at = corner_of(all, column);
             const bool is_whole = at.right && at.below;
             const float* const x = a.x + place_at(planes, row, at.cell);
-            const Window cells = {{x[0], at.right ? x[1] : 0, at.below ? x[all.width] : 0,
-                                   is_whole ? x[all.width + 1] : 0}};
+            const Window cells = {
+                {x[0], at.right ? x[1] : 0, at.below ? x[all.width] : 0, is_whole ? x[all.width + 1] : 0}};
             const float dy = is_whole ? a.dy[place_at(pooled, row, at.h * whole.columns + at.w)] : 0;
-            return SentWindow{dy, cells, affine_at<KIND>(a, part, f, row, 0)};
+            return SentWindow{dy, cells, affine_at(a, part, f, row, 0)};
         },
         [&](int row, int column, const SentWindow& sent) {
             const Corner at = corner_of(all, column);
             const Winner winner = winner_of(sent.x, sent.f.weight);
             const float dz = passed(a, affine_of(sent.f, normal_of(sent.f, winner.x)), sent.dy);
-            write_window<KIND>(way, sent, at, dz, winner.cell, all.width, a.dx + place_at(planes, row, at.cell));
+            write_window(a, way, sent, at, dz, winner.cell, all.width, a.dx + place_at(planes, row, at.cell));
         });
-}
-
-EFL_KERNEL(batchnorm_pooled_sums, 256, BackArgs) {
-    EFL_SHARED Pair shared[RUN_THREADS];
-    const Part part = part_of(a.runs);
-    leave_sums(a, part, team_sum(a.runs, part, pooled_signals_of<Kind::channel>(a, part), shared));
-}
-
-EFL_KERNEL(groupnorm_pooled_sums, 256, BackArgs) {
-    EFL_SHARED Pair shared[RUN_THREADS];
-    const Part part = part_of(a.runs);
-    leave_sums(a, part, team_sum(a.runs, part, pooled_signals_of<Kind::group>(a, part), shared));
-}
-
-EFL_KERNEL(groupnorm_pooled_channel_sums, 256, BackArgs) {
-    EFL_SHARED Pair shared[RUN_THREADS];
-    const Part part = part_of(a.runs);
-    leave_sums(a, part, team_sum(a.runs, part, pooled_signals_of<Kind::channel_of_groups>(a, part), shared));
-}
-
-EFL_KERNEL(batchnorm_pooled_backward, 256, BackArgs) {
-    EFL_SHARED Pair shared[RUN_THREADS];
-    EFL_SHARED Way ways[RUN_THREADS];
-    norm_backward_pooled<Kind::channel>(a, shared, ways);
-}
-
-EFL_KERNEL(groupnorm_pooled_backward, 256, BackArgs) {
-    EFL_SHARED Pair shared[RUN_THREADS];
-    EFL_SHARED Way ways[RUN_THREADS];
-    norm_backward_pooled<Kind::group>(a, shared, ways);
 }
 
 }  // namespace norms

@@ -14,6 +14,7 @@ struct TakeAxesArgs {
 };
 
 EFL_KERNEL(take_axes, 256, TakeAxesArgs) {
+    EFL_ROLLED
     for (Size k = thread_of_grid(); k < size_of(a.block); k += threads_of_grid())
         a.values[k] = a.w[place_of(a.block, int(k))];
 }
@@ -25,6 +26,7 @@ struct PutAxesArgs {
 };
 
 EFL_KERNEL(put_axes, 256, PutAxesArgs) {
+    EFL_ROLLED
     for (Size k = thread_of_grid(); k < size_of(a.block); k += threads_of_grid())
         a.w[place_of(a.block, int(k))] = a.values[k];
 }
@@ -38,6 +40,7 @@ struct TakeFlatArgs {
 
 // Permutes too: the ids may be in any order.
 EFL_KERNEL(take_flat, 256, TakeFlatArgs) {
+    EFL_ROLLED
     for (Size k = thread_of_grid(); k < a.count; k += threads_of_grid()) a.values[k] = a.w[a.ids[k]];
 }
 
@@ -49,6 +52,7 @@ struct PutFlatArgs {
 };
 
 EFL_KERNEL(put_flat, 256, PutFlatArgs) {
+    EFL_ROLLED
     for (Size k = thread_of_grid(); k < a.count; k += threads_of_grid()) a.w[a.ids[k]] = a.values[k];
 }
 

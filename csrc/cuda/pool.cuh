@@ -1,7 +1,7 @@
 // Max and average pools; those of adaptive windows are in pool_adaptive.cuh. Contracts: csrc/edgefl.h.
 //
-// Forwards a thread has an output and reads its window; backwards it has an input and reads the windows that it is in, so
-// that nothing is added to by two threads.
+// Forwards a thread has an output and reads its window; backwards it has an input and reads the windows that it is in,
+// so that nothing is added to by two threads.
 #pragma once
 #include "divisor.cuh"
 #include "pool_adaptive.cuh"
@@ -65,23 +65,22 @@ EFL_DEVICE void each_cell(const PoolArgs& a, const Result& at, const Use& use) {
     const int width = int(a.horizontal.size), lanes = int(a.lanes), across = int(a.horizontal.kernel);
     const float* const x = a.x + at.plane * int(a.vertical.size) * width * lanes + at.lane;
     EFL_ROLLED
-    for (int top = at.rows.begin; top < at.rows.end; top += 2)
-        EFL_ROLLED
-        for (int left = at.columns.begin; left < at.columns.end; left += COLUMNS) {
-            const int rows = at.rows.end - top, columns = at.columns.end - left;
-            float values[CELLS];
-            EFL_UNROLL
-            for (int i = 0; i < CELLS; ++i)
-                if (i / COLUMNS < rows && i % COLUMNS < columns)
-                    values[i] = x[((top + i / COLUMNS) * width + left + i % COLUMNS) * lanes];
-            const int cell = (top - at.rows.first) * across + left - at.columns.first;
-            EFL_UNROLL
-            for (int i = 0; i < CELLS; ++i)
-                if (i / COLUMNS < rows && i % COLUMNS < columns) use(cell + i / COLUMNS * across + i % COLUMNS, values[i]);
-        }
+    for (int top = at.rows.begin; top < at.rows.end; top += 2) EFL_ROLLED
+    for (int left = at.columns.begin; left < at.columns.end; left += COLUMNS) {
+        const int rows = at.rows.end - top, columns = at.columns.end - left;
+        float values[CELLS];
+        EFL_UNROLL
+        for (int i = 0; i < CELLS; ++i)
+            if (i / COLUMNS < rows && i % COLUMNS < columns)
+                values[i] = x[((top + i / COLUMNS) * width + left + i % COLUMNS) * lanes];
+        const int cell = (top - at.rows.first) * across + left - at.columns.first;
+        EFL_UNROLL
+        for (int i = 0; i < CELLS; ++i)
+            if (i / COLUMNS < rows && i % COLUMNS < columns) use(cell + i / COLUMNS * across + i % COLUMNS, values[i]);
+    }
 }
 
-// The largest so far, and its cell: of equals the first of the window, in whatever order they come; a NaN is the largest.
+// The largest so far, and its cell: of equals the first of the window, in whatever order they come; a NaN wins.
 struct Largest {
     int cell;
     float value;
@@ -118,7 +117,7 @@ EFL_KERNEL(avgpool_forward, 256, PoolArgs) {
     }
 }
 
-// ---- back ------------------------------------------------------------------------------------------------------------
+// ---- back ---------------------------------------------------------------------------------------------------------
 
 struct PoolBackArgs {
     const float* dy;
@@ -142,8 +141,8 @@ EFL_DEVICE Source source_of(const PoolBackArgs& a, int number) {
     const Split lane = split(number, lanes, a.by_lanes);
     const Cell cell = cell_of(a.chosen, lane.whole);
     const int results = int(a.vertical.result * a.horizontal.result);
-    return {cell.place * lanes + lane.rest, cell.plane * results * lanes + lane.rest,
-            windows_of(a.vertical, cell.row), windows_of(a.horizontal, cell.column)};
+    return {cell.place * lanes + lane.rest, cell.plane * results * lanes + lane.rest, windows_of(a.vertical, cell.row),
+            windows_of(a.horizontal, cell.column)};
 }
 
 // The sum of share(place of the result, row, column) over the windows of an input.
@@ -152,10 +151,9 @@ EFL_DEVICE float over_windows(const PoolBackArgs& a, const Source& at, const Sha
     const int columns = int(a.horizontal.result), lanes = int(a.lanes);
     float sum = 0;
     EFL_ROLLED
-    for (int row = at.rows.begin; row < at.rows.end; ++row)
-        EFL_ROLLED
-        for (int column = at.columns.begin; column < at.columns.end; ++column)
-            sum += share(at.results + (row * columns + column) * lanes, row, column);
+    for (int row = at.rows.begin; row < at.rows.end; ++row) EFL_ROLLED
+    for (int column = at.columns.begin; column < at.columns.end; ++column)
+        sum += share(at.results + (row * columns + column) * lanes, row, column);
     return sum;
 }
 

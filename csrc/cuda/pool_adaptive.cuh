@@ -25,16 +25,18 @@ EFL_DEVICE Cell cell_of(const Chosen& chosen, int number) {
     return {(plane * int(chosen.rows) + row.rest) * int(chosen.columns) + line.rest, plane, row.rest, line.rest};
 }
 
-// Part i of `parts` of `size` cells, and the parts that a cell is in.
-struct Parts {
-    Size parts, size;
+// The cells of part i out of `parts` of `size`, or the parts that a cell is in.
+struct Stretch {
+    int begin, end;
 };
 
-EFL_DEVICE int begin_of(const Parts& all, int part) { return int(part * all.size / all.parts); }
-EFL_DEVICE int end_of(const Parts& all, int part) { return int(((part + 1) * all.size + all.parts - 1) / all.parts); }
-EFL_DEVICE int first_part(const Parts& all, int cell) { return int(cell * all.parts / all.size); }
-EFL_DEVICE int last_part(const Parts& all, int cell) { return int(((cell + 1) * all.parts - 1) / all.size); }
-EFL_DEVICE int length_of(const Parts& all, int part) { return end_of(all, part) - begin_of(all, part); }
+EFL_DEVICE Stretch cells_of_part(Size part, Size parts, Size size) {
+    return {int(part * size / parts), int(((part + 1) * size + parts - 1) / parts)};
+}
+
+EFL_DEVICE Stretch parts_of_cell(Size cell, Size parts, Size size) {
+    return {int(cell * parts / size), int(((cell + 1) * parts + size - 1) / size)};
+}
 
 struct AdaptiveArgs {
     const float* from;   // x, or dy
@@ -44,44 +46,44 @@ struct AdaptiveArgs {
 };
 
 EFL_KERNEL(adaptive_avgpool_forward, 256, AdaptiveArgs) {
-    const Parts vertical = {a.chosen.rows, a.rows}, horizontal = {a.chosen.columns, a.columns};
     const int width = int(a.columns);
     EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count; i += threads_of_grid()) {
         const Cell at = cell_of(a.chosen, int(i));
-        const int top = begin_of(vertical, at.row), rows = length_of(vertical, at.row);
-        const int columns = length_of(horizontal, at.column);
-        const float* const x = a.from + (at.plane * int(a.rows) + top) * width + begin_of(horizontal, at.column);
+        const Stretch rows = cells_of_part(at.row, a.chosen.rows, a.rows);
+        const Stretch columns = cells_of_part(at.column, a.chosen.columns, a.columns);
+        const float* const x = a.from + at.plane * int(a.rows) * width;
         float sum = 0;
         EFL_ROLLED
-        for (int h = 0; h < rows; ++h)
-            for (int w = 0; w < columns; ++w) sum += x[h * width + w];
-        a.to[at.place] = sum / (float(rows) * float(columns));
+        for (int h = rows.begin; h < rows.end; ++h)
+            for (int w = columns.begin; w < columns.end; ++w) sum += x[h * width + w];
+        a.to[at.place] = sum / (float(rows.end - rows.begin) * float(columns.end - columns.begin));
     }
 }
 
 EFL_KERNEL(adaptive_avgpool_backward, 256, AdaptiveArgs) {
-    const Parts vertical = {a.rows, a.chosen.rows}, horizontal = {a.columns, a.chosen.columns};
-    const int columns = int(a.columns);
     EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count; i += threads_of_grid()) {
         const Cell at = cell_of(a.chosen, int(i));
-        const int first = first_part(horizontal, at.column), last = last_part(horizontal, at.column);
-        const int end = last_part(vertical, at.row);
-        const float* const dy = a.from + at.plane * int(a.rows) * columns;
+        const Stretch rows = parts_of_cell(at.row, a.rows, a.chosen.rows);
+        const Stretch columns = parts_of_cell(at.column, a.columns, a.chosen.columns);
+        const float* const dy = a.from + at.plane * int(a.rows * a.columns);
         float sum = 0;
         EFL_ROLLED
-        for (int row = first_part(vertical, at.row); row <= end; ++row) {
-            const float down = float(length_of(vertical, row));
+        for (int row = rows.begin; row < rows.end; ++row) {
+            const Stretch down = cells_of_part(row, a.rows, a.chosen.rows);
             EFL_ROLLED
-            for (int column = first; column <= last; ++column)
-                sum += dy[row * columns + column] / (down * float(length_of(horizontal, column)));
+            for (int column = columns.begin; column < columns.end; ++column) {
+                const Stretch across = cells_of_part(column, a.columns, a.chosen.columns);
+                const float cells = float(down.end - down.begin) * float(across.end - across.begin);
+                sum += dy[row * int(a.columns) + column] / cells;
+            }
         }
         a.to[at.place] = sum;
     }
 }
 
-// ---- whole planes ----------------------------------------------------------------------------------------------------
+// ---- whole planes -------------------------------------------------------------------------------------------------
 
 struct MeansArgs {
     const float* x;

@@ -1,177 +1,169 @@
-// The product of two operands, sum over k of left(row, k) right(k, column), for one tile of rows and columns a block. What
-// the operands are, and where a sum goes, is the caller's: this file only moves tiles of them through shared memory and
-// multiplies, each thread TALL x WIDE sums in registers. While it does, the next tiles are on their way into registers.
-//
-// The caller's Source says where a value lies, in functions beside it. right(k, column) is a cell of a plane, 0 outside of
-// it, so that a window's padding costs a comparison and no memory; a matrix has planes of one cell.
-//
-//     int row_of(source, m)         what row m adds to a place's `left`; OUTSIDE if there is no such row
-//     Column column_of(source, n)   what column n adds to a place's `right`, h and w; h is OUTSIDE if there is none
-//     Place place_of(source, k)     of a depth; called by few threads, one step ahead, so that it may divide
-//     const float *left, *right;  int height, width;  of right's planes
+// A tile of a product of two matrices, of chosen rows, columns and terms, which are gathered while they are loaded. No
+// kernels: linear.cuh has them. Each sum takes its terms in their order, by fmaf, so that it has the same bits in
+// either tile.
 #pragma once
 #include "portable.cuh"
 
 namespace product {
 
-constexpr int OUTSIDE = -(1 << 29);  // two of them are still an int
+constexpr int PRODUCT_THREADS = 128;  // 8 groups of rows by 16 columns of threads
+constexpr int ROW_GROUPS = 8, COLUMN_THREADS = 16;
+constexpr int TILE_COLUMNS = 64, THREAD_COLUMNS = TILE_COLUMNS / COLUMN_THREADS;
 
-struct alignas(16) Place {
-    int left, right, h, w;
+// For products of many rows, and of few: where there are few, blocks wait for memory, so that more terms are on their
+// way at once. Pitches are such that few or no threads of a warp meet in a bank.
+struct WideTile {
+    static constexpr int ROWS = 64, TERMS = 16;
+    static constexpr int LEFT_PITCH = ROWS + 4, RIGHT_PITCH = TILE_COLUMNS + 2;
 };
 
-struct alignas(16) Column {
-    int right, h, w;
+struct NarrowTile {
+    static constexpr int ROWS = 16, TERMS = 32;
+    static constexpr int LEFT_PITCH = ROWS + 1, RIGHT_PITCH = TILE_COLUMNS + 1;
 };
 
-// ROWS x COLUMNS sums of a block, DEPTH values deep in shared memory. A warp has 4 x 8 threads; a thread's rows and
-// columns lie in fours, side by side with those of its neighbours, so that a warp reads 64 and 128 bytes in one go.
-template <int ROWS_, int COLUMNS_, int DEPTH_, int TALL_, int WIDE_>
-struct Tile {
-    static constexpr int ROWS = ROWS_, COLUMNS = COLUMNS_, DEPTH = DEPTH_, TALL = TALL_, WIDE = WIDE_;
-    static constexpr int THREADS = ROWS * COLUMNS / (TALL * WIDE), WARPS_DOWN = ROWS / (4 * TALL);
-
-    EFL_DEVICE int row(int i) {
-        const int warp = int(threadIdx.x) / 32 % WARPS_DOWN, lane = int(threadIdx.x) % 32 / 8;
-        return warp * 4 * TALL + i / 4 * 16 + lane * 4 + i % 4;
-    }
-    EFL_DEVICE int column(int i) {
-        const int warp = int(threadIdx.x) / 32 / WARPS_DOWN, lane = int(threadIdx.x) % 8;
-        return warp * 8 * WIDE + i / 4 * 32 + lane * 4 + i % 4;
-    }
+// Two of each, [terms][pitch]: one is read while the next is filled.
+template <class Tile>
+struct ProductMemory {
+    alignas(16) float left[2][Tile::TERMS * Tile::LEFT_PITCH];
+    alignas(16) float right[2][Tile::TERMS * Tile::RIGHT_PITCH];
 };
 
-// A line has 4 floats more than it needs: threads that store 8 depths of 4 neighbours meet 32 banks.
-// ALONG: the right operand's neighbours in memory lie along the depth, as the left one's do, not along the columns.
-template <class T, bool ALONG>
-struct alignas(16) Shared {
-    float left[2][T::DEPTH][T::ROWS + 4], right[2][T::DEPTH][T::COLUMNS + 4];
-    Place places[2][T::DEPTH];
-    int rows[T::ROWS];
-    Column columns[ALONG ? T::COLUMNS : 1];  // else a thread fetches for one column, and knows it
+// ---- matrices: a thread fetches its values of a tile into registers, zeros beyond the ends, and stores them later --
+
+// [row, term]: neighbours in memory are terms. A tile of SPAN rows from `first` on, below `end`.
+template <int SPAN, int TERMS>
+struct AlongTerms {
+    static constexpr int EACH = SPAN * TERMS / PRODUCT_THREADS, APART = PRODUCT_THREADS / TERMS;
+    const float* values;
+    Ids terms;
+    int pitch, first, end;
+    float next[EACH];
 };
 
-// Which values of a tile SPAN wide a thread fetches.
-template <class T, int SPAN, bool ALONG>
-struct Share {
-    static constexpr int COUNT = SPAN * T::DEPTH / T::THREADS, LINES = ALONG ? SPAN * 8 / T::THREADS : 1;
-
-    EFL_DEVICE int depth(int i) {
-        return ALONG ? int(threadIdx.x) % 8 + i / LINES * 8 : int(threadIdx.x) / SPAN + i * (T::THREADS / SPAN);
-    }
-    EFL_DEVICE int line(int i) {
-        return ALONG ? int(threadIdx.x) / 8 + i % LINES * (T::THREADS / 8) : int(threadIdx.x) % SPAN;
-    }
-};
-
-// What a thread carries from one step to the next.
-template <class T, bool ALONG>
-struct Carried {
-    using Left = Share<T, T::ROWS, true>;
-    using Right = Share<T, T::COLUMNS, ALONG>;
-    Column column;  // unless ALONG
-    float left[Left::COUNT], right[Right::COUNT];
-};
-
-template <class T, bool ALONG, class Source>
-EFL_DEVICE void begin(const Source& of, int first_row, int first_column, Carried<T, ALONG>& carried,
-                      Shared<T, ALONG>& shared) {
-    for (int i = int(threadIdx.x); i < T::ROWS; i += T::THREADS) shared.rows[i] = row_of(of, first_row + i);
-    if (!ALONG) carried.column = column_of(of, first_column + Share<T, T::COLUMNS, false>::line(0));
-    for (int i = int(threadIdx.x); ALONG && i < T::COLUMNS; i += T::THREADS) {
-        shared.columns[i] = column_of(of, first_column + i);
+template <int SPAN, int TERMS>
+EFL_DEVICE void fetch(AlongTerms<SPAN, TERMS>& from, int term, int last) {
+    using Matrix = AlongTerms<SPAN, TERMS>;
+    const int t = term + int(threadIdx.x) % TERMS, row = from.first + int(threadIdx.x) / TERMS;
+    const float* const column = from.values + (t < last ? id_at(from.terms, t) : 0);
+    EFL_UNROLL
+    for (int j = 0; j < Matrix::EACH; ++j) {
+        const int at = row + j * Matrix::APART;
+        from.next[j] = t < last && at < from.end ? column[at * from.pitch] : 0.0f;
     }
 }
 
-template <class T, bool ALONG, class Source>
-EFL_DEVICE void fetch(const Source& of, int half, const Shared<T, ALONG>& shared, Carried<T, ALONG>& carried) {
-    using Left = typename Carried<T, ALONG>::Left;
-    using Right = typename Carried<T, ALONG>::Right;
-    const Place* const places = shared.places[half];
+template <int SPAN, int TERMS>
+EFL_DEVICE void store(const AlongTerms<SPAN, TERMS>& from, float* tile, int pitch) {
+    using Matrix = AlongTerms<SPAN, TERMS>;
+    float* const to = tile + int(threadIdx.x) % TERMS * pitch + int(threadIdx.x) / TERMS;
     EFL_UNROLL
-    for (int i = 0; i < Left::COUNT; ++i) {
-        const int depth = places[Left::depth(i)].left, row = shared.rows[Left::line(i)];
-        carried.left[i] = (depth | row) < 0 ? 0.0f : of.left[depth + row];
-    }
+    for (int j = 0; j < Matrix::EACH; ++j) to[j * Matrix::APART] = from.next[j];
+}
+
+// [term, column]: neighbours in memory are columns, of which each thread has one, or none: column -1.
+template <int SPAN, int TERMS>
+struct AcrossTerms {
+    static constexpr int EACH = SPAN * TERMS / PRODUCT_THREADS, APART = PRODUCT_THREADS / SPAN;
+    const float* values;
+    Ids terms;
+    int pitch, column;
+    float next[EACH];
+};
+
+template <int SPAN, int TERMS>
+EFL_DEVICE AcrossTerms<SPAN, TERMS> across(const float* values, const Ids& terms, Size pitch, const Ids& columns,
+                                           int first) {
+    const int column = first + int(threadIdx.x) % SPAN;
+    return {values, terms, int(pitch), column < columns.count ? id_at(columns, column) : -1, {}};
+}
+
+template <int SPAN, int TERMS>
+EFL_DEVICE void fetch(AcrossTerms<SPAN, TERMS>& from, int term, int last) {
+    using Matrix = AcrossTerms<SPAN, TERMS>;
     EFL_UNROLL
-    for (int i = 0; i < Right::COUNT; ++i) {
-        const Place place = places[Right::depth(i)];
-        const Column column = ALONG ? shared.columns[Right::line(i)] : carried.column;
-        const bool is_inside = unsigned(place.h + column.h) < unsigned(of.height) &&
-                               unsigned(place.w + column.w) < unsigned(of.width);
-        carried.right[i] = is_inside ? of.right[place.right + column.right] : 0.0f;
+    for (int j = 0; j < Matrix::EACH; ++j) {
+        const int t = term + int(threadIdx.x) / SPAN + j * Matrix::APART;
+        const bool is_inside = t < last && from.column >= 0;
+        from.next[j] = is_inside ? from.values[id_at(from.terms, t) * from.pitch + from.column] : 0.0f;
     }
 }
 
-template <class T, bool ALONG>
-EFL_DEVICE void put(const Carried<T, ALONG>& carried, int half, Shared<T, ALONG>& shared) {
-    using Left = typename Carried<T, ALONG>::Left;
-    using Right = typename Carried<T, ALONG>::Right;
+template <int SPAN, int TERMS>
+EFL_DEVICE void store(const AcrossTerms<SPAN, TERMS>& from, float* tile, int pitch) {
+    using Matrix = AcrossTerms<SPAN, TERMS>;
+    float* const to = tile + int(threadIdx.x) / SPAN * pitch + int(threadIdx.x) % SPAN;
     EFL_UNROLL
-    for (int i = 0; i < Left::COUNT; ++i) shared.left[half][Left::depth(i)][Left::line(i)] = carried.left[i];
-    EFL_UNROLL
-    for (int i = 0; i < Right::COUNT; ++i) shared.right[half][Right::depth(i)][Right::line(i)] = carried.right[i];
+    for (int j = 0; j < Matrix::EACH; ++j) to[j * Matrix::APART * pitch] = from.next[j];
 }
 
-template <class T, bool ALONG>
-EFL_DEVICE void add_tiles(const Shared<T, ALONG>& shared, int half, float (&sum)[T::TALL][T::WIDE]) {
-    EFL_UNROLL
-    for (int k = 0; k < T::DEPTH; ++k) {
-        float left[T::TALL], right[T::WIDE];
+// ---- products ------------------------------------------------------------------------------------------------------
+
+// A thread's sums: of neighbouring rows, and of columns 16 apart, so that a warp writes neighbours.
+template <class Tile>
+struct Sums {
+    static constexpr int ROWS = Tile::ROWS / ROW_GROUPS;
+    float of[ROWS][THREAD_COLUMNS];
+};
+
+EFL_DEVICE int row_of_thread(int rows) { return int(threadIdx.x) / COLUMN_THREADS * rows; }
+EFL_DEVICE int column_of_thread() { return int(threadIdx.x) % COLUMN_THREADS; }
+
+// A thread's rows of one term, four at once where the pitch keeps them aligned.
+template <class Tile>
+EFL_DEVICE void read_rows(const float* from, float (&rows)[Sums<Tile>::ROWS]) {
+    if constexpr (Tile::LEFT_PITCH % 4 == 0) {
         EFL_UNROLL
-        for (int i = 0; i < T::TALL; i += 4) {
-            const float4 four = *reinterpret_cast<const float4*>(&shared.left[half][k][T::row(i)]);
-            left[i] = four.x, left[i + 1] = four.y, left[i + 2] = four.z, left[i + 3] = four.w;
+        for (int m = 0; m < Sums<Tile>::ROWS; m += 4) {
+            const float4 four = *reinterpret_cast<const float4*>(from + m);
+            rows[m] = four.x, rows[m + 1] = four.y, rows[m + 2] = four.z, rows[m + 3] = four.w;
         }
+    } else {
         EFL_UNROLL
-        for (int j = 0; j < T::WIDE; j += 4) {
-            const float4 four = *reinterpret_cast<const float4*>(&shared.right[half][k][T::column(j)]);
-            right[j] = four.x, right[j + 1] = four.y, right[j + 2] = four.z, right[j + 3] = four.w;
-        }
+        for (int m = 0; m < Sums<Tile>::ROWS; ++m) rows[m] = from[m];
+    }
+}
+
+constexpr int TERMS_UNROLLED = 8;
+
+template <class Tile>
+EFL_DEVICE void add_products(Sums<Tile>& sums, const float* left, const float* right) {
+    constexpr int ROWS = Sums<Tile>::ROWS;
+    left += row_of_thread(ROWS);
+    right += column_of_thread();
+    EFL_ROLLED
+    for (int t = 0; t < Tile::TERMS; t += TERMS_UNROLLED) {
         EFL_UNROLL
-        for (int i = 0; i < T::TALL; ++i) {
+        for (int u = 0; u < TERMS_UNROLLED; ++u, left += Tile::LEFT_PITCH, right += Tile::RIGHT_PITCH) {
+            float rows[ROWS], columns[THREAD_COLUMNS];
+            read_rows<Tile>(left, rows);
             EFL_UNROLL
-            for (int j = 0; j < T::WIDE; ++j) sum[i][j] = fmaf(left[i], right[j], sum[i][j]);
+            for (int n = 0; n < THREAD_COLUMNS; ++n) columns[n] = right[n * COLUMN_THREADS];
+            EFL_UNROLL
+            for (int m = 0; m < ROWS; ++m) {
+                EFL_UNROLL
+                for (int n = 0; n < THREAD_COLUMNS; ++n) sums.of[m][n] = fmaf(rows[m], columns[n], sums.of[m][n]);
+            }
         }
     }
 }
 
-template <class T, bool ALONG, class Source>
-EFL_DEVICE void note_places(const Source& of, int step, int first, int last, Shared<T, ALONG>& shared) {
-    const int i = int(threadIdx.x), k = first + step * T::DEPTH + i;
-    if (i < T::DEPTH) shared.places[step % 2][i] = k < last ? place_of(of, k) : Place{OUTSIDE, 0, OUTSIDE, OUTSIDE};
-}
-
-// sum[i][j] = the sum over k from `first` to before `last`, in order, of row first_row + T::row(i) and column first_column
-// + T::column(j). All threads of a block call it with the same numbers.
-template <class T, bool ALONG, class Source>
-EFL_DEVICE void multiply(const Source& of, int first_row, int first_column, int first, int last,
-                         Shared<T, ALONG>& shared, float (&sum)[T::TALL][T::WIDE]) {
-    EFL_UNROLL
-    for (int i = 0; i < T::TALL; ++i) {
-        EFL_UNROLL
-        for (int j = 0; j < T::WIDE; ++j) sum[i][j] = 0;
-    }
-    const int steps = (last - first + T::DEPTH - 1) / T::DEPTH;
-    if (steps <= 0) return;
-    Carried<T, ALONG> carried;
-    begin(of, first_row, first_column, carried, shared);
-    note_places(of, 0, first, last, shared);
-    barrier();
-    note_places(of, 1, first, last, shared);
-    fetch(of, 0, shared, carried);
-    put(carried, 0, shared);
-    barrier();
-    for (int step = 0; step < steps; ++step) {
-        const bool is_last = step + 1 == steps;
-        if (!is_last) {
-            fetch(of, (step + 1) % 2, shared, carried);
-            note_places(of, step + 2, first, last, shared);  // over those of `step`, which are used up
+// The sums over terms [first, last) of left * right, which are AlongTerms or AcrossTerms. While a tile is summed the
+// next is on its way.
+template <class Tile, class Left, class Right>
+EFL_DEVICE Sums<Tile> summed(ProductMemory<Tile>& memory, Left& left, Right& right, int first, int last) {
+    Sums<Tile> sums = {};
+    EFL_ROLLED
+    for (int term = first, turn = 0;; term += Tile::TERMS, turn ^= 1) {
+        if (term < last) {
+            fetch(left, term, last);
+            fetch(right, term, last);
         }
-        add_tiles(shared, step % 2, sum);
-        if (is_last) break;
-        put(carried, (step + 1) % 2, shared);
-        barrier();
+        if (term > first) add_products<Tile>(sums, memory.left[turn ^ 1], memory.right[turn ^ 1]);
+        if (term >= last) return sums;
+        store(left, memory.left[turn], Tile::LEFT_PITCH);
+        store(right, memory.right[turn], Tile::RIGHT_PITCH);
+        barrier();  // and what is stored next has been read
     }
 }
 

@@ -1,5 +1,6 @@
-// The largest of a long list, in order, by all blocks, each of which has a part of the list: a launch for every digit of
-// the cut, one that counts what each block keeps, and one that writes it. Growth's; how one block selects: selection.cuh.
+// The largest of a long list, in order, by all blocks, each of which has a part of the list: a launch for every digit
+// of the cut, one that counts what each block keeps, and one that writes it. Growth's; how one block selects:
+// selection.cuh.
 #pragma once
 #include "selection.cuh"
 
@@ -35,6 +36,7 @@ EFL_DEVICE Cut cut_so_far(const RankingArgs& a, SelectMemory& memory) {
     if (a.turn > 0) {
         const int* const counts = a.histograms + (a.turn - 1) % 2 * gridDim.x * DIGITS;
         int sum = 0;
+        EFL_ROLLED
         for (int block = group; block < int(gridDim.x); block += SUMS_OF_DIGIT) sum += counts[block * DIGITS + digit];
         memory.sums[digit * SUMS_OF_DIGIT + group] = sum;
         barrier();

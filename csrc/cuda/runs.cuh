@@ -11,11 +11,11 @@ constexpr int RUN_BITS = 8, RUN_THREADS = 1 << RUN_BITS;  // of a block
 // x is [images, channels, inner, lanes]; a run takes one lane of `rows` planes, `step` planes apart.
 // Channels: size 1, rows of images, a step of `channels`. Groups of an image: rows = size, a step of 1.
 struct Runs {
-    Ids ids;                  // of channels or groups
-    Size images, all, size;   // images with runs of their own, 1 for channels; ids in all; planes from one to the next
+    Ids ids;                 // of channels or groups
+    Size images, all, size;  // images with runs of their own, 1 for channels; ids in all; planes from one to the next
     Size rows, step, inner, lanes;
-    Size beside, team;        // powers of two: of runs side by side in a block, and of threads for each
-    Size pieces;              // blocks that share a run
+    Size beside, team;  // powers of two: of runs side by side in a block, and of threads for each
+    Size pieces;        // blocks that share a run
     Divisor by_lanes, by_count;
 };
 
@@ -28,7 +28,6 @@ struct Part {
     int plane, lane;
     int slot;          // of the run among those of the block
     int member, team;  // the thread among those that share the run
-    int leader;        // the first of them
 };
 
 EFL_DEVICE int runs_of(const Runs& runs) { return int(runs.images * runs.ids.count * runs.lanes); }
@@ -37,8 +36,7 @@ EFL_DEVICE Part part_of(const Runs& runs) {
     const int thread = int(threadIdx.x), beside = int(runs.beside), team = int(runs.team);
     const int within = thread & ((1 << beside) - 1), above = thread >> (beside + team);
     const int slot = (above << beside) + within, run = (int(blockIdx.x) << (RUN_BITS - team)) + slot;
-    Part part = {run < runs_of(runs), run, 0, 0, 0, 0, slot, thread >> beside & ((1 << team) - 1), 1 << team,
-                 (above << (beside + team)) + within};
+    Part part = {run < runs_of(runs), run, 0, 0, 0, 0, slot, thread >> beside & ((1 << team) - 1), 1 << team};
     if (!part.exists) return part;
     const Split chosen = split(run, int(runs.lanes), runs.by_lanes);
     const Split image = split(chosen.whole, int(runs.ids.count), runs.by_count);
@@ -76,8 +74,8 @@ EFL_DEVICE Walk walk_of(const Runs& runs, const Part& part, int length) {
     const unsigned begin = first + part.member, end = smaller(all, first + piece), width = length;
     if (!part.exists || begin >= end) return {0, 0, 0, 0, 0, 1};
     const int row = int(begin / width), step = int(unsigned(part.team) / width);
-    return {row, int(begin) - row * length, int(end - begin + part.team - 1) >> int(runs.team), step,
-            part.team - step * length, length};
+    return {row,  int(begin) - row * length, int(end - begin + part.team - 1) >> int(runs.team),
+            step, part.team - step * length, length};
 }
 
 EFL_DEVICE void advance(Walk& walk) {
@@ -108,7 +106,7 @@ EFL_DEVICE void each_place(Walk walk, const Load& load, const Use& use) {
     }
 }
 
-// ---- sums --------------------------------------------------------------------------------------------------------------
+// ---- sums ---------------------------------------------------------------------------------------------------------
 
 struct Pair {
     double first, second;
@@ -119,7 +117,8 @@ EFL_DEVICE void add_to(Pair& sum, const Pair& more) {
     sum.second += more.second;
 }
 
-// The sums of a run's team, for each of its threads, in an order that depends on its size alone. shared [RUN_THREADS].
+// The sums of a run's team, for its first thread, in an order that depends on the team's size alone. The others have
+// given theirs. shared [RUN_THREADS].
 EFL_DEVICE Pair team_sum(const Runs& runs, const Part& part, Pair value, Pair* shared) {
     const int thread = int(threadIdx.x), beside = int(runs.beside);
     shared[thread] = value;
@@ -128,17 +127,16 @@ EFL_DEVICE Pair team_sum(const Runs& runs, const Part& part, Pair value, Pair* s
         barrier();
         if (part.member < half) add_to(shared[thread], shared[thread + (half << beside)]);
     }
-    barrier();
-    return shared[part.leader];
+    return shared[thread];
 }
 
-// The same of what blocks have left of a run's pieces, [pieces][runs].
-EFL_DEVICE Pair pieces_sum(const Runs& runs, const Part& part, const Pair* left, Pair* shared) {
+// A thread's share of what blocks have left of a run's pieces, [pieces][runs].
+EFL_DEVICE Pair pieces_of(const Runs& runs, const Part& part, const Pair* left) {
     Pair sum = {0, 0};
     EFL_ROLLED
     for (int i = part.member; part.exists && i < int(runs.pieces); i += part.team)
         add_to(sum, left[i * runs_of(runs) + part.run]);
-    return team_sum(runs, part, sum, shared);
+    return sum;
 }
 
 }  // namespace runs

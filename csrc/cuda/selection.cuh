@@ -1,5 +1,6 @@
 // The largest of a list of magnitudes, found digit by digit of their bits, by one block. No kernels: growth.cuh and
-// ranking.cuh have them. Magnitudes are not negative, so that they are ordered as their bits are, which are an int here.
+// ranking.cuh have them. Magnitudes are not negative, so that they are ordered as their bits are, which are an int
+// here.
 //
 // Each thread counts in a column of its own, so that nothing is added atomically; sums of whole numbers have no order.
 #pragma once
@@ -11,9 +12,11 @@ constexpr int SELECT_THREADS = 256;
 constexpr int DIGIT_BITS = 5, DIGITS = 1 << DIGIT_BITS;
 constexpr int SUMS_OF_DIGIT = SELECT_THREADS / DIGITS;
 constexpr int INFINITE = 0x7f800000;  // the bits of infinity
+constexpr int NONE = -1;              // the bits of no magnitude: with the sign's
+constexpr int ON_THEIR_WAY = 8;       // loads of a thread at once
 
-// What is known of the cut, the smallest of the `rank` largest: its bits from `shift` on, and what rank it has among the
-// values that share them.
+// What is known of the cut, the smallest of the `rank` largest: its bits from `shift` on, and what rank it has among
+// the values that share them.
 struct Cut {
     int bits, shift, rank;
 };
@@ -31,21 +34,30 @@ struct SelectMemory {
 EFL_DEVICE void count_digits(const int* values, int first, int last, const Cut& cut, SelectMemory& memory) {
     const int thread = int(threadIdx.x), shift = next_shift(cut.shift);
     const int known = int(~0u << cut.shift);
+    EFL_ROLLED
     for (int digit = 0; digit < DIGITS; ++digit) memory.counts[digit][thread] = 0;
-    for (int i = first + thread; i < last; i += SELECT_THREADS) {
-        const int value = values[i];
-        if ((value & known) == cut.bits) ++memory.counts[(value & ~known) >> shift][thread];
+    EFL_ROLLED
+    for (int at = first + thread; at < last; at += ON_THEIR_WAY * SELECT_THREADS) {
+        int some[ON_THEIR_WAY];
+        EFL_UNROLL
+        for (int j = 0; j < ON_THEIR_WAY; ++j)
+            some[j] = at + j * SELECT_THREADS < last ? values[at + j * SELECT_THREADS] : NONE;
+        EFL_UNROLL
+        for (int j = 0; j < ON_THEIR_WAY; ++j)
+            if ((some[j] & known) == cut.bits) ++memory.counts[(some[j] & ~known) >> shift][thread];
     }
     barrier();
     constexpr int COLUMNS = SELECT_THREADS / SUMS_OF_DIGIT;
     const int* const counts = memory.counts[thread / SUMS_OF_DIGIT] + thread % SUMS_OF_DIGIT * COLUMNS;
     int sum = 0;
+    EFL_ROLLED
     for (int i = 0; i < COLUMNS; ++i) sum += counts[(i + thread) % COLUMNS];  // each thread in another bank
     memory.sums[thread] = sum;
 }
 
 EFL_DEVICE int count_of_digit(const SelectMemory& memory, int digit) {
     int count = 0;
+    EFL_ROLLED
     for (int i = 0; i < SUMS_OF_DIGIT; ++i) count += memory.sums[digit * SUMS_OF_DIGIT + i];
     return count;
 }
@@ -53,6 +65,7 @@ EFL_DEVICE int count_of_digit(const SelectMemory& memory, int digit) {
 // The cut with one digit more, which the sums tell.
 EFL_DEVICE Cut with_digit(const Cut& cut, const SelectMemory& memory) {
     int digit = DIGITS - 1, rank = cut.rank;
+    EFL_ROLLED
     for (; digit > 0; --digit) {
         const int count = count_of_digit(memory, digit);
         if (rank <= count) break;
@@ -72,6 +85,7 @@ EFL_DEVICE Scanned scanned(Size value, SelectMemory& memory) {
     int turn = 0;
     Size sum = value;
     memory.scan[0][thread] = sum;
+    EFL_ROLLED
     for (int step = 1; step < SELECT_THREADS; step *= 2, turn ^= 1) {
         barrier();
         if (thread >= step) sum += memory.scan[turn][thread - step];
@@ -81,7 +95,7 @@ EFL_DEVICE Scanned scanned(Size value, SelectMemory& memory) {
     return {sum - value, memory.scan[turn][SELECT_THREADS - 1]};
 }
 
-// ---- those from the cut on, in order ----------------------------------------------------------------------------------
+// ---- those from the cut on, in order -------------------------------------------------------------------------------
 
 constexpr int EACH = 8;  // neighbours that a thread looks at together
 constexpr int SELECT_TILE = EACH * SELECT_THREADS;
@@ -100,13 +114,14 @@ struct Ranked {
 // counted in front of them.
 EFL_DEVICE void keep(const Ranked& from, int first, int last, const Cut& cut, Size before, const Ranked& to,
                      SelectMemory& memory) {
+    EFL_ROLLED
     for (; first < last; first += SELECT_TILE) {
         int magnitudes[EACH], places[EACH];
         Size counted = 0;
         EFL_UNROLL
         for (int j = 0; j < EACH; ++j) {
             const int at = first + int(threadIdx.x) * EACH + j;
-            magnitudes[j] = at < last ? from.magnitudes[at] : -1;
+            magnitudes[j] = at < last ? from.magnitudes[at] : NONE;
             places[j] = at < last ? from.places[at] : 0;
             counted += compared(magnitudes[j], cut.bits);
         }
@@ -128,6 +143,7 @@ EFL_DEVICE void keep(const Ranked& from, int first, int last, const Cut& cut, Si
 // The cut of the first n, whose `rank` largest are written to `to`, in order, which may be where they are.
 EFL_DEVICE Cut keep_largest_of(const Ranked& from, int n, int rank, const Ranked& to, SelectMemory& memory) {
     Cut cut = unknown_cut(rank);
+    EFL_ROLLED
     while (cut.shift > 0) {
         count_digits(from.magnitudes, 0, n, cut, memory);
         barrier();

@@ -18,13 +18,6 @@ struct Affine {
 EFL_DEVICE float normal_of(const Affine& f, float x) { return (x - f.mean) * f.inv_std; }
 EFL_DEVICE float affine_of(const Affine& f, float normal) { return fmaf(f.weight, normal, f.bias); }
 
-struct MomentsArgs {
-    const float* x;
-    Runs runs;
-    Pair* left;  // [pieces][runs]: sums of d and of d^2, d = x - origin
-    float* origins;
-};
-
 // What one thread has seen of a run.
 EFL_DEVICE Pair moments_of(const Runs& runs, const Part& part, const float* x, float origin) {
     const int inner = int(runs.inner);
@@ -48,27 +41,21 @@ EFL_DEVICE float origin_of(const Runs& runs, const Part& part, const float* x) {
     return part.exists && runs.rows * runs.inner > 0 ? x[address_of(runs, part, int(runs.inner)).base] : 0;
 }
 
-EFL_KERNEL(norm_moments, 256, MomentsArgs) {
-    EFL_SHARED Pair shared[RUN_THREADS];
-    const Part part = part_of(a.runs);
-    const float origin = origin_of(a.runs, part, a.x);
-    const Pair sum = team_sum(a.runs, part, moments_of(a.runs, part, a.x, origin), shared);
-    if (!part.exists || part.member > 0) return;
-    a.left[int(blockIdx.y) * runs_of(a.runs) + part.run] = sum;
-    if (blockIdx.y == 0) a.origins[part.run] = origin;
-}
-
 struct ForwardArgs {
     const float *x, *weight, *bias;
     float *y, *xhat, *mean, *inv_std;   // xhat and mean or null; inv_std null: normalise by the running statistics
     float *running_mean, *running_var;  // or null
     Runs runs;
-    const Pair* left;  // of norm_moments; null where a block sees its runs whole
-    const float* origins;
-    double per_value, unbiased;         // 1 / n and n / (n - 1) of a run's n values
-    double eps, momentum, most;         // most: of a rectifier
-    Size rectifies, width;              // width: of a plane, for windows
-    Divisor by_windows;                 // that fit in a row
+    Size by_row;  // a run has a channel for each of its rows, or is of one
+    // Where blocks share a run, a first launch leaves sums of d and of d^2, d = x - origin, and a second one takes
+    // them.
+    Pair* leaves;                // [pieces][runs], or null
+    const Pair* left;            // the same, or null
+    float* origins;              // [runs]
+    double per_value, unbiased;  // 1 / n and n / (n - 1) of a run's n values
+    double eps, momentum, most;  // most: of a rectifier
+    Size rectifies, width;       // width: of a plane, for windows
+    Divisor by_windows;          // that fit in a row
 };
 
 EFL_DEVICE float inverse_deviation(double variance, double eps) { return 1.0f / sqrtf(float(variance + eps)); }
@@ -90,15 +77,21 @@ EFL_DEVICE Affine statistics_of(const ForwardArgs& a, const Part& part, float or
     return f;
 }
 
+EFL_DEVICE void leave_moments(const ForwardArgs& a, const Part& part, float origin, Pair sum) {
+    if (!part.exists || part.member > 0) return;
+    a.leaves[int(blockIdx.y) * runs_of(a.runs) + part.run] = sum;
+    if (blockIdx.y == 0) a.origins[part.run] = origin;
+}
+
 // Mean and inverse deviation of each thread's run. shared, found [RUN_THREADS].
 EFL_DEVICE Affine normalisation_of(const ForwardArgs& a, const Part& part, Pair* shared, Affine* found) {
-    const bool is_first = part.exists && part.member == 0;
+    const bool is_first = part.exists && part.member == 0, is_left = a.left != nullptr;
     if (a.inv_std) {
-        const bool is_left = a.left != nullptr;
         const float origin = !part.exists ? 0 : is_left ? a.origins[part.run] : origin_of(a.runs, part, a.x);
-        const Pair sum = is_left ? pieces_sum(a.runs, part, a.left, shared)
-                                 : team_sum(a.runs, part, moments_of(a.runs, part, a.x, origin), shared);
-        if (is_first) found[part.slot] = statistics_of(a, part, origin, sum);
+        const Pair seen = is_left ? pieces_of(a.runs, part, a.left) : moments_of(a.runs, part, a.x, origin);
+        const Pair sum = team_sum(a.runs, part, seen, shared);
+        if (a.leaves) leave_moments(a, part, origin, sum);
+        else if (is_first) found[part.slot] = statistics_of(a, part, origin, sum);
     } else if (is_first) {
         found[part.slot] = {a.running_mean[part.id], inverse_deviation(a.running_var[part.id], a.eps), 0, 0};
     }
@@ -106,10 +99,9 @@ EFL_DEVICE Affine normalisation_of(const ForwardArgs& a, const Part& part, Pair*
     return found[part.slot];
 }
 
-// With weight and bias: of the run's channel or, where it is a group of them, of its channel `row`.
-template <bool GROUPED>
+// With weight and bias: of the run's channel, or of its row's.
 EFL_DEVICE Affine with_channel(const ForwardArgs& a, const Part& part, Affine f, int row) {
-    const int channel = part.id * int(a.runs.size) + (GROUPED ? row : 0);
+    const int channel = part.id * int(a.runs.size) + row;
     f.weight = a.weight[channel];
     f.bias = a.bias[channel];
     return f;

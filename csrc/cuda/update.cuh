@@ -1,5 +1,5 @@
-// SGD, Nesterov, Adam, and clipping. Contracts: csrc/edgefl.h. Products and sums are rounded apart and come in the order in which
-// the CPU's kernels have them.
+// SGD, Nesterov, Adam, and clipping. Contracts: csrc/edgefl.h. Products and sums are rounded apart and come in the
+// order in which the CPU's kernels have them.
 #pragma once
 #include "block.cuh"
 #include "reduce.cuh"
@@ -8,7 +8,7 @@ namespace update {
 
 using namespace parameters;
 
-// ---- clipping ---------------------------------------------------------------------------------------------------------
+// ---- clipping ------------------------------------------------------------------------------------------------------
 
 struct SumSquaresArgs {
     const float* x;
@@ -55,9 +55,10 @@ EFL_KERNEL(clip_scale, 1, ClipScaleArgs) {
     *a.scale = float(scale > 1 ? 1 : scale);  // NaN stays
 }
 
-// ---- SGD --------------------------------------------------------------------------------------------------------------
+// ---- SGD -----------------------------------------------------------------------------------------------------------
 
-// What of a step's gradient is the same for all methods. Arrays but w are compact; scale, centre and linear may be null.
+// What of a step's gradient is the same for all methods. Arrays but w are compact; scale, centre and linear may be
+// null.
 struct Gradient {
     float* w;
     const float *grad, *scale, *centre, *linear;
@@ -91,6 +92,7 @@ EFL_KERNEL(sgd, 256, SgdArgs) {
     const float lr = a.hyper[0], momentum = a.hyper[1];
     const Terms terms = terms_of(a.gradient, a.hyper[2], a.hyper[3]);
     float* const velocity = momentum != 0 || a.nesterov ? a.velocity : nullptr;
+    EFL_ROLLED
     for (Size k = thread_of_grid(); k < size_of(a.gradient.block); k += threads_of_grid()) {
         float& w = a.gradient.w[place_of(a.gradient.block, int(k))];
         const float before = w;
@@ -104,7 +106,7 @@ EFL_KERNEL(sgd, 256, SgdArgs) {
     }
 }
 
-// ---- Adam -------------------------------------------------------------------------------------------------------------
+// ---- Adam ----------------------------------------------------------------------------------------------------------
 
 // As the table's ADAM and ADAM_RATES have them.
 struct AdamSettings {
@@ -145,6 +147,7 @@ struct AdamArgs {
 EFL_KERNEL(adam, 256, AdamArgs) {
     const AdamRates rates = *a.rates;
     const Terms terms = terms_of(a.gradient, rates.decay, rates.pull);
+    EFL_ROLLED
     for (Size k = thread_of_grid(); k < size_of(a.gradient.block); k += threads_of_grid()) {
         float& w = a.gradient.w[place_of(a.gradient.block, int(k))];
         const float before = w, g = gradient(a.gradient, terms, k, before);

@@ -10,8 +10,8 @@ import ctypes
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -219,6 +219,25 @@ class Device:
 
     def drop(self, graph: ctypes.c_void_p) -> None:
         self.driver.call("cuGraphExecDestroy", graph)
+
+    @contextmanager
+    def timed(self) -> Iterator[Callable[[], float]]:
+        """What is yielded says afterwards how many seconds the device took for what was launched inside."""
+        with self.lock:
+            self.enter()
+            events = [self.driver.handle("cuEventCreate", 0) for _ in range(2)]
+            self.driver.call("cuEventRecord", events[0], self.stream)
+        seconds = ctypes.c_float()
+        try:
+            yield lambda: seconds.value / 1e3
+            with self.lock:
+                self.enter()
+                self.driver.call("cuEventRecord", events[1], self.stream)
+                self.driver.call("cuEventSynchronize", events[1])
+                self.driver.call("cuEventElapsedTime", ctypes.byref(seconds), *events)
+        finally:
+            for event in events:
+                self.driver.call("cuEventDestroy_v2", event)
 
     def _function(self, name: str) -> tuple[ctypes.c_void_p, int | None]:
         """A kernel, and the bytes of its arguments where they are known."""

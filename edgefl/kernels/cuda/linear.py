@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .launch import At, Ids, Launches, Planned, Scratch, launch, tiled
+from .launch import At, Field, Ids, Launches, Planned, Scratch, launch, tiled
 
 _COLUMNS, _WIDE_ROWS, _NARROW_ROWS = 64, 64, 16  # of a tile
 _FULL = 128  # blocks that keep most devices busy
@@ -59,9 +59,9 @@ def channel_sum(dy: At, out: At, outs: At | None) -> Launches:
         return [tiled("channel_sum_columns", (-(-channels.count // 32), 1, 1), *fields, threads=256)]
     parts = min(-(-4 * _FULL // max(channels.count, 1)), -(-batch * inner // _LEAST_VALUES)) or 1
     part = -(-batch * inner // parts)
-    sums = out if parts == 1 else Scratch(0, 4 * channels.count * parts)
-    fields = dy, sums, channels, batch, all_channels, inner, part
-    first = tiled("channel_sum_planes", (channels.count, parts, 1), *fields, threads=256)
+    sums: At | Scratch = out if parts == 1 else Scratch(0, 4 * channels.count * parts)
+    values = dy, sums, channels, batch, all_channels, inner, part
+    first = tiled("channel_sum_planes", (channels.count, parts, 1), *values, threads=256)
     if parts == 1:
         return [first]
     return [first, launch("channel_sum_total", channels.count, sums, out, channels.count, parts)]
@@ -103,9 +103,8 @@ def _launch(product: _Product, is_wide: bool, parts: int, sums: Scratch | None =
     pitches = product.left.shape[1], product.right.shape[1]
     part = -(-product.terms.count // parts)
     if sums:
-        count = product.columns.count
-        to = product.left, product.right, sums, None, None, *sides, _all(count), *pitches, count, part
+        to: tuple[Field, ...] = sums, None, None
+        placed, pitch = _all(product.columns.count), product.columns.count
     else:
-        whole = product.out, product.bias, product.hyper, *sides, product.placed
-        to = product.left, product.right, *whole, *pitches, product.out.shape[1], part
-    return tiled(kernel, grid, *to, threads=128)
+        to, placed, pitch = (product.out, product.bias, product.hyper), product.placed, product.out.shape[1]
+    return tiled(kernel, grid, product.left, product.right, *to, *sides, placed, *pitches, pitch, part, threads=128)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .divisor import divisor
 from .launch import At, Field, Ids, Launches, Planned, Scratch, launch
 from .runs import Runs
 
 FLOAT = 4  # bytes
+ByImage = tuple[bool, int, int, int]  # whether statistics are of images, their groups, channels of each, and lanes
+WHOLE: ByImage = (False, 1, 1, 1)
 
 
 @dataclass(frozen=True)
 class Forward:
     """What is normalised, and what is kept: statistics of the batch where `inv_std` is, else the running ones are used.
 
-    most: of the rectifier, if there is one; is_pooled: y has the largest of windows in planes of this width
+    most: of the rectifier, if there is one. A smaller y than x has the largest of each window.
     """
 
     x: At
@@ -32,26 +34,21 @@ class Forward:
     momentum: float = 0.0
     most: float | None = None
 
-    def launches(self, norm: str, runs: Runs) -> Launches:
-        """norm: batchnorm or groupnorm."""
-        is_pooled = self.y.inner < self.x.inner
-        kernel = f"{norm}_pooled_forward" if is_pooled else f"{norm}_forward"
-        if self.inv_std is None:
-            runs = runs.spread(runs.rows * self.y.inner)
-            return [runs.launch(kernel, *self._fields(runs, None, None))]
-        runs = runs.shared()
-        if not runs.is_split:
-            return [runs.launch(kernel, *self._fields(runs, None, None))]
-        sums = runs.sums
-        origins = Scratch(sums.size, runs.count * FLOAT)
-        moments = runs.launch("norm_moments", self.x, *runs.fields, sums, origins)
-        return [moments, runs.launch(kernel, *self._fields(runs, sums, origins))]
+    def launches(self, runs: Runs) -> Launches:
+        values = runs.rows * self.y.inner if self.inv_std is None else runs.values
+        runs = runs.spread(values) if self.inv_std is None else runs.shared()
+        if self.inv_std is None or not runs.is_split:
+            return [self._launch(runs, None, None, None)]
+        origins = Scratch(runs.sums.size, runs.count * FLOAT)
+        return [self._launch(runs, runs.sums, None, origins), self._launch(runs, None, runs.sums, origins)]
 
-    def _fields(self, runs: Runs, sums: Scratch | None, origins: Scratch | None) -> tuple[Field, ...]:
+    def _launch(self, runs: Runs, leaves: Scratch | None, left: Scratch | None, origins: Scratch | None) -> Planned:
         written = (self.y, self.xhat, self.mean, self.inv_std, self.running_mean, self.running_var)
-        numbers = (runs.per_value, runs.unbiased, float(self.eps), float(self.momentum), *rectifier(self.most))
-        numbers = (*numbers, *windows_of(self.x, self.y)[:3])
-        return (self.x, self.weight, self.bias, *written, *runs.fields, sums, origins, *numbers)
+        arrays = (self.x, self.weight, self.bias, *written)
+        sums = (leaves, left, origins, runs.per_value, runs.unbiased)
+        numbers = (float(self.eps), float(self.momentum), *rectifier(self.most), *windows_of(self.x, self.y)[:3])
+        kernel = "norm_pooled_forward" if self.y.inner < self.x.inner else "norm_forward"
+        return runs.launch(kernel, *arrays, *runs.fields, runs.is_group, *sums, *numbers)
 
 
 @dataclass(frozen=True)
@@ -64,23 +61,27 @@ class Backward:
     bias: At | None
     mean: At | None
     inv_std: At
-    dx: At
+    dx: At | None
     dweight: At | None
     dbias: At | None
     outs: Ids
     most: float | None = None
 
-    def launches(self, norm: str, runs: Runs) -> Launches:
-        """dx; and the gradients of outs, if they are channels that were normalised as such: norm is batchnorm."""
+    def launches(self, runs: Runs) -> Launches:
+        """dx; and the gradients of outs, if they are channels that were normalised as such."""
         runs = self._shared(runs)
-        back = self._launch(norm, "backward", runs)
-        return [self._launch(norm, "sums", runs), back] if runs.is_split else [back]
+        if not runs.is_split:
+            return [self._launch(runs, None, None)]
+        return [self._launch(runs, runs.sums, None), self._launch(runs, None, runs.sums)]
 
     def gradients(self, groups: int, lanes: int = 1) -> Launches:
         """Those of outs, whose images were normalised by so many groups, before dx takes the place of what is read."""
-        runs = self._shared(channels_of(self.x, self.outs))
-        sums = self._launch("groupnorm", "channel_sums", runs, runs.all // groups, lanes)
-        return [sums, launch("norm_gradients", runs.count, *self._fields(runs, 1, 1))] if runs.is_split else [sums]
+        runs, alone = self._shared(channels_of(self.x, self.outs)), replace(self, dx=None)
+        image = (True, groups, runs.all // groups, lanes)
+        if not runs.is_split:
+            return [alone._launch(runs, None, None, image)]
+        added = launch("norm_gradients", runs.count, *alone._fields(runs, None, runs.sums, image))
+        return [alone._launch(runs, runs.sums, None, image), added]
 
     @property
     def _is_pooled(self) -> bool:
@@ -89,15 +90,15 @@ class Backward:
     def _shared(self, runs: Runs) -> Runs:
         return runs.shared(runs.rows * (self.dy.inner if self._is_pooled else runs.inner))
 
-    def _launch(self, norm: str, what: str, runs: Runs, share: int = 1, lanes: int = 1) -> Planned:
-        form = f"{norm}_pooled" if self._is_pooled else norm
-        return runs.launch(f"{form}_{what}", *self._fields(runs, share, lanes))
+    def _launch(self, runs: Runs, leaves: Scratch | None, left: Scratch | None, image: ByImage = WHOLE) -> Planned:
+        kernel = "norm_pooled_backward" if self._is_pooled else "norm_backward"
+        return runs.launch(kernel, *self._fields(runs, leaves, left, image))
 
-    def _fields(self, runs: Runs, share: int, lanes: int) -> tuple[Field, ...]:
+    def _fields(self, runs: Runs, leaves: Scratch | None, left: Scratch | None, image: ByImage) -> tuple[Field, ...]:
         read = (self.dy, self.x, self.weight, self.bias, self.mean, self.inv_std)
-        sums = runs.sums if runs.is_split else None
-        numbers = (share, lanes, runs.per_value, *rectifier(self.most), *windows_of(self.x, self.dy))
-        return (*read, self.dx, self.dweight, self.dbias, self.outs, *runs.fields, sums, *numbers)
+        arrays = (*read, self.dx, self.dweight, self.dbias, self.outs)
+        numbers = (leaves, left, runs.per_value, *rectifier(self.most), *windows_of(self.x, self.dy))
+        return (*arrays, *runs.fields, runs.is_group, *image, *numbers)
 
 
 def rectifier(most: float | None) -> tuple[float, bool]:
@@ -120,7 +121,8 @@ def channels_of(x: At, chosen: Ids) -> Runs:
 def groups_of(x: At, count: int, chosen: At | None, lanes: int = 1) -> Runs:
     """Of channels of each image, or of each of those side by side."""
     batch, size = x.shape[0], x.shape[1] // count
-    return Runs(Ids.of(chosen, count), batch, count, size, rows=size, step=1, inner=x.inner // lanes, lanes=lanes)
+    inner = x.inner // max(lanes, 1)
+    return Runs(Ids.of(chosen, count), batch, count, size, rows=size, step=1, inner=inner, lanes=lanes, is_group=True)
 
 
 def places_of(x: At) -> Runs:
@@ -144,13 +146,13 @@ def batchnorm_forward(
 ) -> Launches:
     all_channels = channels_of(x, Ids(None, x.shape[1]))
     statistics = (inv_std, eps, xhat, None, running_mean, running_var, momentum)
-    return Forward(x, weight, bias, y, *statistics).launches("batchnorm", all_channels)
+    return Forward(x, weight, bias, y, *statistics).launches(all_channels)
 
 
 def batchnorm_eval(x: At, weight: At, bias: At, running_mean: At, running_var: At, y: At, eps: float) -> Launches:
     all_channels = channels_of(x, Ids(None, x.shape[1]))
     statistics = (None, eps, None, None, running_mean, running_var)
-    return Forward(x, weight, bias, y, *statistics).launches("batchnorm", all_channels)
+    return Forward(x, weight, bias, y, *statistics).launches(all_channels)
 
 
 def batchnorm_backward(
@@ -166,13 +168,13 @@ def batchnorm_backward(
 ) -> Launches:
     count = dy.shape[1]
     back = Backward(dy, xhat, weight, None, None, inv_std, dx, dweight, dbias, Ids.of(outs, count))
-    return back.launches("batchnorm", channels_of(dy, Ids.of(channels, count)))
+    return back.launches(channels_of(dy, Ids.of(channels, count)))
 
 
 def groupnorm_forward(
     x: At, weight: At, bias: At, y: At, xhat: At | None, inv_std: At, groups: int, eps: float
 ) -> Launches:
-    return Forward(x, weight, bias, y, inv_std, eps, xhat).launches("groupnorm", groups_of(x, groups, None))
+    return Forward(x, weight, bias, y, inv_std, eps, xhat).launches(groups_of(x, groups, None))
 
 
 def groupnorm_backward(
@@ -188,7 +190,7 @@ def groupnorm_backward(
     outs: At | None,
 ) -> Launches:
     back = Backward(dy, xhat, weight, None, None, inv_std, dx, dweight, dbias, Ids.of(outs, dy.shape[1]))
-    return [*back.gradients(groups), *back.launches("groupnorm", groups_of(dy, groups, groups_needed))]
+    return [*back.gradients(groups), *back.launches(groups_of(dy, groups, groups_needed))]
 
 
 def groupnorm_lanes_forward(
@@ -196,7 +198,7 @@ def groupnorm_lanes_forward(
 ) -> Launches:
     most = math.inf if relu else None
     forward = Forward(x, weight, bias, y, inv_std, eps, mean=mean, most=most)
-    return forward.launches("groupnorm", groups_of(x, groups, None, x.shape[3]))
+    return forward.launches(groups_of(x, groups, None, x.shape[3]))
 
 
 def groupnorm_lanes_backward(
@@ -215,15 +217,15 @@ def groupnorm_lanes_backward(
     lanes, outs = x.shape[3], Ids(None, x.shape[1])
     back = Backward(dy, x, weight, bias, mean, inv_std, dx, dweight, dbias, outs, math.inf if relu else None)
     gradients = [] if dweight is None else back.gradients(groups, lanes)
-    return [*gradients, *back.launches("groupnorm", groups_of(x, groups, None, lanes))]
+    return [*gradients, *back.launches(groups_of(x, groups, None, lanes))]
 
 
 def layernorm_forward(x: At, weight: At, bias: At, y: At, xhat: At | None, inv_std: At, eps: float) -> Launches:
-    return Forward(x, weight, bias, y, inv_std, eps, xhat).launches("groupnorm", places_of(x))
+    return Forward(x, weight, bias, y, inv_std, eps, xhat).launches(places_of(x))
 
 
 def layernorm_backward(
     dy: At, xhat: At, weight: At, inv_std: At, dx: At, dweight: At, dbias: At, outs: At | None
 ) -> Launches:
     back = Backward(dy, xhat, weight, None, None, inv_std, dx, dweight, dbias, Ids.of(outs, dy.shape[1]))
-    return [*back.gradients(1), *back.launches("groupnorm", places_of(dy))]
+    return [*back.gradients(1), *back.launches(places_of(dy))]

@@ -23,7 +23,7 @@ def batchnorm_relu_forward(
 ) -> Launches:
     statistics = (inv_std, eps, None, mean, running_mean, running_var, momentum)
     forward = Forward(x, weight, bias, y, *statistics, _most(relu6))
-    return forward.launches("batchnorm", channels_of(x, Ids(None, x.shape[1])))
+    return forward.launches(channels_of(x, Ids(None, x.shape[1])))
 
 
 def batchnorm_relu_eval(
@@ -31,7 +31,7 @@ def batchnorm_relu_eval(
 ) -> Launches:
     statistics = (None, eps, None, None, running_mean, running_var, 0.0)
     forward = Forward(x, weight, bias, y, *statistics, _most(relu6))
-    return forward.launches("batchnorm", channels_of(x, Ids(None, x.shape[1])))
+    return forward.launches(channels_of(x, Ids(None, x.shape[1])))
 
 
 def batchnorm_relu_backward(
@@ -50,14 +50,14 @@ def batchnorm_relu_backward(
 ) -> Launches:
     count = x.shape[1]
     back = Backward(dy, x, weight, bias, mean, inv_std, dx, dweight, dbias, Ids.of(outs, count), _most(relu6))
-    return back.launches("batchnorm", channels_of(x, Ids.of(channels, count)))
+    return back.launches(channels_of(x, Ids.of(channels, count)))
 
 
 def groupnorm_relu_forward(
     x: At, weight: At, bias: At, y: At, mean: At, inv_std: At, groups: int, eps: float
 ) -> Launches:
     forward = Forward(x, weight, bias, y, inv_std, eps, mean=mean, most=math.inf)
-    return forward.launches("groupnorm", groups_of(x, groups, None))
+    return forward.launches(groups_of(x, groups, None))
 
 
 def groupnorm_relu_backward(
@@ -75,7 +75,7 @@ def groupnorm_relu_backward(
     outs: At | None,
 ) -> Launches:
     back = Backward(dy, x, weight, bias, mean, inv_std, dx, dweight, dbias, Ids.of(outs, x.shape[1]), math.inf)
-    return [*back.gradients(groups), *back.launches("groupnorm", groups_of(x, groups, groups_needed))]
+    return [*back.gradients(groups), *back.launches(groups_of(x, groups, groups_needed))]
 
 
 def _most(relu6: bool) -> float:

@@ -27,6 +27,7 @@ class Runs:
     step: int
     inner: int
     lanes: int = 1
+    is_group: bool = False  # of channels, one for each row
     abreast: int = 1
     team: int = 1
     pieces: int = 1

@@ -1,4 +1,4 @@
-"""What calls of masked Linear layers and convolutions have in common: the launches of the products, and their memory."""
+"""What calls of masked Linear layers and convolutions have in common: launches of the products, and their memory."""
 
 from __future__ import annotations
 

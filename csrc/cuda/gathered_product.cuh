@@ -1,0 +1,178 @@
+// The product of two operands, sum over k of left(row, k) right(k, column), for one tile of rows and columns a block. What
+// the operands are, and where a sum goes, is the caller's: this file only moves tiles of them through shared memory and
+// multiplies, each thread TALL x WIDE sums in registers. While it does, the next tiles are on their way into registers.
+//
+// The caller's Source says where a value lies, in functions beside it. right(k, column) is a cell of a plane, 0 outside of
+// it, so that a window's padding costs a comparison and no memory; a matrix has planes of one cell.
+//
+//     int row_of(source, m)         what row m adds to a place's `left`; OUTSIDE if there is no such row
+//     Column column_of(source, n)   what column n adds to a place's `right`, h and w; h is OUTSIDE if there is none
+//     Place place_of(source, k)     of a depth; called by few threads, one step ahead, so that it may divide
+//     const float *left, *right;  int height, width;  of right's planes
+#pragma once
+#include "portable.cuh"
+
+namespace product {
+
+constexpr int OUTSIDE = -(1 << 29);  // two of them are still an int
+
+struct alignas(16) Place {
+    int left, right, h, w;
+};
+
+struct alignas(16) Column {
+    int right, h, w;
+};
+
+// ROWS x COLUMNS sums of a block, DEPTH values deep in shared memory. A warp has 4 x 8 threads; a thread's rows and
+// columns lie in fours, side by side with those of its neighbours, so that a warp reads 64 and 128 bytes in one go.
+template <int ROWS_, int COLUMNS_, int DEPTH_, int TALL_, int WIDE_>
+struct Tile {
+    static constexpr int ROWS = ROWS_, COLUMNS = COLUMNS_, DEPTH = DEPTH_, TALL = TALL_, WIDE = WIDE_;
+    static constexpr int THREADS = ROWS * COLUMNS / (TALL * WIDE), WARPS_DOWN = ROWS / (4 * TALL);
+
+    EFL_DEVICE int row(int i) {
+        const int warp = int(threadIdx.x) / 32 % WARPS_DOWN, lane = int(threadIdx.x) % 32 / 8;
+        return warp * 4 * TALL + i / 4 * 16 + lane * 4 + i % 4;
+    }
+    EFL_DEVICE int column(int i) {
+        const int warp = int(threadIdx.x) / 32 / WARPS_DOWN, lane = int(threadIdx.x) % 8;
+        return warp * 8 * WIDE + i / 4 * 32 + lane * 4 + i % 4;
+    }
+};
+
+// A line has 4 floats more than it needs: threads that store 8 depths of 4 neighbours meet 32 banks.
+// ALONG: the right operand's neighbours in memory lie along the depth, as the left one's do, not along the columns.
+template <class T, bool ALONG>
+struct alignas(16) Shared {
+    float left[2][T::DEPTH][T::ROWS + 4], right[2][T::DEPTH][T::COLUMNS + 4];
+    Place places[2][T::DEPTH];
+    int rows[T::ROWS];
+    Column columns[ALONG ? T::COLUMNS : 1];  // else a thread fetches for one column, and knows it
+};
+
+// Which values of a tile SPAN wide a thread fetches.
+template <class T, int SPAN, bool ALONG>
+struct Share {
+    static constexpr int COUNT = SPAN * T::DEPTH / T::THREADS, LINES = ALONG ? SPAN * 8 / T::THREADS : 1;
+
+    EFL_DEVICE int depth(int i) {
+        return ALONG ? int(threadIdx.x) % 8 + i / LINES * 8 : int(threadIdx.x) / SPAN + i * (T::THREADS / SPAN);
+    }
+    EFL_DEVICE int line(int i) {
+        return ALONG ? int(threadIdx.x) / 8 + i % LINES * (T::THREADS / 8) : int(threadIdx.x) % SPAN;
+    }
+};
+
+// What a thread carries from one step to the next.
+template <class T, bool ALONG>
+struct Carried {
+    using Left = Share<T, T::ROWS, true>;
+    using Right = Share<T, T::COLUMNS, ALONG>;
+    Column column;  // unless ALONG
+    float left[Left::COUNT], right[Right::COUNT];
+};
+
+template <class T, bool ALONG, class Source>
+EFL_DEVICE void begin(const Source& of, int first_row, int first_column, Carried<T, ALONG>& carried,
+                      Shared<T, ALONG>& shared) {
+    for (int i = int(threadIdx.x); i < T::ROWS; i += T::THREADS) shared.rows[i] = row_of(of, first_row + i);
+    if (!ALONG) carried.column = column_of(of, first_column + Share<T, T::COLUMNS, false>::line(0));
+    for (int i = int(threadIdx.x); ALONG && i < T::COLUMNS; i += T::THREADS) {
+        shared.columns[i] = column_of(of, first_column + i);
+    }
+}
+
+template <class T, bool ALONG, class Source>
+EFL_DEVICE void fetch(const Source& of, int half, const Shared<T, ALONG>& shared, Carried<T, ALONG>& carried) {
+    using Left = typename Carried<T, ALONG>::Left;
+    using Right = typename Carried<T, ALONG>::Right;
+    const Place* const places = shared.places[half];
+    EFL_UNROLL
+    for (int i = 0; i < Left::COUNT; ++i) {
+        const int depth = places[Left::depth(i)].left, row = shared.rows[Left::line(i)];
+        carried.left[i] = (depth | row) < 0 ? 0.0f : of.left[depth + row];
+    }
+    EFL_UNROLL
+    for (int i = 0; i < Right::COUNT; ++i) {
+        const Place place = places[Right::depth(i)];
+        const Column column = ALONG ? shared.columns[Right::line(i)] : carried.column;
+        const bool is_inside = unsigned(place.h + column.h) < unsigned(of.height) &&
+                               unsigned(place.w + column.w) < unsigned(of.width);
+        carried.right[i] = is_inside ? of.right[place.right + column.right] : 0.0f;
+    }
+}
+
+template <class T, bool ALONG>
+EFL_DEVICE void put(const Carried<T, ALONG>& carried, int half, Shared<T, ALONG>& shared) {
+    using Left = typename Carried<T, ALONG>::Left;
+    using Right = typename Carried<T, ALONG>::Right;
+    EFL_UNROLL
+    for (int i = 0; i < Left::COUNT; ++i) shared.left[half][Left::depth(i)][Left::line(i)] = carried.left[i];
+    EFL_UNROLL
+    for (int i = 0; i < Right::COUNT; ++i) shared.right[half][Right::depth(i)][Right::line(i)] = carried.right[i];
+}
+
+template <class T, bool ALONG>
+EFL_DEVICE void add_tiles(const Shared<T, ALONG>& shared, int half, float (&sum)[T::TALL][T::WIDE]) {
+    EFL_UNROLL
+    for (int k = 0; k < T::DEPTH; ++k) {
+        float left[T::TALL], right[T::WIDE];
+        EFL_UNROLL
+        for (int i = 0; i < T::TALL; i += 4) {
+            const float4 four = *reinterpret_cast<const float4*>(&shared.left[half][k][T::row(i)]);
+            left[i] = four.x, left[i + 1] = four.y, left[i + 2] = four.z, left[i + 3] = four.w;
+        }
+        EFL_UNROLL
+        for (int j = 0; j < T::WIDE; j += 4) {
+            const float4 four = *reinterpret_cast<const float4*>(&shared.right[half][k][T::column(j)]);
+            right[j] = four.x, right[j + 1] = four.y, right[j + 2] = four.z, right[j + 3] = four.w;
+        }
+        EFL_UNROLL
+        for (int i = 0; i < T::TALL; ++i) {
+            EFL_UNROLL
+            for (int j = 0; j < T::WIDE; ++j) sum[i][j] = fmaf(left[i], right[j], sum[i][j]);
+        }
+    }
+}
+
+template <class T, bool ALONG, class Source>
+EFL_DEVICE void note_places(const Source& of, int step, int first, int last, Shared<T, ALONG>& shared) {
+    const int i = int(threadIdx.x), k = first + step * T::DEPTH + i;
+    if (i < T::DEPTH) shared.places[step % 2][i] = k < last ? place_of(of, k) : Place{OUTSIDE, 0, OUTSIDE, OUTSIDE};
+}
+
+// sum[i][j] = the sum over k from `first` to before `last`, in order, of row first_row + T::row(i) and column first_column
+// + T::column(j). All threads of a block call it with the same numbers.
+template <class T, bool ALONG, class Source>
+EFL_DEVICE void multiply(const Source& of, int first_row, int first_column, int first, int last,
+                         Shared<T, ALONG>& shared, float (&sum)[T::TALL][T::WIDE]) {
+    EFL_UNROLL
+    for (int i = 0; i < T::TALL; ++i) {
+        EFL_UNROLL
+        for (int j = 0; j < T::WIDE; ++j) sum[i][j] = 0;
+    }
+    const int steps = (last - first + T::DEPTH - 1) / T::DEPTH;
+    if (steps <= 0) return;
+    Carried<T, ALONG> carried;
+    begin(of, first_row, first_column, carried, shared);
+    note_places(of, 0, first, last, shared);
+    barrier();
+    note_places(of, 1, first, last, shared);
+    fetch(of, 0, shared, carried);
+    put(carried, 0, shared);
+    barrier();
+    for (int step = 0; step < steps; ++step) {
+        const bool is_last = step + 1 == steps;
+        if (!is_last) {
+            fetch(of, (step + 1) % 2, shared, carried);
+            note_places(of, step + 2, first, last, shared);  // over those of `step`, which are used up
+        }
+        add_tiles(shared, step % 2, sum);
+        if (is_last) break;
+        put(carried, (step + 1) % 2, shared);
+        barrier();
+    }
+}
+
+}  // namespace product
