@@ -31,6 +31,7 @@ KERNELS = ROOT / "csrc" / "cuda"
 ORDERS = ("0", "1", "2")
 PATIENCE_S = 600  # of one run: without a barrier a loop may not end
 OPERATION = "tests/kernels/test_operations.py::test_operation_matches_reference[cuda-{}]"
+OTHERS = {"next_batch": "tests/kernels/test_promises.py::test_program_runs_once_per_batch[cuda]"}  # of no operation
 NUMBERED = """
 #include <cstdlib>
 static inline void barrier_but(int number) {
@@ -158,6 +159,7 @@ def tests_of(barriers: Sequence[Barrier], chosen: Sequence[int], library: Path) 
         names = kernels_of(files, KERNELS)
         own = (ROOT / "tests" / "kernels" / "cuda" / f"test_{Path(each).stem}.py" for each in sorted(files))
         found[file] = [OPERATION.format(op) for op, kernels in launched.items() if kernels & names]
+        found[file] += [test for kernel, test in OTHERS.items() if kernel in names]
         found[file] += [str(path.relative_to(ROOT)) for path in own if path.exists()]
         if not found[file]:
             raise ValueError(f"{file}: no operation launches one of its kernels {sorted(names)}; expected --tests")
