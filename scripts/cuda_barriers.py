@@ -6,10 +6,10 @@
     scripts/cuda_barriers.py --sample 3          three of them, as --seed draws them
     scripts/cuda_barriers.py --tests ID,ID       with these tests in place of those of the operations concerned
 
-Prints what each comes to; 1 if one is missed by no test, 2 if the tests fail as they are. The stand-in is built once,
-of a copy of the kernels in which a barrier has a number and is passed over where EDGEFL_WITHOUT_BARRIER is it. Every
-run of the tests is a process of its own. Which operations are concerned: those that launch a kernel of the file of the
-barrier or of one that includes it.
+Prints what each comes to; 1 if one is missed by all tests, 2 if what fails does so with all barriers too. The stand-in
+is built once, of a copy of the kernels in which a barrier has a number and is passed over where EDGEFL_WITHOUT_BARRIER
+is it. Every run of the tests is a process of its own. Which operations are concerned: those that launch a kernel of the
+barrier's file or of one that includes it; and tests/kernels/cuda/test_<file>.py of each of these files.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ KERNELS = ROOT / "csrc" / "cuda"
 ORDERS = ("0", "1", "2")
 PATIENCE_S = 600  # of one run: without a barrier a loop may not end
 OPERATION = "tests/kernels/test_operations.py::test_operation_matches_reference[cuda-{}]"
+OTHERS = {"next_batch": "tests/kernels/test_promises.py::test_program_runs_once_per_batch[cuda]"}  # of no operation
 NUMBERED = """
 #include <cstdlib>
 static inline void barrier_but(int number) {
@@ -48,6 +49,14 @@ class Barrier(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+class Failure(NamedTuple):
+    """Of a run in an order of threads. tests: those that failed, where pytest says so; text: what it says."""
+
+    order: str
+    tests: list[str]
+    text: str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,17 +81,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def tell(barriers: Sequence[Barrier], chosen: Sequence[int], tests: Mapping[str, list[str]], library: Path) -> int:
-    every = sorted({test for number in chosen for test in tests[barriers[number].file]})
-    failed = failing_order(every, library)
-    if failed is not None:
-        print(f"with all barriers in place, in order {failed[0]}:\n{failed[1]}")
-        return 2
     missed = 0
     for number in chosen:
-        failed = failing_order(tests[barriers[number].file], library, number)
+        concerned = tests[barriers[number].file]
+        failed = failing_order(concerned, library, number)
         missed += failed is None
-        print(f"{barriers[number]} {f'noticed in order {failed[0]}' if failed else 'SURVIVES'}", flush=True)
-    print(f"{len(chosen)} barriers left out, one at a time; {missed} missed by no test")
+        print(f"{barriers[number]} {f'noticed in order {failed.order}' if failed else 'SURVIVES'}", flush=True)
+        before = failed and failure(failed.tests or concerned, library, failed.order)
+        if before:
+            print(f"with all barriers in place, too:\n{before.text}")
+            return 2
+    print(f"{len(chosen)} barriers left out, one at a time; {missed} missed by all tests")
     return int(missed > 0)
 
 
@@ -150,6 +159,7 @@ def tests_of(barriers: Sequence[Barrier], chosen: Sequence[int], library: Path) 
         names = kernels_of(files, KERNELS)
         own = (ROOT / "tests" / "kernels" / "cuda" / f"test_{Path(each).stem}.py" for each in sorted(files))
         found[file] = [OPERATION.format(op) for op, kernels in launched.items() if kernels & names]
+        found[file] += [test for kernel, test in OTHERS.items() if kernel in names]
         found[file] += [str(path.relative_to(ROOT)) for path in own if path.exists()]
         if not found[file]:
             raise ValueError(f"{file}: no operation launches one of its kernels {sorted(names)}; expected --tests")
@@ -171,24 +181,24 @@ def launches(library: Path) -> Iterator[tuple[str, set[str]]]:
         yield op, {planned.kernel for call in given for planned in operation.body(*call)}
 
 
-def failing_order(tests: Sequence[str], library: Path, left_out: int | None = None) -> tuple[str, str] | None:
-    """The first order of threads in which a test fails, and what pytest says of it."""
-    told = ((order, failure(tests, library, order, left_out)) for order in ORDERS)
-    return next(((order, text) for order, text in told if text is not None), None)
+def failing_order(tests: Sequence[str], library: Path, left_out: int) -> Failure | None:
+    """In the first order of threads in which a test fails."""
+    return next(filter(None, (failure(tests, library, order, left_out) for order in ORDERS)), None)
 
 
-def failure(tests: Sequence[str], library: Path, order: str, left_out: int | None) -> str | None:
-    """What pytest says where tests fail or crash. ValueError if it could not run them."""
+def failure(tests: Sequence[str], library: Path, order: str, left_out: int | None = None) -> Failure | None:
+    """None if all tests pass. ValueError if pytest could not run them."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     without = {} if left_out is None else {"EDGEFL_WITHOUT_BARRIER": str(left_out)}
     env = {**os.environ, **environment(library), "EDGEFL_STANDIN_ORDER": order, **without}
     try:
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
-        return f"not at an end after {PATIENCE_S} s"
+        return Failure(order, [], f"not at an end after {PATIENCE_S} s")
+    told = done.stdout + done.stderr
     if done.returncode > 1:  # no tests, or a wrong id; what crashes has a negative one
-        raise ValueError(f"{' '.join(command)} returned {done.returncode}; expected 0 or 1\n{done.stdout}{done.stderr}")
-    return done.stdout + done.stderr if done.returncode else None
+        raise ValueError(f"{' '.join(command)} returned {done.returncode}; expected 0 or 1\n{told}")
+    return Failure(order, re.findall(r"^FAILED (\S+)", told, re.MULTILINE), told) if done.returncode else None
 
 
 def environment(library: Path) -> dict[str, str]:

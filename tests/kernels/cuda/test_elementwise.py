@@ -1,4 +1,4 @@
-"""Sums, products and zeros of arrays that begin anywhere in the device's memory, four values at once where they may."""
+"""Sums, products and zeros of arrays that begin anywhere on the device, four values at a time where they may."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def placed(backend: ModuleType, values: np.ndarray, shift: int) -> tuple[np.ndar
 
 
 @pytest.mark.parametrize("op", ["add", "mul"])
-@pytest.mark.parametrize("shifts", itertools.product((0, 1, 4), repeat=3))
+@pytest.mark.parametrize("shifts", list(itertools.product((0, 1, 4), repeat=3)))
 def test_pairs_of_values_that_begin_anywhere(backend: ModuleType, op: str, shifts: tuple[int, int, int]) -> None:
     for size in SIZES:
         a, b = np.random.default_rng(size).integers(-9, 9, (2, size)).astype(np.float32)

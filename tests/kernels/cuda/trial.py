@@ -1,0 +1,55 @@
+"""A device of a stand-in whose kernels are those of a trial, trial_kernels.cu."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from pathlib import Path
+
+import numpy as np
+
+from edgefl.kernels.cuda.device import Block, Device, Launch
+
+from . import standin
+
+KERNELS = Path(__file__).with_name("trial_kernels.cu"), standin.ROOT / "csrc" / "cuda" / "portable.cuh"
+THREADS = 64
+ORDERS = (0, 1, 2)
+
+
+def put_kernels(folder: Path) -> None:
+    """What the trial is built of."""
+    for path, name in zip(KERNELS, ("kernels.cu", "portable.cuh"), strict=True):
+        (folder / name).write_text(path.read_text())
+
+
+class Trial:
+    """The device. EDGEFL_LIBCUDA and EDGEFL_CUDA_KERNELS name the library."""
+
+    def __init__(self, library: Path) -> None:
+        self._controls = ctypes.CDLL(str(library))
+        self.device = Device()
+
+    def run(self, kernel: str, *fields: int, grid: tuple[int, int, int] = (1, 1, 1), threads: int = THREADS) -> None:
+        self.device.launch(Launch(kernel, grid, threads, struct.pack(f"<{len(fields)}q", *fields)))
+
+    def order(self, order: int) -> None:
+        self._controls.standin_order(order)
+
+    def put(self, values: np.ndarray) -> Block:
+        block = self.device.allocate(values.nbytes)
+        self.device.upload(block.address, values.ctypes.data, values.nbytes)
+        return block
+
+    def get(self, block: Block) -> np.ndarray:
+        values = np.zeros(block.size // 4, np.float32)
+        self.device.download(values.ctypes.data, block.address, block.size)
+        return values
+
+    def mirrors(self, order: int, barriers: int = 3) -> bool:
+        """Whether the kernel `mirror` is right, with these barriers."""
+        self.order(order)
+        values = np.arange(2 * THREADS, dtype=np.float32)
+        x, y = self.put(values), self.put(np.zeros_like(values))
+        self.run("mirror", x.address, y.address, barriers)
+        return np.array_equal(self.get(y).reshape(2, THREADS), values.reshape(2, THREADS)[:, ::-1])
