@@ -27,6 +27,9 @@ def cases() -> Iterator[Case]:
     yield Case("keep_largest", "large", lambda rng: part(rng, 200_001, 3, 20_000, 30_000))
     yield Case("largest_places", "ordinary", lambda rng: ranked(rng, 30, 7))
     yield Case("keep_largest", "ties-large", lambda rng: part(rng, 100_001, 3, 20_000, 30_000, values=2))
+    for first, values in ((0, None), (40_003, 2)):
+        setting = (60_000, first, 33_000, 36_000, values)
+        yield Case("keep_largest", f"long-list-at-{first}", lambda rng, s=setting: part(rng, *s))
     for size in (8192, 200_001):
         for label, values in (("large", None), ("ties-large", 2)):
             yield Case("largest_places", f"{label}-{size}", lambda rng, n=size, v=values: ranked(rng, n, n // 4, v))
