@@ -78,18 +78,20 @@ def _layout(x: At, y: At, values: At, window: tuple[Pair, ...], is_transposed: b
 
 
 def _call(layout: Layout, batch: int, is_gradient: bool = False) -> Call:
-    """Cuts and shares of channels, and with them the order of sums, are the same for any batch."""
-    layer = _layer(layout)
-    calls = (Call(replace(layer, cuts=cuts), layout.parts) for cuts in CUTS if cuts <= layer.block)
-    cuts = min(calls, key=lambda call: call.cycles).layer.cuts
-    shares = 1 if is_gradient else shares_of(BATCH, layer.rows, math.prod(layer.positions), layer.blocks * cuts)
-    return Call(replace(layer, batch=batch, cuts=cuts, shares=shares), layout.parts, is_gradient=is_gradient)
+    """Of results cuts and shares of channels, and with them the order of sums, are the same for any batch."""
+    layer = _layer(layout, batch if is_gradient else BATCH)
+    cuts = (replace(layer, cuts=cuts) for cuts in CUTS if cuts <= layer.block)
+    best = min((Call(each, layout.parts, is_gradient=is_gradient) for each in cuts), key=lambda call: call.cycles)
+    if is_gradient:
+        return best
+    shares = shares_of(BATCH, layer.rows, math.prod(layer.positions), best.layer.tiles)
+    return Call(replace(best.layer, batch=batch, shares=shares), layout.parts)
 
 
-def _layer(layout: Layout) -> Layer:
+def _layer(layout: Layout, batch: int) -> Layer:
     down, along = layout.axes
     return Layer(
-        BATCH,
+        batch,
         layout.rows,
         layout.channels,
         layout.block,
