@@ -38,11 +38,12 @@ EFL_DEVICE int sparse_place(const SparseUnpackArgs& a, int offset, int channel, 
 template <class Each>
 EFL_DEVICE void sparse_walk(const SparseUnpackArgs& a, SparseWalk walk, const Each& each) {
     const unsigned short* const runs = (const unsigned short*)(a.structure + a.runs_at);
+    const SparseDivisor by_plane = sparse_divisor(int(a.plane));
     for (int kind = 0; kind < a.kinds; ++kind) {
         const int length = a.is_whole ? 1 : 3 - kind;
         for (int i = 0; i < walk.list[1 + kind] && walk.run < a.count && walk.slot < walk.end; ++i, ++walk.run) {
             const int offset = runs[walk.run], weights = smaller(length, walk.end - walk.slot);
-            each(offset / int(a.plane) - walk.first_channel, walk.slot, weights, offset, kind);
+            each(offset / by_plane - walk.first_channel, walk.slot, weights, offset, kind);
             walk.slot += weights;
         }
     }

@@ -24,8 +24,8 @@ EFL_DEVICE float& sparse_part(float4& four, int k) {
 
 template <int QUADS>
 EFL_DEVICE void sparse_row(const SparseEntry* entries, SparseList list, const float4* from, float4 (&sums)[QUADS]) {
-    for (const SparseEntry* entry = entries + list.first; entry < entries + list.first + list.count; ++entry) {
-        const SparseEntry one = *entry;
+    for (int i = list.first; i < list.first + list.count; ++i) {
+        const SparseEntry one = entries[i];
         const float weight = sparse_value(one);
         EFL_UNROLL
         for (int quad = 0; quad < QUADS; ++quad) {

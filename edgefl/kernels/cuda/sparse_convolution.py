@@ -13,7 +13,7 @@ from .sparse_calls import Call, shares_of
 from .sparse_tiling import Images, Layer
 
 UNPACKERS = 128
-BATCH = 16  # that cuts and shares are made for
+CUT_FOR, SHARED_FOR = 128, 16  # examples: what is good for them is what all batches have
 CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)  # of a block of channels that has no room in a tile, or too little
 
 
@@ -78,18 +78,20 @@ def _layout(x: At, y: At, values: At, window: tuple[Pair, ...], is_transposed: b
 
 
 def _call(layout: Layout, batch: int, is_gradient: bool = False) -> Call:
-    """Cuts and shares of channels, and with them the order of sums, are the same for any batch."""
-    layer = _layer(layout)
-    calls = (Call(replace(layer, cuts=cuts), layout.parts) for cuts in CUTS if cuts <= layer.block)
-    cuts = min(calls, key=lambda call: call.cycles).layer.cuts
-    shares = 1 if is_gradient else shares_of(BATCH, layer.rows, math.prod(layer.positions), layer.blocks * cuts)
-    return Call(replace(layer, batch=batch, cuts=cuts, shares=shares), layout.parts, is_gradient=is_gradient)
+    """Of results cuts and shares of channels, and with them the order of sums, are the same for any batch."""
+    layer = _layer(layout, batch if is_gradient else CUT_FOR)
+    cuts = (replace(layer, cuts=cuts) for cuts in CUTS if cuts <= layer.block)
+    best = min((Call(each, layout.parts, is_gradient=is_gradient) for each in cuts), key=lambda call: call.cycles)
+    if is_gradient:
+        return best
+    shares = shares_of(SHARED_FOR, layer.rows, math.prod(layer.positions), best.layer.tiles)
+    return Call(replace(best.layer, batch=batch, shares=shares), layout.parts)
 
 
-def _layer(layout: Layout) -> Layer:
+def _layer(layout: Layout, batch: int) -> Layer:
     down, along = layout.axes
     return Layer(
-        BATCH,
+        batch,
         layout.rows,
         layout.channels,
         layout.block,

@@ -22,6 +22,7 @@ LATENCY, PRODUCT_LATENCY = (
     800,
     20,
 )  # cycles until a thread's place of a tile is filled; until a weight's places are read
+UNPACKING = 0.005  # cycles of a device for a weight that is looked at for each of the tiles of its block
 LOAD = 6  # of a warp to fill a place a thread
 
 
@@ -156,7 +157,8 @@ def _best(layer: Layer, kinds: tuple[Kind, ...], rows: int, weights: float) -> C
         return Choice(None, 0.0)
     found = (each for kind in kinds for each in _tilings(layer, kind) if places_of(layer, each) <= PLACES // kind.quads)
     tiles = -(-layer.tiles // layer.shares)
-    timed = [Choice(each, _cycles(layer, each, rows, weights) * tiles) for each in found]
+    unpacking = UNPACKING * layer.count * layer.cuts
+    timed = [Choice(each, _cycles(layer, each, rows, weights) * tiles + unpacking) for each in found]
     return min(timed, key=lambda choice: choice.cycles, default=Choice(None, math.inf))
 
 
@@ -194,7 +196,8 @@ def _cycles(layer: Layer, tiling: Tiling, rows: int, weights: float) -> float:
     apart = {4: 2.0, 8: 1.3, 16: 1.15}.get(tiling.lanes, 1.0)  # a warp's rows: uneven lists, conflicts of banks
     work = THREADS / 32 * kind.rows * busy * weights * (4 * kind.quads + 2) * apart
     waits = LATENCY * -(-places // THREADS) + PRODUCT_LATENCY * kind.rows * busy * weights
-    blocks = -(
-        -math.prod(tiling.tiles) * row_blocks * layer.shares // PROCESSORS
-    )  # of a processor, RESIDENT of them at a time
-    return max(blocks * (load + work), -(-blocks // RESIDENT) * (load + work + waits))
+    blocks = math.prod(tiling.tiles) * row_blocks * layer.shares / PROCESSORS
+    if kind in GRADIENTS:  # whose tiles are shared out however many there are
+        return blocks * (load + work + waits / RESIDENT)
+    of_processor = math.ceil(blocks)  # RESIDENT of them at a time
+    return max(of_processor * (load + work), math.ceil(of_processor / RESIDENT) * (load + work + waits))
