@@ -57,13 +57,21 @@ EFL_DEVICE Place place_of(const WindowSource& s, int k) {
     return {channel * int(s.a.depth_apart) - s.work.depth_weights + tap, (channel * s.height + below) * s.width + right, below, right};
 }
 
-// Where the value of column n lies in its channel's first plane; OUTSIDE if there is no such column.
-EFL_DEVICE int target_of(const WindowSource& s, int n, int channels) {
-    const Axis &h = s.work.h, &w = s.work.w;
-    if (n >= int(s.a.batch) * h.cells * w.cells) return OUTSIDE;
-    const int right = taken(n, w.cells) * w.cell_step + w.first_cell;
-    const int below = taken(n, h.cells) * h.cell_step + h.first_cell;
-    return (n * channels * int(s.a.h.target) + below) * int(s.a.w.target) + right;
+// Where the values of columns n to n + 3 lie in their channel's first plane; OUTSIDE if there is no such column.
+EFL_DEVICE void find_targets(const WindowSource& s, int n, int channels, int* places) {
+    const Axis &down = s.work.h, &across = s.work.w;
+    const int left = int(s.a.batch) * down.cells * across.cells - n;
+    int w = taken(n, across.cells), h = taken(n, down.cells);  // and n is the image
+    EFL_UNROLL
+    for (int i = 0; i < 4; ++i) {
+        const int line = (n * channels * int(s.a.h.target)) + h * down.cell_step + down.first_cell;
+        places[i] = i < left ? line * int(s.a.w.target) + w * across.cell_step + across.first_cell : OUTSIDE;
+        if (++w < across.cells) continue;
+        w = 0;
+        if (++h < down.cells) continue;
+        h = 0;
+        ++n;
+    }
 }
 
 // A block's sums to their places: those of the target's chosen channels, or in a row for sum_parts, which adds the bias.
@@ -76,7 +84,7 @@ EFL_DEVICE void store(const WindowSource& s, float (&sum)[T::TALL][T::WIDE]) {
     const bool is_wide = a.phases == 1 && plane % 4 == 0 && reinterpret_cast<unsigned long long>(target) % 16 == 0;
     int places[T::WIDE];
     EFL_UNROLL
-    for (int j = 0; j < T::WIDE; ++j) places[j] = target_of(s, s.work.first_column + T::column(j), channels);
+    for (int j = 0; j < T::WIDE; j += 4) find_targets(s, s.work.first_column + T::column(j), channels, places + j);
     EFL_UNROLL
     for (int i = 0; i < T::TALL; ++i) {
         const int chosen = s.work.rows.first + s.work.first_row + T::row(i);
