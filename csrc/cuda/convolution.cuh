@@ -1,5 +1,5 @@
 // Convolutions: forward, and the gradients of active channels. Contracts: csrc/edgefl.h. Both are products of tiles
-// (product.cuh) whose operands are read through the window as they are fetched, so that no matrix of windows is ever made:
+// (gathered_product.cuh) whose operands are read through the window as they are fetched, so that no matrix of windows is ever made:
 //
 //     forward, dx   rows: channels of the target; columns: images and cells of a phase; depth: source channels and taps
 //     dw            rows: outs; columns: ins and taps; depth: images and cells of y
@@ -8,19 +8,19 @@
 // Layers with one input channel a group have kernels of their own: depthwise.cuh.
 #pragma once
 #include "depthwise.cuh"
-#include "product.cuh"
+#include "gathered_product.cuh"
 #include "window.cuh"
 
 namespace convolution {
 
-using product::Column;
-using product::OUTSIDE;
-using product::Place;
+using gathered::Column;
+using gathered::OUTSIDE;
+using gathered::Place;
 
-using Huge = product::Tile<128, 128, 8, 8, 8>;
-using Long = product::Tile<64, 128, 8, 8, 8>;
-using Square = product::Tile<64, 64, 16, 8, 4>;
-using Flat = product::Tile<32, 64, 16, 4, 4>;
+using Huge = gathered::Tile<128, 128, 8, 8, 8>;
+using Long = gathered::Tile<64, 128, 8, 8, 8>;
+using Square = gathered::Tile<64, 64, 16, 8, 4>;
+using Flat = gathered::Tile<32, 64, 16, 4, 4>;
 
 // The part of a depth that a split takes, in whole steps.
 EFL_DEVICE Range part_of(int depth, int split, Size splits, int step) {
@@ -124,7 +124,7 @@ EFL_DEVICE void find_work(const WindowArgs& a, Work& work) {
 }
 
 template <class T>
-EFL_DEVICE void multiply_window(const WindowArgs& a, product::Shared<T, false>& shared, Work& work) {
+EFL_DEVICE void multiply_window(const WindowArgs& a, gathered::Shared<T, false>& shared, Work& work) {
     find_work<T>(a, work);
     barrier();
     if (work.first_row >= work.rows.last - work.rows.first) return;
@@ -133,7 +133,7 @@ EFL_DEVICE void multiply_window(const WindowArgs& a, product::Shared<T, false>& 
     const int depth = (work.depths.last - work.depths.first) * work.h.taps * work.w.taps;
     const Range part = part_of(depth, work.split, a.splits, T::DEPTH);
     float sum[T::TALL][T::WIDE];
-    product::multiply(source, work.first_row, work.first_column, part.first, part.last, shared, sum);
+    gathered::multiply(source, work.first_row, work.first_column, part.first, part.last, shared, sum);
     store<T>(source, sum);
 }
 
@@ -167,7 +167,7 @@ EFL_DEVICE Place place_of(const WeightSource& s, int k) {
 }
 
 template <class T>
-EFL_DEVICE void multiply_for_weight(const WeightArgs& a, product::Shared<T, true>& shared, Range& rows) {
+EFL_DEVICE void multiply_for_weight(const WeightArgs& a, gathered::Shared<T, true>& shared, Range& rows) {
     int block = int(blockIdx.x);
     const int first_row = taken(block, a.row_tiles) * T::ROWS, first_column = taken(block, a.column_tiles) * T::COLUMNS;
     const int group = taken(block, a.groups), split = block, ins = int(a.ins.count);
@@ -178,7 +178,7 @@ EFL_DEVICE void multiply_for_weight(const WeightArgs& a, product::Shared<T, true
     const WeightSource source{a.dy, a.x, int(a.h.source), int(a.w.source), a, rows, columns, group * ins};
     const Range part = part_of(int(a.batch * a.h.target * a.w.target), split, a.splits, T::DEPTH);
     float sum[T::TALL][T::WIDE];
-    product::multiply(source, first_row, first_column, part.first, part.last, shared, sum);
+    gathered::multiply(source, first_row, first_column, part.first, part.last, shared, sum);
     float* const target = a.dw + Size(split) * a.outs.count * columns;
     EFL_UNROLL
     for (int i = 0; i < T::TALL; ++i) {
@@ -196,12 +196,12 @@ EFL_DEVICE void multiply_for_weight(const WeightArgs& a, product::Shared<T, true
 // Registers for 512 threads a processor, 384 of the long tiles.
 #define EFL_CONVOLUTION(name, Tile, blocks)                                                           \
     EFL_KERNEL(convolution_##name, EFL_RESIDENT(Tile::THREADS, blocks), convolution::WindowArgs) {        \
-        EFL_SHARED product::Shared<Tile, false> shared;                                               \
+        EFL_SHARED gathered::Shared<Tile, false> shared;                                               \
         EFL_SHARED convolution::Work work;                                                            \
         convolution::multiply_window<Tile>(a, shared, work);                                          \
     }                                                                                                 \
     EFL_KERNEL(convolution_weight_##name, EFL_RESIDENT(Tile::THREADS, blocks), convolution::WeightArgs) { \
-        EFL_SHARED product::Shared<Tile, true> shared;                                                \
+        EFL_SHARED gathered::Shared<Tile, true> shared;                                                \
         EFL_SHARED convolution::Range rows;                                                           \
         convolution::multiply_for_weight<Tile>(a, shared, rows);                                      \
     }

@@ -12,7 +12,7 @@
 #pragma once
 #include "portable.cuh"
 
-namespace product {
+namespace gathered {
 
 constexpr int OUTSIDE = -(1 << 29);  // two of them are still an int
 
@@ -165,4 +165,4 @@ EFL_DEVICE void multiply(const Source& of, int first_row, int first_column, int 
     }
 }
 
-}  // namespace product
+}  // namespace gathered
