@@ -1,5 +1,5 @@
 // Convolutions: forward, and the gradients of active channels. Contracts: csrc/edgefl.h. Both are products of tiles
-// (gathered_product.cuh) whose operands are read through the window as they are fetched, so that no matrix of windows is ever made:
+// (gathered_product.cuh) whose operands are read through the window as they are fetched; no matrix of windows is made:
 //
 //     forward, dx   rows: channels of the target; columns: images and cells of a phase; depth: source channels and taps
 //     dw            rows: outs; columns: ins and taps; depth: images and cells of y
@@ -54,7 +54,8 @@ EFL_DEVICE Place place_of(const WindowSource& s, int k) {
     const int x = taken(k, w.taps), y = taken(k, h.taps), channel = id_at(s.a.depths, s.work.depths.first + k);
     const int tap = (h.first_tap + y * h.tap_step) * int(s.a.w.kernel) + w.first_tap + x * w.tap_step;
     const int below = y * h.apart, right = x * w.apart;
-    return {channel * int(s.a.depth_apart) - s.work.depth_weights + tap, (channel * s.height + below) * s.width + right, below, right};
+    const int left = channel * int(s.a.depth_apart) - s.work.depth_weights + tap;
+    return {left, (channel * s.height + below) * s.width + right, below, right};
 }
 
 // Where the values of columns n to n + 3 lie in their channel's first plane; OUTSIDE if there is no such column.
@@ -74,7 +75,7 @@ EFL_DEVICE void find_targets(const WindowSource& s, int n, int channels, int* pl
     }
 }
 
-// A block's sums to their places: those of the target's chosen channels, or in a row for sum_parts, which adds the bias.
+// A block's sums to their places: in the target's chosen channels, or side by side for sum_parts, which adds the bias.
 template <class T>
 EFL_DEVICE void store(const WindowSource& s, float (&sum)[T::TALL][T::WIDE]) {
     const WindowArgs& a = s.a;
@@ -221,19 +222,20 @@ struct SumPartsArgs {
     Size batch, channels, inner, splits;
 };
 
-// target[b, rows[j], :] = the sum of parts [splits, batch, rows, inner] + bias. A block has 32 neighbours; eight threads
-// share the parts of one.
+// target[b, rows[j], :] = the sum of parts [splits, batch, rows, inner] + bias. A block has 32 neighbours;
+// eight threads share the parts of one.
 EFL_KERNEL(convolution_sum_parts, 256, SumPartsArgs) {
     EFL_SHARED float sums[8][32];
     const int lane = int(threadIdx.x) % 32, eighth = int(threadIdx.x) / 32;
-    const Size count = a.batch * a.rows.count * a.inner, at = Size(blockIdx.x) * 32 + lane;
+    const int count = int(a.batch * a.rows.count * a.inner), at = int(blockIdx.x) * 32 + lane;
     float sum = 0;
-    for (Size split = eighth; at < count && split < a.splits; split += 8) sum += a.parts[split * count + at];
+    for (int split = eighth; at < count && split < a.splits; split += 8) sum += a.parts[Size(split) * count + at];
     sums[eighth][lane] = sum;
     barrier();
     if (eighth > 0 || at >= count) return;
     for (int other = 1; other < 8; ++other) sum += sums[other][lane];
-    const int chosen = int(at / a.inner), image = chosen / int(a.rows.count);
-    const int channel = id_at(a.rows, chosen % int(a.rows.count));
-    a.target[(image * a.channels + channel) * a.inner + at % a.inner] = a.bias ? sum + a.bias[channel] : sum;
+    using convolution::taken;
+    int image = at;
+    const int place = taken(image, a.inner), channel = id_at(a.rows, taken(image, a.rows.count));
+    a.target[(image * int(a.channels) + channel) * int(a.inner) + place] = a.bias ? sum + a.bias[channel] : sum;
 }

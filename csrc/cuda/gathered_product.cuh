@@ -1,9 +1,9 @@
-// The product of two operands, sum over k of left(row, k) right(k, column), for one tile of rows and columns a block. What
-// the operands are, and where a sum goes, is the caller's: this file only moves tiles of them through shared memory and
-// multiplies, each thread TALL x WIDE sums in registers. While it does, the next tiles are on their way into registers.
+// The product of two operands, sum over k of left(row, k) right(k, column), for one tile of rows and columns a block.
+// What the operands are, and where a sum goes, is the caller's: this file only moves tiles of them through shared
+// memory and multiplies, each thread TALL x WIDE sums in registers, while the next tiles are on their way into others.
 //
-// The caller's Source says where a value lies, in functions beside it. right(k, column) is a cell of a plane, 0 outside of
-// it, so that a window's padding costs a comparison and no memory; a matrix has planes of one cell.
+// The caller's Source says where a value lies, in functions beside it. right(k, column) is a cell of a plane, 0 outside
+// of it, so that a window's padding costs a comparison and no memory; a matrix has planes of one cell.
 //
 //     int row_of(source, m)         what row m adds to a place's `left`; OUTSIDE if there is no such row
 //     Column column_of(source, n)   what column n adds to a place's `right`, h and w; h is OUTSIDE if there is none
@@ -141,8 +141,8 @@ EFL_DEVICE void note_places(const Source& of, int step, int first, int last, Sha
     if (i < T::DEPTH) shared.places[step & 1][i] = k < last ? place_of(of, k) : Place{OUTSIDE, 0, OUTSIDE, OUTSIDE};
 }
 
-// sum[i][j] = the sum over k from `first` to before `last`, in order, of row first_row + T::row(i) and column first_column
-// + T::column(j). All threads of a block call it with the same numbers.
+// sum[i][j] = the sum over k from `first` to before `last`, in order, of row first_row + T::row(i) and column
+// first_column + T::column(j). All threads of a block call it with the same numbers.
 template <class T, bool ALONG, class Source>
 EFL_DEVICE void multiply(const Source& of, int first_row, int first_column, int first, int last,
                          Shared<T, ALONG>& shared, float (&sum)[T::TALL][T::WIDE]) {

@@ -163,7 +163,7 @@ class _Pass(NamedTuple):
 
     def _depthwise(self) -> Launches:
         height, width = self._cells
-        tiles = -(-self.target.shape[0] * height * -(-width // STRIP) // STRIPS)
+        tiles = -(-self.target.shape[0] * -(-height // STRIP) * width // STRIPS)
         blocks = tiles * self._phases * self.rows.count
         return [tiled("convolution_depthwise", (blocks, 1, 1), *self._struct(None, 1, tiles, 1), threads=STRIPS)]
 
