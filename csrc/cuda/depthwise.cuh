@@ -31,7 +31,7 @@ EFL_DEVICE void add_taps(const WindowArgs& a, const Work& work, const float* pla
 
 // Forward and dx. column_tiles: of 256 strips. Forward a channel of the target reads one of the source, backward those
 // of its group that are active.
-EFL_KERNEL(convolution_depthwise, EFL_RESIDENT(256, 4), convolution::WindowArgs) {
+EFL_KERNEL(convolution_depthwise, EFL_RESIDENT(256, 3), convolution::WindowArgs) {
     using namespace convolution;
     EFL_SHARED Work work;
     int block = int(blockIdx.x);
