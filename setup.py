@@ -1,12 +1,16 @@
-"""Builds the two native extensions: libedgefl.so, the C ABI with no Python in it, and edgefl._core on top of it.
+"""Builds the two native extensions: libedgefl.so, the C ABI with no Python in it, and edgefl._core on top of it; and,
+where there is nvcc, the image of the CUDA kernels (scripts/cuda.py; EDGEFL_CUDA_TARGETS names processors, or PTX).
 
-Both are optional: without a C++ compiler the install succeeds and edgefl uses numba or numpy instead.
+All are optional: without a C++ compiler the install succeeds and edgefl uses numba or numpy instead.
 Only the baseline instruction set is compiled in; the files in csrc/isa open regions for more, chosen at run time.
 Metadata is in pyproject.toml.
 """
 
 import os
 import platform
+import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from glob import glob
 
@@ -31,6 +35,20 @@ class BuildNative(build_ext):
         if fullname.endswith(LIBRARY.split(".")[-1]):
             return os.path.join(*fullname.split(".")) + ".so"
         return super().get_ext_filename(fullname)
+
+    def run(self) -> None:
+        super().run()
+        self.build_cuda()
+
+    def build_cuda(self) -> None:
+        image = os.path.join(os.path.dirname(self.get_ext_fullpath("edgefl.kernels.cuda.kernels")), "kernels.fatbin")
+        if shutil.which("nvcc") is None or self.dry_run:
+            return
+        os.makedirs(os.path.dirname(image), exist_ok=True)
+        targets = os.environ.get("EDGEFL_CUDA_TARGETS", "")
+        made = subprocess.run([sys.executable, "scripts/cuda.py", "--targets", targets, "--out", image])
+        if made.returncode:
+            print("edgefl: the CUDA kernels were not built; expected nvcc 13. EDGEFL_KERNELS=cuda will be refused.")
 
     def build_extensions(self) -> None:
         compile_one = self.compiler.compile

@@ -6,8 +6,8 @@ peers` times a step of other trainers, `python -m bench sparse` masked layers, `
 edgefl, `python -m bench int8` quantises models, `python -m bench arm` counts instructions on 64-bit ARM, `python -m
 bench ray` times rounds on a Ray cluster, `python -m bench flower` runs our methods in a deployment of Flower, `python
 -m bench flower-devices` devices without Flower in one, `python -m bench converted` times converted torch modules, and
-`python -m bench energy` says what a step takes in joules, where the machine tells them, and `python -m bench paces`
-serves devices of unlike speed. These have options of their own.
+`python -m bench energy` says what a step takes in joules, where the machine tells them, `python -m bench paces`
+serves devices of unlike speed, and `python -m bench cuda` times steps on a GPU. These have options of their own.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from bench import (
     codec,
     codec_masks,
     converted,
+    cuda,
     cuts,
     deployment,
     energy,
@@ -69,6 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
         "arm": arm.main,
         "builds": builds.main,
         "converted": converted.main,
+        "cuda": cuda.main,
         "energy": energy.main,
         "faults": faults.main,
         "flower": deployment.main,

@@ -24,8 +24,8 @@ from bench.step import KEEPS, SEED, Case
 from edgefl.graph import Graph
 from edgefl.graph.operations import Conv2d, Linear, Operation
 from edgefl.kernels import native
+from edgefl.kernels.memory import aligned_bytes
 from edgefl.learners.lowering.macs import LayerMacs, layer_macs
-from edgefl.learners.running.binding import aligned_bytes
 from edgefl.neurons.selection import NeuronSet
 from edgefl.neurons.spec import ModelSpec
 from edgefl.rng import NEURONS, stream

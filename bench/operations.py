@@ -23,9 +23,9 @@ from edgefl.graph import INPUT, Graph, Model, Node
 from edgefl.graph import operations as ops
 from edgefl.graph.operations import Operation, Shape
 from edgefl.kernels import native
+from edgefl.kernels.memory import aligned_bytes
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.learners.lowering.schedule import Call, Param, Schedule, Tensor
-from edgefl.learners.running.binding import aligned_bytes
 from edgefl.nn import to_torch
 from edgefl.rng import INIT, stream
 

@@ -1,6 +1,7 @@
 """What holds for every test. The kernels' threads and instruction set are left as they were found: others depend on
 them. An example of a property may take as long as it takes: a loaded machine is no mistake. `--share I/N` runs the
-tests of one of N shares, where all take too long. A test whose parameter `backend` is numba needs that package.
+tests of one of N shares, where all take too long. A test whose parameter `backend` is numba needs that package; where
+it is cuda, the backend is loaded on a stand-in for its driver.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from zlib import crc32
 
 import pytest
 from hypothesis import settings
+from kernels.cuda import standin  # tests/kernels
 
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
@@ -40,10 +42,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips numba's where it is not installed: it has no place on most boards."""
+    """Skips numba's where it is not installed: it has no place on most boards. Loads CUDA on its stand-in."""
     call = getattr(item, "callspec", None)
-    if NO_NUMBA and call is not None and call.params.get("backend") == "numba":
+    backend = call.params.get("backend") if call is not None else None
+    if NO_NUMBA and backend == "numba":
         pytest.skip("numba is not installed")
+    if backend == "cuda":
+        standin.backend()
 
 
 def _share(text: str) -> tuple[int, int]:

@@ -101,7 +101,10 @@ WORLDLY = {  # standard modules with files, clocks, sockets, threads or chance i
     "selectors", "shutil", "socket", "socketserver", "sqlite3", "ssl", "subprocess", "tempfile", "threading", "time",
     "urllib",
 }  # fmt: skip
-GRANTED = {"edgefl.kernels": {"os"}}  # EDGEFL_KERNELS
+GRANTED = {
+    "edgefl.kernels": {"os"},  # EDGEFL_KERNELS
+    "edgefl.kernels.cuda.device": {"pathlib", "threading"},  # the compiled kernels; one device for all threads
+}
 FORBIDDEN = {  # standard module -> the modules that may import it
     "asyncio": [f"edgefl.server.{name}" for name in ("entrance", "peer", "secured", "serve")],
     "socket": ["edgefl.device.socket", "edgefl.server.entrance", "edgefl.server.peer"],

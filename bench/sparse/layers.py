@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from edgefl.graph.operations import Conv2d, Linear
 from edgefl.kernels import native, sparse_layout, weight_structure
+from edgefl.kernels.memory import aligned_bytes
 from edgefl.kernels.sparsity import keeps_transposed
-from edgefl.learners.running.binding import aligned_bytes
 
 Array = NDArray[Any]
 Products = dict[str, Callable[[], object]]

@@ -1,3 +1,170 @@
-// Smooth activations and PReLU. Contracts: csrc/edgefl.h.
+// Smooth activations and PReLU. Contracts: csrc/edgefl.h. The smooth ones are one kernel each way, which asks once in a
+// value which of them it is: all threads go the same way.
 #pragma once
-#include "portable.cuh"
+#include "places.cuh"
+#include "reduce.cuh"
+
+struct Activation {
+    int kind;  // its place in ACTIVATIONS of edgefl/kernels/table.py
+    float beta, threshold;
+};
+
+EFL_DEVICE float clipped(float x, float low, float high) { return x < low ? low : x > high ? high : x; }  // NaN stays
+
+EFL_DEVICE float sigmoid(float x) {
+    const float e = expf(-fabsf(x));
+    return (x >= 0 ? 1.0f : e) / (1 + e);
+}
+
+EFL_DEVICE float normal_share(float x) { return 0.5f * erfcf(x * -0.707106781f); }  // of the normal distribution
+
+constexpr float FAR = 30.0f;  // beyond, terms of the GELUs' slopes overflow, and the slopes are 0 or 1
+
+// x sigmoid(2 u), u = sqrt(2 / pi) (x + .044715 x^3).
+EFL_DEVICE float twice_inner(float x) { return 1.59576912f * x * fmaf(x * x, 0.044715f, 1.0f); }
+
+EFL_DEVICE float gelu_slope(float x) {
+    const float near = clipped(x, -FAR, FAR);
+    return fmaf(0.398942280f * near, expf(-0.5f * near * near), normal_share(near));
+}
+
+EFL_DEVICE float gelu_tanh_slope(float x) {
+    const float near = clipped(x, -FAR, FAR), s = sigmoid(twice_inner(near));
+    const float inner = fmaf(near * near, 0.134145f, 1.0f);
+    return fmaf(1.59576912f * near * inner, s * (1 - s), s);
+}
+
+EFL_DEVICE float hardsigmoid(float x) { return clipped(fmaf(x, 1.0f / 6, 0.5f), 0.0f, 1.0f); }
+
+EFL_DEVICE float softplus(float x, float beta, float threshold) {
+    const float v = beta * x;
+    return v > threshold ? x : ((v > 0 ? v : 0.0f) + log1pf(expf(-fabsf(v)))) / beta;
+}
+
+EFL_DEVICE float activated(const Activation& f, float x) {
+    switch (f.kind) {
+        case 0: return sigmoid(x);
+        case 1: return tanhf(x);
+        case 2: return x * sigmoid(x);
+        case 3: return x * normal_share(x);
+        case 4: return x * sigmoid(twice_inner(x));
+        case 5: return hardsigmoid(x);
+        case 6: return x * hardsigmoid(x);
+        default: return softplus(x, f.beta, f.threshold);
+    }
+}
+
+// From y of the first two, x of the others.
+EFL_DEVICE float slope_of(const Activation& f, float saved) {
+    const float x = saved, s = f.kind == 2 ? sigmoid(x) : 0;
+    switch (f.kind) {
+        case 0: return saved * (1 - saved);
+        case 1: return 1 - saved * saved;
+        case 2: return s * fmaf(x, 1 - s, 1.0f);
+        case 3: return gelu_slope(x);
+        case 4: return gelu_tanh_slope(x);
+        case 5: return fabsf(x) < 3 ? 1.0f / 6 : 0.0f;
+        case 6: return x >= 3 ? 1.0f : x <= -3 ? 0.0f : fmaf(x, 1.0f / 3, 0.5f);
+        default: return f.beta * x > f.threshold ? 1.0f : sigmoid(f.beta * x);
+    }
+}
+
+struct ActivationArgs {
+    const float* x;
+    float* y;
+    Size count, kind;
+    double beta, threshold;
+};
+
+EFL_KERNEL(activation_forward, 256, ActivationArgs) {
+    const Activation f = {int(a.kind), float(a.beta), float(a.threshold)};
+    each_place(a.count, [&](int i) { a.y[i] = activated(f, a.x[i]); });
+}
+
+struct ActivationBackArgs {
+    const float* dy;
+    const float* saved;
+    float* dx;
+    Chosen chosen;
+    Size batch, kind;
+    double beta, threshold;
+};
+
+EFL_KERNEL(activation_backward, 256, ActivationBackArgs) {
+    const Activation f = {int(a.kind), float(a.beta), float(a.threshold)};
+    each_place(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
+        const int at = place_of(a.chosen, i).at;
+        a.dx[at] = a.dy[at] * slope_of(f, a.saved[at]);
+    });
+}
+
+// ---- PReLU: one weight, or one for each channel ------------------------------------------------------------------
+
+struct PreluArgs {
+    const float* x;
+    const float* weight;
+    float* y;
+    Size weights, planes, channels, inner;
+};
+
+EFL_KERNEL(prelu_forward, 256, PreluArgs) {
+    each_place(a.planes * a.inner, [&](int i) {
+        const float slope = a.weight[a.weights == 1 ? 0 : unsigned(i) / unsigned(a.inner) % unsigned(a.channels)];
+        a.y[i] = a.x[i] > 0 ? a.x[i] : slope * a.x[i];
+    });
+}
+
+struct PreluSignalArgs {
+    const float* dy;
+    const float* x;
+    const float* weight;
+    float* dx;
+    Chosen chosen;
+    Size batch, weights;
+};
+
+EFL_KERNEL(prelu_signal, 256, PreluSignalArgs) {
+    each_place(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
+        const ChosenPlace place = place_of(a.chosen, i);
+        const float slope = a.weight[a.weights == 1 ? 0 : place.channel], dy = a.dy[place.at];
+        a.dx[place.at] = a.x[place.at] > 0 ? dy : slope * dy;
+    });
+}
+
+// Two launches: sums of planes, 32 threads each, then of those a block a weight.
+struct PreluPlanesArgs {
+    const float* dy;
+    const float* x;
+    float* sums;  // [planes]
+    Size planes, inner;
+};
+
+EFL_KERNEL(prelu_planes, 256, PreluPlanesArgs) {
+    EFL_SHARED float shared[256];
+    const Size plane = thread_of_grid() / 32, first = plane * a.inner;
+    const int lane = int(threadIdx.x) % 32, inner = plane < a.planes ? int(a.inner) : 0;
+    float sum = 0;
+    for (int i = lane; i < inner; i += 32) {
+        const float x = a.x[first + i];
+        if (!(x > 0)) sum = fmaf(a.dy[first + i], x, sum);
+    }
+    sum = lanes_sum<32>(sum, shared);
+    if (lane == 0 && plane < a.planes) a.sums[plane] = sum;
+}
+
+struct PreluWeightsArgs {
+    const float* sums;
+    float* dweight;
+    Ids outs;
+    Size batch, channels, weights;
+};
+
+EFL_KERNEL(prelu_weights, 256, PreluWeightsArgs) {
+    EFL_SHARED float shared[256];
+    const int step = a.weights == 1 ? 1 : int(a.channels), count = int(a.batch * a.channels) / step;
+    const int first = a.weights == 1 ? 0 : id_at(a.outs, int(blockIdx.x));
+    float sum = 0;
+    for (int i = int(threadIdx.x); i < count; i += 256) sum += a.sums[first + i * step];
+    sum = block_sum<256>(sum, shared);
+    if (threadIdx.x == 0) a.dweight[blockIdx.x] = sum;
+}

@@ -1,3 +1,171 @@
-// Concatenation, padding, upsampling, transposition, embeddings. Contracts: csrc/edgefl.h.
+// Channels side by side, planes with room around them, repeated cells, axes exchanged, and rows of a table. Contracts:
+// csrc/edgefl.h.
 #pragma once
-#include "portable.cuh"
+#include "places.cuh"
+#include "transpose.cuh"
+
+struct CopyRowsArgs {
+    const float* from;
+    float* to;
+    Size rows, width, from_step, to_step;  // values from one row to the next
+};
+
+EFL_KERNEL(copy_rows, 256, CopyRowsArgs) {
+    each_place(a.rows * a.width, [&](int i) {
+        const unsigned row = unsigned(i) / unsigned(a.width), at = unsigned(i) % unsigned(a.width);
+        a.to[row * unsigned(a.to_step) + at] = a.from[row * unsigned(a.from_step) + at];
+    });
+}
+
+// Planes [planes, height, width] inside larger ones [planes, out_height, out_width].
+struct RoomArgs {
+    const float* from;
+    float* to;
+    Size planes, height, width, top, left, out_height, out_width;
+};
+
+struct Cell {
+    int plane, row, col;
+};
+
+EFL_DEVICE Cell cell_of(int i, Size height, Size width) {
+    const unsigned rows = unsigned(height), cols = unsigned(width), line = unsigned(i) / cols;
+    return {int(line / rows), int(line % rows), int(unsigned(i) % cols)};
+}
+
+EFL_KERNEL(pad_planes, 256, RoomArgs) {
+    const int height = int(a.height), width = int(a.width), top = int(a.top), left = int(a.left);
+    each_place(a.planes * a.out_height * a.out_width, [&](int i) {
+        const Cell to = cell_of(i, a.out_height, a.out_width);
+        const int row = to.row - top, col = to.col - left;
+        const bool is_inside = row >= 0 && row < height && col >= 0 && col < width;
+        a.to[i] = is_inside ? a.from[(to.plane * height + row) * width + col] : 0.0f;
+    });
+}
+
+EFL_KERNEL(crop_planes, 256, RoomArgs) {
+    const int out_height = int(a.out_height), out_width = int(a.out_width), top = int(a.top), left = int(a.left);
+    each_place(a.planes * a.height * a.width, [&](int i) {
+        const Cell to = cell_of(i, a.height, a.width);
+        a.to[i] = a.from[(to.plane * out_height + top + to.row) * out_width + left + to.col];
+    });
+}
+
+// Planes [planes, height, width] whose cells are repeated.
+struct ScalingArgs {
+    const float* from;
+    float* to;
+    Size planes, height, width, scale_h, scale_w;
+};
+
+EFL_KERNEL(upsample_forward, 256, ScalingArgs) {
+    const int height = int(a.height), width = int(a.width);
+    const unsigned scale_h = unsigned(a.scale_h), scale_w = unsigned(a.scale_w);
+    each_place(a.planes * a.height * a.width * a.scale_h * a.scale_w, [&](int i) {
+        const Cell to = cell_of(i, a.height * a.scale_h, a.width * a.scale_w);
+        const int row = int(unsigned(to.row) / scale_h), col = int(unsigned(to.col) / scale_w);
+        a.to[i] = a.from[(to.plane * height + row) * width + col];
+    });
+}
+
+EFL_KERNEL(upsample_backward, 256, ScalingArgs) {
+    const int scale_h = int(a.scale_h), scale_w = int(a.scale_w);
+    const int height = int(a.height) * scale_h, width = int(a.width) * scale_w;
+    each_place(a.planes * a.height * a.width, [&](int i) {
+        const Cell to = cell_of(i, a.height, a.width);
+        const float* const from = a.from + (to.plane * height + to.row * scale_h) * width + to.col * scale_w;
+        float sum = 0;
+        for (int row = 0; row < scale_h; ++row)
+            for (int col = 0; col < scale_w; ++col) sum += from[row * width + col];
+        a.to[i] = sum;
+    });
+}
+
+// y[b, c, r, :] = x[b, r, c, :].
+struct TransposeArgs {
+    const float* x;
+    float* y;
+    Size batch, rows, cols, inner;
+};
+
+EFL_KERNEL(transpose_values, TILE_THREADS, TransposeArgs) {  // inner: 1
+    EFL_SHARED Tile shared;
+    const int rows = int(a.rows), cols = int(a.cols);
+    transpose_tile(rows, cols, a.y, shared, [&](int b, int r, int c) { return a.x[(b * rows + r) * cols + c]; });
+}
+
+EFL_KERNEL(transpose_lines, 256, TransposeArgs) {
+    const unsigned rows = unsigned(a.rows), cols = unsigned(a.cols), inner = unsigned(a.inner);
+    each_place(a.batch * a.rows * a.cols * a.inner, [&](int i) {
+        const unsigned line = unsigned(i) / inner, image = line / rows / cols, c = line / rows % cols;
+        a.y[i] = a.x[((image * rows + line % rows) * cols + c) * inner + unsigned(i) % inner];
+    });
+}
+
+// ---- rows of a table -----------------------------------------------------------------------------------------------
+
+// The row that a float names; -1 if it is no whole number in [0, rows).
+EFL_DEVICE int row_of(float id, int rows) { return id >= 0 && id < float(rows) && id == floorf(id) ? int(id) : -1; }
+
+struct EmbeddingArgs {
+    const float* ids;
+    const float* weight;
+    float* y;
+    Size length, rows, features;
+};
+
+EFL_KERNEL(embedding_forward, TILE_THREADS, EmbeddingArgs) {
+    EFL_SHARED Tile shared;
+    const int length = int(a.length), rows = int(a.rows), features = int(a.features);
+    transpose_tile(length, features, a.y, shared, [&](int b, int t, int feature) {
+        const int row = row_of(a.ids[b * length + t], rows);
+        return row < 0 ? NAN : a.weight[row * features + feature];
+    });
+}
+
+struct EmbeddingBackArgs {
+    const float* dy;
+    const float* ids;
+    float* dweight;
+    Ids cols;
+    Size places, length, rows, features, padding;
+};
+
+constexpr int TABLE_ROWS = 8, TABLE_COLS = 32, PLACES_AT_ONCE = 1024;  // of a block, and between two barriers
+
+// Which of the block's rows four places name, a byte each; 255: none of them.
+EFL_DEVICE unsigned rows_of_places(const EmbeddingBackArgs& a, int first, int block_row) {
+    unsigned found = 0;
+    for (int k = 0; k < 4; ++k) {
+        const int row = first + k < a.places ? row_of(a.ids[first + k], int(a.rows)) : -1, within = row - block_row;
+        const bool is_here = row >= 0 && row != a.padding && within >= 0 && within < TABLE_ROWS;
+        found |= (is_here ? unsigned(within) : 255u) << (8 * k);
+    }
+    return found;
+}
+
+// A block takes 8 rows of the table and 32 columns, a thread one value. It passes over all places, in order: without
+// atomics and without sorting, which pays for tables of some ten thousand rows at most.
+EFL_KERNEL(embedding_backward, 256, EmbeddingBackArgs) {
+    EFL_SHARED unsigned named[PLACES_AT_ONCE / 4];
+    const int group = int(threadIdx.x) / TABLE_COLS, lane = int(threadIdx.x) % TABLE_COLS;
+    const int block_row = int(blockIdx.x) * TABLE_ROWS, row = block_row + group;
+    const int j = int(blockIdx.y) * TABLE_COLS + lane, length = int(a.length), features = int(a.features);
+    const bool is_here = row < a.rows && j < a.cols.count;
+    const int col = is_here ? id_at(a.cols, j) : 0;
+    float sum = 0;
+    for (int from = 0; from < a.places; from += PLACES_AT_ONCE) {
+        named[threadIdx.x] = rows_of_places(a, from + 4 * int(threadIdx.x), block_row);
+        barrier();
+        for (int word = 0; word < PLACES_AT_ONCE / 4; ++word) {
+            if (named[word] == ~0u) continue;
+            for (int k = 0; k < 4; ++k) {
+                if (int(named[word] >> (8 * k) & 255) != group || !is_here) continue;
+                const int place = from + 4 * word + k, image = place / length;
+                sum += a.dy[(image * features + col) * length + place % length];
+            }
+        }
+        barrier();  // before the next places
+    }
+    if (is_here) a.dweight[row * a.cols.count + j] = sum;
+}

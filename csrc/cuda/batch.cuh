@@ -1,3 +1,53 @@
-// Gathers of batches and channels. Contracts: csrc/edgefl.h.
+// Batches: rows and labels picked by index, channels kept of a layer's input. Contracts: csrc/edgefl.h. Images side by
+// side are a transposition (arrange.cuh).
 #pragma once
-#include "portable.cuh"
+#include "places.cuh"
+
+// Ids are checked where they come from the host; others that are out of range read nothing.
+EFL_DEVICE bool is_below(int id, Size count) { return unsigned(id) < unsigned(count); }
+
+struct GatherRowsArgs {
+    const void* src;
+    const int* index;
+    float* out;
+    Size rows, width, count;
+    double scale, shift;
+};
+
+template <class Pixel>
+EFL_DEVICE void gather_rows(const GatherRowsArgs& a) {
+    const Pixel* const src = static_cast<const Pixel*>(a.src);
+    const float scale = float(a.scale), shift = float(a.shift);
+    each_place(a.count * a.width, [&](int i) {
+        const unsigned width = unsigned(a.width);
+        const int row = a.index[unsigned(i) / width];
+        const Size at = row * a.width + unsigned(i) % width;
+        a.out[i] = is_below(row, a.rows) ? float(src[at]) * scale + shift : NAN;
+    });
+}
+
+EFL_KERNEL(gather_rows_pixels, 256, GatherRowsArgs) { gather_rows<Byte>(a); }
+EFL_KERNEL(gather_rows_floats, 256, GatherRowsArgs) { gather_rows<float>(a); }
+
+struct GatherLabelsArgs {
+    const int* src;
+    const int* index;
+    int* out;
+    Size rows, count;
+};
+
+EFL_KERNEL(gather_labels, 256, GatherLabelsArgs) {
+    each_place(a.count, [&](int i) { a.out[i] = is_below(a.index[i], a.rows) ? a.src[a.index[i]] : -1; });
+}
+
+struct TakeChannelsArgs {
+    const float* x;
+    float* out;
+    Chosen chosen;
+    Size batch;
+};
+
+EFL_KERNEL(take_channels, 256, TakeChannelsArgs) {
+    each_place(a.batch * a.chosen.channels.count * a.chosen.inner,
+               [&](int i) { a.out[i] = a.x[place_of(a.chosen, i).at]; });
+}

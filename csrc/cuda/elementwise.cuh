@@ -1,6 +1,7 @@
 // Rectifiers, addition, multiplication, zeroing. Contracts: csrc/edgefl.h.
 #pragma once
-#include "portable.cuh"
+#include "places.cuh"
+#include "reduce.cuh"
 
 // A thread computes 8 neighbours of a plane, which share a byte of bits. `most` and `slope` make the three rectifiers:
 // y = x > 0 ? min(x, most) : slope x, NaN kept; the bit says 0 < x < most.
@@ -27,7 +28,7 @@ EFL_KERNEL(rectify_forward, 256, RectifyArgs) {
         unsigned set = 0;
         for (int j = 0; j < 8 && j < left; ++j) {
             const float value = x[j];
-            set |= unsigned(value > 0 && value < most) << j;
+            set |= unsigned(value > 0 && (value < most || most == INFINITY)) << j;
             y[j] = rectified(value, slope, most);
         }
         if (a.bits) a.bits[i] = Byte(set);
@@ -38,19 +39,85 @@ struct RectifyBackArgs {
     const float* dy;
     const Byte* bits;
     float* dx;
-    Ids channels;
-    Size batch, all_channels, inner;
+    Chosen chosen;
+    Size batch;
     double slope;
 };
 
 EFL_KERNEL(rectify_backward, 256, RectifyBackArgs) {
-    const Size bytes = (a.inner + 7) / 8, count = a.batch * a.channels.count * a.inner;
+    const int all = int(a.chosen.all), bytes = int((a.chosen.inner + 7) / 8);
     const float slope = float(a.slope);
-    for (Size i = thread_of_grid(); i < count; i += threads_of_grid()) {
-        const Size at = i % a.inner, chosen = i / a.inner;
-        const Size plane = chosen / a.channels.count * a.all_channels + id_at(a.channels, int(chosen % a.channels.count));
-        const float dy = a.dy[plane * a.inner + at];
-        const bool is_on = a.bits[plane * bytes + at / 8] >> (at % 8) & 1;
-        a.dx[plane * a.inner + at] = is_on ? dy : slope == 0 ? 0.0f : dy * slope;
-    }
+    each_place(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
+        const ChosenPlace place = place_of(a.chosen, i);
+        const Byte byte = a.bits[(place.image * all + place.channel) * bytes + place.within / 8];
+        const float dy = a.dy[place.at];
+        a.dx[place.at] = byte >> (place.within % 8) & 1 ? dy : slope == 0 ? 0.0f : dy * slope;
+    });
+}
+
+struct PairArgs {
+    const float* a;
+    const float* b;
+    float* y;
+    Size count;
+};
+
+EFL_KERNEL(add, 256, PairArgs) {
+    each_pair(a.a, a.b, a.y, a.count, [](float p, float q) { return p + q; });
+}
+
+EFL_KERNEL(mul, 256, PairArgs) {
+    each_pair(a.a, a.b, a.y, a.count, [](float p, float q) { return p * q; });
+}
+
+struct AddChannelsArgs {
+    float* y;
+    const float* offset;
+    Size planes, channels, inner;
+};
+
+EFL_KERNEL(add_channels, 256, AddChannelsArgs) {
+    each_place(a.planes * a.inner,
+               [&](int i) { a.y[i] += a.offset[unsigned(i) / unsigned(a.inner) % unsigned(a.channels)]; });
+}
+
+struct ScaleChannelsArgs {
+    const float* x;
+    const float* scale;
+    float* y;
+    Size planes, inner;
+};
+
+EFL_KERNEL(scale_channels, 256, ScaleChannelsArgs) {
+    each_place(a.planes * a.inner, [&](int i) { a.y[i] = a.scale[unsigned(i) / unsigned(a.inner)] * a.x[i]; });
+}
+
+struct ChannelDotArgs {
+    const float* a;
+    const float* b;
+    float* out;
+    Size planes, inner;
+};
+
+// A plane takes 32 threads: a warp's loads are one line, and a layer's planes are enough warps.
+EFL_KERNEL(channel_dot, 256, ChannelDotArgs) {
+    EFL_SHARED float shared[256];
+    const Size plane = thread_of_grid() / 32, first = plane * a.inner;
+    const int lane = int(threadIdx.x) % 32, inner = plane < a.planes ? int(a.inner) : 0;
+    float sum = 0;
+    for (int i = lane; i < inner; i += 32) sum = fmaf(a.a[first + i], a.b[first + i], sum);
+    sum = lanes_sum<32>(sum, shared);
+    if (lane == 0 && plane < a.planes) a.out[plane] = sum;
+}
+
+struct FillZeroArgs {
+    Byte* x;
+    Size bytes;
+};
+
+EFL_KERNEL(fill_zero, 256, FillZeroArgs) {
+    const Size fours = are_aligned(a.x) ? a.bytes / 16 : 0;
+    each_place(fours, [&](int i) { reinterpret_cast<float4*>(a.x)[i] = make_float4(0, 0, 0, 0); });
+    const Size rest = a.bytes - 16 * fours;  // may be of 2^31 bytes and more
+    for (Size i = thread_of_grid(); i < rest; i += threads_of_grid()) a.x[16 * fours + i] = 0;
 }

@@ -14,4 +14,6 @@
 #include "pool.cuh"
 #include "sparse_convolution.cuh"
 #include "sparse_linear.cuh"
+#include "steps.cuh"
+#include "target_loss.cuh"
 #include "update.cuh"

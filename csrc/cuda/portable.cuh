@@ -18,6 +18,7 @@ using Byte = unsigned char;
 #define EFL_DEVICE static __device__ __forceinline__
 #define EFL_SHARED __shared__  // inside the body of an EFL_KERNEL only; hand pointers on
 #define EFL_UNROLL _Pragma("unroll")
+#define EFL_ROLLED _Pragma("unroll 1")  // of itself nvcc makes four copies of a loop's body
 EFL_DEVICE void barrier() { __syncthreads(); }
 #else
 #include "emulate.h"

@@ -2,17 +2,24 @@
 #pragma once
 #include "portable.cuh"
 
+// The sum of the values of every LANES neighbours of a block's threads, for each of them. LANES: a power of two that
+// divides the block's threads; shared: as many as those.
+template <int LANES, class T>
+EFL_DEVICE T lanes_sum(T value, T* shared) {
+    const int thread = int(threadIdx.x), lane = thread % LANES;
+    shared[thread] = value;
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        barrier();
+        if (lane < half) shared[thread] += shared[thread + half];
+    }
+    barrier();
+    const T total = shared[thread - lane];
+    barrier();  // shared may be used again
+    return total;
+}
+
 // The sum of all threads' values, for every thread. THREADS, a power of two, are in the block; shared [THREADS].
 template <int THREADS, class T>
 EFL_DEVICE T block_sum(T value, T* shared) {
-    const int thread = int(threadIdx.x);
-    shared[thread] = value;
-    for (int half = THREADS / 2; half > 0; half /= 2) {
-        barrier();
-        if (thread < half) shared[thread] += shared[thread + half];
-    }
-    barrier();
-    const T total = shared[0];
-    barrier();  // shared may be used again
-    return total;
+    return lanes_sum<THREADS>(value, shared);
 }

@@ -1,3 +1,162 @@
-// SGD, Nesterov, Adam, and clipping. Contracts: csrc/edgefl.h.
+// SGD, Nesterov, Adam, and clipping. Contracts: csrc/edgefl.h. Products and sums are rounded apart and come in the
+// order in which the CPU's kernels have them.
 #pragma once
-#include "portable.cuh"
+#include "block.cuh"
+#include "reduce.cuh"
+
+namespace update {
+
+using namespace parameters;
+
+// ---- clipping ------------------------------------------------------------------------------------------------------
+
+struct SumSquaresArgs {
+    const float* x;
+    double* sums;  // of each block; with one block, the total that it adds to
+    Size count;
+};
+
+EFL_KERNEL(sum_squares, 256, SumSquaresArgs) {
+    EFL_SHARED double shared[256];
+    double sum = 0;
+    for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
+        const double x = a.x[i];
+        sum = fma(x, x, sum);  // a square is exact
+    }
+    sum = block_sum<256>(sum, shared);
+    if (threadIdx.x > 0) return;
+    if (gridDim.x == 1) *a.sums += sum;
+    else a.sums[blockIdx.x] = sum;
+}
+
+struct AddSquaresArgs {
+    const double* sums;
+    double* total;
+    Size count;
+};
+
+// In one block.
+EFL_KERNEL(add_squares, 256, AddSquaresArgs) {
+    EFL_SHARED double shared[256];
+    double sum = 0;
+    for (Size i = threadIdx.x; i < a.count; i += 256) sum += a.sums[i];
+    sum = block_sum<256>(sum, shared);
+    if (threadIdx.x == 0) *a.total += sum;
+}
+
+struct ClipScaleArgs {
+    const double* total;
+    double max_norm;
+    float* scale;
+};
+
+EFL_KERNEL(clip_scale, 1, ClipScaleArgs) {
+    const double scale = a.max_norm / (sqrt(*a.total) + 1e-6);
+    *a.scale = float(scale > 1 ? 1 : scale);  // NaN stays
+}
+
+// ---- SGD -----------------------------------------------------------------------------------------------------------
+
+// What of a step's gradient is the same for all methods. Arrays but w are compact; scale, centre and linear may be
+// null.
+struct Gradient {
+    float* w;
+    const float *grad, *scale, *centre, *linear;
+    BlockOf block;
+};
+
+struct Terms {
+    float scale, decay, pull;
+    bool has_centre;
+};
+
+EFL_DEVICE Terms terms_of(const Gradient& a, float decay, float pull) {
+    return {a.scale ? *a.scale : 1.0f, decay, pull, a.centre && pull != 0};
+}
+
+EFL_DEVICE float gradient(const Gradient& a, const Terms& terms, Size k, float w) {
+    float g = terms.scale * a.grad[k] + terms.decay * w;
+    if (terms.has_centre) g += terms.pull * (w - a.centre[k]);
+    if (a.linear) g += a.linear[k];
+    return g;
+}
+
+struct SgdArgs {
+    Gradient gradient;
+    float* velocity;     // or null
+    const float* hyper;  // lr, momentum, decay, pull
+    Size nesterov;
+};
+
+EFL_KERNEL(sgd, 256, SgdArgs) {
+    const float lr = a.hyper[0], momentum = a.hyper[1];
+    const Terms terms = terms_of(a.gradient, a.hyper[2], a.hyper[3]);
+    float* const velocity = momentum != 0 || a.nesterov ? a.velocity : nullptr;
+    EFL_ROLLED
+    for (Size k = thread_of_grid(); k < size_of(a.gradient.block); k += threads_of_grid()) {
+        float& w = a.gradient.w[place_of(a.gradient.block, int(k))];
+        const float before = w;
+        float g = gradient(a.gradient, terms, k, before);
+        if (velocity) {
+            const float v = momentum * velocity[k] + g;
+            velocity[k] = v;
+            g = a.nesterov ? g + momentum * v : v;
+        }
+        w = before - lr * g;
+    }
+}
+
+// ---- Adam ----------------------------------------------------------------------------------------------------------
+
+// As the table's ADAM and ADAM_RATES have them.
+struct AdamSettings {
+    double lr, beta1, beta2, epsilon, weight_decay, decoupled, pull;
+};
+
+struct AdamRates {
+    float mean_share, square_kept, square_share, step, root, epsilon, decay, kept, pull;
+};
+
+struct BeginAdamArgs {
+    const AdamSettings* settings;
+    Size* steps;
+    AdamRates* rates;
+};
+
+EFL_KERNEL(begin_adam, 1, BeginAdamArgs) {
+    const AdamSettings& s = *a.settings;
+    const double step = double(++*a.steps);
+    AdamRates& rates = *a.rates;
+    rates.mean_share = float(1 - s.beta1);
+    rates.square_kept = float(s.beta2);
+    rates.square_share = float(1 - s.beta2);
+    rates.step = float(s.lr / (1 - pow(s.beta1, step)));
+    rates.root = float(sqrt(1 - pow(s.beta2, step)));
+    rates.epsilon = float(s.epsilon);
+    rates.decay = s.decoupled != 0 ? 0.0f : float(s.weight_decay);
+    rates.kept = s.decoupled != 0 ? float(1 - s.lr * s.weight_decay) : 1.0f;
+    rates.pull = float(s.pull);
+}
+
+struct AdamArgs {
+    Gradient gradient;
+    float *mean, *square;
+    const AdamRates* rates;
+};
+
+EFL_KERNEL(adam, 256, AdamArgs) {
+    const AdamRates rates = *a.rates;
+    const Terms terms = terms_of(a.gradient, rates.decay, rates.pull);
+    EFL_ROLLED
+    for (Size k = thread_of_grid(); k < size_of(a.gradient.block); k += threads_of_grid()) {
+        float& w = a.gradient.w[place_of(a.gradient.block, int(k))];
+        const float before = w, g = gradient(a.gradient, terms, k, before);
+        const float mean = a.mean[k] + rates.mean_share * (g - a.mean[k]);
+        const float square = rates.square_kept * a.square[k] + rates.square_share * g * g;
+        a.mean[k] = mean;
+        a.square[k] = square;
+        w = before * rates.kept - rates.step * mean / (sqrtf(square) / rates.root + rates.epsilon);
+    }
+}
+
+}  // namespace update

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from edgefl import __version__
+from edgefl.commands.backend_option import use_backend
 from edgefl.errors import EdgeflError, RequestError
 from edgefl.wire.text import printable
 
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_arguments(parser)
     options = parser.parse_args(arguments[1:])
     try:
+        use_backend(options)
         return int(command.run(options))
     except RequestError as error:
         return _fail(chosen, error, 2)

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from edgefl.commands.backend_option import add_backend
 from edgefl.commands.energy import told_meter
 from edgefl.commands.sizes import size
 from edgefl.device.attempts import delay_s
@@ -54,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--capacity", type=float, default=1.0, metavar="SHARE", help="largest share of neurons it is willing to train"
     )
+    add_backend(parser)
     parser.add_argument(
         "--no-pace",
         action="store_true",

@@ -53,6 +53,7 @@ def examine() -> dict[str, Any]:
     """The findings as JSON values; `backend` is None if no kernels can be loaded, and `reason` says why."""
     return {
         **_kernels(),
+        "cuda": _cuda(),
         "versions": {name: _version(name) for name in ("edgefl", "numpy", "safetensors", "rich", *OPTIONAL)},
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -74,6 +75,7 @@ def describe(found: dict[str, Any]) -> str:
         *([f"instructions  {found['isa']} (available: {', '.join(found['isas'])})"] if found["isa"] else []),
         *([f"threads       {found['threads']}"] if found["threads"] else []),
         *([f"cores         {describe_cores(found['cores'])}"] if found.get("cores") else []),
+        f"cuda          {found['cuda']}",
         f"processors    {found['processors']} ({found['machine']})",
         f"python        {found['python']}",
         f"packages      {versions}",
@@ -93,7 +95,7 @@ def _kernels() -> dict[str, Any]:
             ops = kernels.backend()
         except BackendError as error:
             return {**nothing, "reason": str(error)}
-    name = next(name for name, module in kernels.BACKENDS.items() if module == ops.__name__)
+    name = kernels.name_of(ops)
     reason = str(caught[0].message) if caught else None
     if name != "native":
         return {**nothing, "backend": name, "reason": reason or f"EDGEFL_KERNELS={os.environ.get('EDGEFL_KERNELS')}"}
@@ -101,6 +103,16 @@ def _kernels() -> dict[str, Any]:
     found = {"backend": name, "reason": None, "isa": ops.isa(), "isas": isas, "threads": ops.threads()}
     found["compiler"] = ops.compiler().strip()
     return {**found, "cores": cores(ops)}
+
+
+def _cuda() -> str:
+    """The device that --backend cuda would use, or why there is none."""
+    try:
+        cuda = kernels.backend("cuda")
+    except BackendError as error:
+        return f"none ({error.__cause__})"
+    found: str = cuda.DEVICE.described
+    return found
 
 
 def cores(ops: ModuleType, sys_folder: str = "/sys") -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgefl import kernels
+from edgefl.commands.backend_option import add_backend
 from edgefl.commands.experiment_options import LOSS_HELP, OPTIMIZERS, SAVED, SAVED_HELP, shares
 from edgefl.commands.memory_picture import draw
 from edgefl.commands.memory_table import NOTES, OUTSIDE, Row, print_board, print_fit, print_rows, print_tensors
@@ -64,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BOARD",
         help=f"what fits one of {', '.join(BOARDS)}, with its number of cores; pi4:4GB names its memory",
     )
+    add_backend(parser)
     parser.add_argument("--tensors", action="store_true", help="list the arena's tensors (account exact)")
     parser.add_argument("--json", action="store_true", help="print one JSON object; it lists the arena's tensors")
     parser.add_argument(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefl.algorithms.variant import labels_in
+from edgefl.commands.backend_option import add_backend
 from edgefl.commands.budgets import HELP as BUDGET_HELP
 from edgefl.commands.budgets import budget, share
 from edgefl.commands.experiment_options import add_experiment, requested, say_who_made
@@ -77,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--engine", choices=ENGINES, help="what trains: threads of this process (default), or actors of a Ray cluster"
     )
+    add_backend(how)
     how.add_argument("--ray-address", metavar="ADDRESS", help=f"{RAY_ADDRESS}; default: one of its own on this machine")
     how.add_argument("--plot", type=Path, metavar="FILE", help="draw accuracy over rounds and bytes (needs matplotlib)")
     how.add_argument("--budget", action="append", type=budget, metavar="NAME=AMOUNT", help=BUDGET_HELP)

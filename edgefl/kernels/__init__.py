@@ -17,7 +17,7 @@ from types import ModuleType
 
 from edgefl.errors import BackendError
 
-__all__ = ["BACKENDS", "backend"]
+__all__ = ["BACKENDS", "NAMED", "backend", "best", "name_of"]
 
 BACKENDS: dict[str, str] = {
     "native": "edgefl.kernels.native",
@@ -26,7 +26,7 @@ BACKENDS: dict[str, str] = {
 }
 """Names, best first, and their modules."""
 
-NAMED = {"cuda": "edgefl.kernels.cuda"}
+NAMED = {"cuda": "edgefl.kernels.cuda.backend"}
 """Those that are used only where they are named."""
 
 ISAS = ("scalar", "neon") if platform.machine() in ("aarch64", "arm64") else ("scalar", "avx2", "avx512")
@@ -41,21 +41,12 @@ def backend(name: str | None = None) -> ModuleType:
     value that the native library would have to ignore.
     """
     chosen = name or os.environ.get("EDGEFL_KERNELS")
-    return _named(chosen) if chosen else _best()
-
-
-def _named(name: str) -> ModuleType:
-    if name not in BACKENDS | NAMED:
-        raise BackendError(f"EDGEFL_KERNELS={name}; expected one of {', '.join(BACKENDS | NAMED)}")
-    try:
-        return _load(name)
-    except ImportError as error:
-        others = " or ".join(f"EDGEFL_KERNELS={other}" for other in BACKENDS if other != name)
-        raise BackendError(f"EDGEFL_KERNELS={name} cannot be loaded ({error}); reinstall or set {others}") from error
+    return _named(chosen) if chosen else best()
 
 
 @functools.cache
-def _best() -> ModuleType:
+def best() -> ModuleType:
+    """The first of BACKENDS that can be loaded. Raises BackendError if none can."""
     missing = []
     for name in BACKENDS:
         try:
@@ -67,6 +58,21 @@ def _best() -> ModuleType:
             warnings.warn(f"edgefl uses the {name} kernels ({'; '.join(missing)})", RuntimeWarning, stacklevel=3)
         return module
     raise BackendError(f"no kernels can be loaded ({'; '.join(missing)}); reinstall edgefl")
+
+
+def name_of(module: ModuleType) -> str:
+    """The name of a backend's module."""
+    return next(name for name, found in (BACKENDS | NAMED).items() if found == module.__name__)
+
+
+def _named(name: str) -> ModuleType:
+    if name not in BACKENDS | NAMED:
+        raise BackendError(f"EDGEFL_KERNELS={name}; expected one of {', '.join(BACKENDS | NAMED)}")
+    try:
+        return _load(name)
+    except ImportError as error:
+        others = " or ".join(f"EDGEFL_KERNELS={other}" for other in BACKENDS if other != name)
+        raise BackendError(f"EDGEFL_KERNELS={name} cannot be loaded ({error}); reinstall or set {others}") from error
 
 
 def _load(name: str) -> ModuleType:

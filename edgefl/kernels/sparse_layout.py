@@ -64,6 +64,16 @@ class Axis:
         return tap * self.dil % self.stride
 
     @property
+    def start(self) -> int:
+        """The row of the source that shift 0 reads at position 0."""
+        return self._upwards(self.kernel - 1) if self.is_transposed else -self.pad
+
+    @property
+    def step(self) -> int:
+        """From a position's row of the source to the next one's."""
+        return 1 if self.is_transposed else self.stride
+
+    @property
     def extent(self) -> int:
         return self.shift(0 if self.is_transposed else self.kernel - 1)
 

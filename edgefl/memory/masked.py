@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from edgefl import kernels
 from edgefl.graph import Graph
+from edgefl.kernels.memory import HOST
 from edgefl.learners.lowering.arena import aligned
 from edgefl.learners.lowering.schedule import Existing, Schedule, Structure
 from edgefl.learners.lowering.sparse_weight import sparse_weights
@@ -69,7 +70,7 @@ def _made(graph: Graph, density: float, batch: int) -> Masked:
     mask: Mask = random_mask(spec, density, "erk", SEED)
     held = Restriction(spec, mask)
     plans = sparse_weights(graph, spec, held.counts, batch, ops)
-    sparse = {name: Compact(plan, np.dtype(np.float32)) for name, plan in plans.items()}
+    sparse = {name: Compact(plan, np.dtype(np.float32), HOST) for name, plan in plans.items()}
     for name, each in sparse.items():
         each.build(mask.bits[name], ops)
     existing = {name: held.packed(name).copy() for name in held if name not in sparse}

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from edgefl import kernels
 from edgefl.graph import Params
 from edgefl.graph.operations import Kind, Shape
+from edgefl.kernels.memory import memory_of
 from edgefl.neurons.index import Axes, AxisIds, Flat, Ids, active_axes, block_shape
 from edgefl.neurons.mask import Mask
 from edgefl.neurons.update import KINDS, Array, Block, Update, flat_index
@@ -110,6 +111,7 @@ def _index(
 def _gather(source: Array, shape: Shape, index: Axes | Flat | None, ops: ModuleType) -> Block:
     values = np.empty(block_shape(shape, index), source.dtype)
     if index is None:
+        memory_of(ops).fetch(source)
         values[...] = source
     elif isinstance(index, Flat):
         ops.take_flat(source, index.ids, values)
@@ -122,6 +124,7 @@ def _scatter(target: Array, block: Block, ops: ModuleType) -> None:
     index = block.index
     if index is None:
         target[...] = block.values
+        memory_of(ops).wrote(target)
     elif isinstance(index, Flat):
         ops.put_flat(target, index.ids, block.values)
     else:

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from edgefl import __version__, kernels
 from edgefl.wire.text import printable
 
-MAKER = re.compile(r"edgefl (\S+) (native|numba|reference)(?:-(\w+))?")
+MAKER = re.compile(r"edgefl (\S+) (native|numba|reference|cuda)(?:-(\w+))?")
 
 
 def maker() -> str:
     """The maker that this process is."""
     ops = kernels.backend()
-    name = next(name for name, module in kernels.BACKENDS.items() if module == ops.__name__)
+    name = kernels.name_of(ops)
     return f"edgefl {__version__} {name}-{ops.isa()}" if name == "native" else f"edgefl {__version__} {name}"
 
 

@@ -16,8 +16,8 @@ import pytest
 
 from edgefl import kernels
 
-from .cuda import standin
 from .calls import native_isas
+from .cuda import standin
 
 CHOSEN = os.environ.get("EDGEFL_KERNELS")
 
@@ -33,9 +33,7 @@ BACKENDS = [
 def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     """Each backend's module in turn; native with the instruction set capped, and restored afterwards."""
     name, _, isa = request.param.partition("-")
-    if name == "cuda":
-        standin.use()
-    module = kernels.backend(name)
+    module = standin.backend() if name == "cuda" else kernels.backend(name)
     if not isa:
         yield module
         return

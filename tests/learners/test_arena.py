@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from edgefl import rng
 from edgefl.graph import Graph, models
+from edgefl.kernels.memory import ALIGNMENT
 from edgefl.learners import SGD, GraphLearner
-from edgefl.learners.lowering.arena import ALIGNMENT, place
+from edgefl.learners.lowering.arena import place
 from edgefl.learners.lowering.lower import Mode, lower
 from edgefl.learners.lowering.schedule import Buffer, Schedule
 from edgefl.learners.lowering.updates import Terms

@@ -15,7 +15,7 @@ from edgefl.neurons.spec import ModelSpec
 from . import oracle
 from .graphs import GRAPHS, chain, model, samples
 
-BACKENDS = ("native", "reference")
+BACKENDS = ("native", "reference", "cuda")
 TERMS = {
     "plain": SGD(0.05),
     "momentum": SGD(0.05, momentum=0.9),

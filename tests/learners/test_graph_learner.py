@@ -20,7 +20,7 @@ from edgefl.neurons.selection import NeuronSet
 from . import oracle
 from .graphs import CLASSES, GRAPHS, model, samples
 
-BACKENDS = ("native", "reference")
+BACKENDS = ("native", "reference", "cuda")
 
 
 def everything(count: int) -> np.ndarray:

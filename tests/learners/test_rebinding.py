@@ -18,7 +18,7 @@ from edgefl.neurons.spec import ModelSpec
 
 from .graphs import GRAPHS, model, samples
 
-BACKENDS = ("native", "numba", "reference")
+BACKENDS = ("native", "numba", "reference", "cuda")
 
 
 @pytest.fixture

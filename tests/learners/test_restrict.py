@@ -27,7 +27,7 @@ from . import oracle
 from .graphs import CLASSES, GRAPHS, chain, model, samples
 from .test_fit import TERMS, batches_of
 
-BACKENDS = ("native", "numba", "reference")
+BACKENDS = ("native", "numba", "reference", "cuda")
 NAMES = ("plain", "groupnorm", "depthwise", "residual", "mlp", "global_pool_output")
 
 

@@ -1,3 +1,81 @@
-"""Concatenation, padding, upsampling, transposition, embeddings: csrc/cuda/arrange.cuh."""
+"""Channels side by side, planes with room around them, axes exchanged, rows of a table: csrc/cuda/arrange.cuh."""
 
 from __future__ import annotations
+
+import math
+
+from .launch import At, Ids, Launches, launch, tiled
+
+TILE = 32
+TABLE_ROWS, TABLE_COLS = 8, 32  # of a block
+
+
+def put_channels(x: At, first: int, y: At) -> Launches:
+    inner = x.inner
+    width, step = x.shape[1] * inner, y.shape[1] * inner
+    return [launch("copy_rows", x.size, x, _behind(y, first * inner), x.shape[0], width, width, step)]
+
+
+def get_channels(y: At, first: int, x: At) -> Launches:
+    inner = x.inner
+    width, step = x.shape[1] * inner, y.shape[1] * inner
+    return [launch("copy_rows", x.size, _behind(y, first * inner), x, x.shape[0], width, step, width)]
+
+
+def pad_planes(x: At, top: int, left: int, y: At) -> Launches:
+    return [launch("pad_planes", y.size, x, y, *_room(x, top, left, y))]
+
+
+def crop_planes(y: At, top: int, left: int, x: At) -> Launches:
+    return [launch("crop_planes", x.size, y, x, *_room(x, top, left, y))]
+
+
+def upsample_forward(x: At, scale: tuple[int, int], y: At) -> Launches:
+    return [launch("upsample_forward", y.size, x, y, *_planes(x), *scale)]
+
+
+def upsample_backward(dy: At, scale: tuple[int, int], dx: At) -> Launches:
+    return [launch("upsample_backward", dx.size, dy, dx, *_planes(dx), *scale)]
+
+
+def transpose(x: At, y: At) -> Launches:
+    batch, rows, cols = x.shape[:3]
+    inner = math.prod(x.shape[3:])
+    if inner == 1:
+        return transposed(x, y, batch, rows, cols)
+    return [launch("transpose_lines", y.size, x, y, batch, rows, cols, inner)]
+
+
+def transposed(x: At, y: At, batch: int, rows: int, cols: int) -> Launches:
+    """y[b, c, r] = x[b, r, c], whatever their shapes."""
+    return [tiled("transpose_values", _tiles(batch, rows, cols), x, y, batch, rows, cols, 1)]
+
+
+def embedding_forward(ids: At, weight: At, y: At) -> Launches:
+    batch, length = ids.shape
+    rows, features = weight.shape
+    return [tiled("embedding_forward", _tiles(batch, length, features), ids, weight, y, length, rows, features)]
+
+
+def embedding_backward(dy: At, ids: At, dweight: At, padding: int, cols: At | None) -> Launches:
+    rows, count = dweight.shape
+    grid = (-(-rows // TABLE_ROWS), -(-count // TABLE_COLS), 1)
+    columns = Ids.of(cols, dy.shape[1])
+    extents = ids.size, ids.shape[1], rows, dy.shape[1], padding
+    return [tiled("embedding_backward", grid, dy, ids, dweight, columns, *extents)]
+
+
+def _behind(whole: At, values: int) -> At:
+    return At(whole.array, whole.offset + values * whole.dtype.itemsize)
+
+
+def _planes(x: At) -> tuple[int, int, int]:
+    return x.shape[0] * x.shape[1], x.shape[2], x.shape[3]
+
+
+def _room(x: At, top: int, left: int, y: At) -> tuple[int, ...]:
+    return *_planes(x), top, left, *y.shape[2:]
+
+
+def _tiles(batch: int, rows: int, cols: int) -> tuple[int, int, int]:
+    return batch * -(-rows // TILE) * -(-cols // TILE), 1, 1

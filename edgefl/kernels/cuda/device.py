@@ -9,13 +9,16 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from edgefl.errors import BackendError
 
-from .driver import LEAST_VERSION, Driver
+from .driver import LEAST_VERSION, Driver, DriverError
 
 IMAGES = Path(__file__).with_name("kernels.fatbin")  # of every processor, and PTX; made by scripts/cuda.py
 LEAST_CAPABILITY = (7, 5)
@@ -45,17 +48,19 @@ class Device:
 
     def __init__(self) -> None:
         self.driver = Driver()
+        self.lock = threading.RLock()
+        self.is_exact = bool(os.environ.get("EDGEFL_CUDA_EXACT"))  # no block is rounded up or reused: for sanitizers
+        self.held = 0  # bytes
+        self._functions: dict[str, tuple[ctypes.c_void_p, int | None]] = {}
+        self._spare: dict[int, list[Block]] = {}
+        self._scratch, self.generation = Block(0, 0), 0
+        self._unused: deque[Callable[[], None]] = deque()
+        self._opened: list[Callable[[], None]] = []  # how to give back what was opened, the last first
         try:
             self._open()
         except Exception as error:
+            self.close()
             raise ImportError(f"no CUDA device: {error}") from error
-        self.lock = threading.RLock()
-        self._functions: dict[str, tuple[ctypes.c_void_p, int | None]] = {}
-        self._spare: dict[int, list[Block]] = {}
-        self.is_exact = bool(
-            os.environ.get("EDGEFL_CUDA_EXACT")
-        )  # blocks of the very size, none reused: for sanitizers
-        self.held = 0  # bytes
 
     def _open(self) -> None:
         driver = self.driver
@@ -69,22 +74,57 @@ class Device:
         self.name = name.value.decode()
         self.capability = tuple(driver.number("cuDeviceGetAttribute", each, device) for each in (_MAJOR, _MINOR))
         if self.capability < LEAST_CAPABILITY:
-            raise ImportError(
-                f"{self.name} of compute capability {self.capability}; expected {LEAST_CAPABILITY} or more"
-            )
+            raise ImportError(f"{self.name} of capability {self.capability}; expected {LEAST_CAPABILITY} or more")
         self.multiprocessors = driver.number("cuDeviceGetAttribute", _MULTIPROCESSORS, device)
         self.is_integrated = bool(driver.number("cuDeviceGetAttribute", _INTEGRATED, device))
         image = Path(os.environ.get("EDGEFL_CUDA_KERNELS") or IMAGES)
         if not image.is_file():
             raise ImportError(f"{image.name} is missing: this edgefl was built without nvcc")
         self._context = driver.handle("cuDevicePrimaryCtxRetain", device)
+        self._opened.append(partial(driver.call, "cuDevicePrimaryCtxRelease_v2", device))
         driver.call("cuCtxSetCurrent", self._context)
         self._module = driver.handle("cuModuleLoadData", image.read_bytes())
+        self._opened.append(partial(driver.call, "cuModuleUnload", self._module))
         self.stream = driver.handle("cuStreamCreate", _NON_BLOCKING)
+        self._opened.append(partial(driver.call, "cuStreamDestroy_v2", self.stream))
+
+    def close(self) -> None:
+        """Give back the device, once nothing of it is in use; the process's end does so too."""
+        with self.lock:
+            if len(self._opened) == 3:
+                self.enter()
+            for block in (block for blocks in self._spare.values() for block in blocks):
+                self.free(block)
+            self._spare.clear()
+            if self._scratch.size:
+                self.free(self._scratch)
+                self._scratch = Block(0, 0)
+            while self._opened:
+                with suppress(DriverError):  # it may be the device that was lost
+                    self._opened.pop()()
+
+    @property
+    def described(self) -> str:
+        """One line: its name, capability and memory."""
+        with self.lock:
+            self.enter()
+            free, total = self.driver.sizes("cuMemGetInfo_v2")
+        major, minor = self.capability
+        return f"{self.name}, sm_{major}{minor}, {free >> 20} of {total >> 20} MiB free"
 
     def enter(self) -> None:
-        """Let this thread use the device. Every function below expects that."""
+        """Let this thread, which has the lock, use the device. Every function below expects that."""
         self.driver.call("cuCtxSetCurrent", self._context)
+        if self._unused:
+            self.wait()
+        while self._unused:
+            self._unused.popleft()()
+
+    def later(self, give_back: Callable[[], None]) -> None:
+        """Have something given back when the device is next entered. A finalizer may run anywhere, in the middle of a
+        capture too.
+        """
+        self._unused.append(give_back)
 
     # ---- memory ------------------------------------------------------------------------------------------------------
 
@@ -126,6 +166,23 @@ class Device:
         if size:
             self.driver.call("cuMemcpyDtoH_v2", host, address, size)
 
+    def scratch(self, size: int) -> int:
+        """Where launches keep what the next call's may overwrite: one block for all, which grows to the most asked for.
+        Launches made for the one before are stale, see `generation`. Raises MemoryError.
+        """
+        if size > self._scratch.size:
+            self.wait()
+            if self._scratch.size:
+                self.free(self._scratch)
+            self._scratch = Block(0, 0)
+            self._scratch = self.allocate(-(-size // _ROUND) * _ROUND)
+            self.generation += 1
+        return self._scratch.address
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self._scratch.size
+
     # ---- work --------------------------------------------------------------------------------------------------------
 
     def wait(self) -> None:
@@ -162,6 +219,25 @@ class Device:
 
     def drop(self, graph: ctypes.c_void_p) -> None:
         self.driver.call("cuGraphExecDestroy", graph)
+
+    @contextmanager
+    def timed(self) -> Iterator[Callable[[], float]]:
+        """What is yielded says afterwards how many seconds the device took for what was launched inside."""
+        with self.lock:
+            self.enter()
+            events = [self.driver.handle("cuEventCreate", 0) for _ in range(2)]
+            self.driver.call("cuEventRecord", events[0], self.stream)
+        seconds = ctypes.c_float()
+        try:
+            yield lambda: seconds.value / 1e3
+            with self.lock:
+                self.enter()
+                self.driver.call("cuEventRecord", events[1], self.stream)
+                self.driver.call("cuEventSynchronize", events[1])
+                self.driver.call("cuEventElapsedTime", ctypes.byref(seconds), *events)
+        finally:
+            for event in events:
+                self.driver.call("cuEventDestroy_v2", event)
 
     def _function(self, name: str) -> tuple[ctypes.c_void_p, int | None]:
         """A kernel, and the bytes of its arguments where they are known."""

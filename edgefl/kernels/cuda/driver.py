@@ -108,6 +108,12 @@ class Driver:
         self.call(name, ctypes.byref(found), *arguments)
         return found.value
 
+    def sizes(self, name: str) -> tuple[int, int]:
+        """The same of two sizes."""
+        first, second = c_size_t(), c_size_t()
+        self.call(name, ctypes.byref(first), ctypes.byref(second))
+        return first.value, second.value
+
     def arguments_size(self, function: c_void_p) -> int | None:
         """Bytes of a kernel's struct of arguments, where the driver tells."""
         offset, size = c_size_t(), c_size_t()

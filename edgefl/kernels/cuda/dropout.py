@@ -1,3 +1,22 @@
-"""Dropout, from words of a counter-based stream: csrc/cuda/dropout.cuh."""
+"""Dropout and the count of its steps: csrc/cuda/dropout.cuh."""
 
 from __future__ import annotations
+
+from .launch import At, Ids, Launches, chosen, launch
+
+TILE_VALUES, TILE_BLOCKS = 64, 16
+
+
+def dropout(
+    x: At, state: At, node: int, threshold: int, scale: float, whole: bool, y: At, channels: At | None
+) -> Launches:
+    batch, size = x.shape[0], x.shape[1] * x.inner
+    fields = x, state, y, *chosen(channels, x), batch, node, threshold, whole, float(scale)
+    if channels is None and not whole:
+        return [launch("dropout_all", batch * -(-size // TILE_VALUES) * TILE_BLOCKS, *fields)]
+    count = Ids.of(channels, x.shape[1]).count
+    return [launch("dropout_chosen", batch * count * x.inner, *fields)]
+
+
+def count_step(state: At) -> Launches:
+    return [launch("count_step", 1, state, threads=1)]

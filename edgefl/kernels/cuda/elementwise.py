@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .launch import At, Ids, Launches, launch
+from .launch import At, Ids, Launches, chosen, fours, launch, tiled
 
 
 def relu_forward(x: At, y: At, bits: At | None = None) -> Launches:
@@ -24,10 +24,34 @@ def relu_backward(dy: At, bits: At, dx: At, channels: At | None) -> Launches:
 
 
 def leaky_relu_backward(dy: At, bits: At, negative_slope: float, dx: At, channels: At | None) -> Launches:
-    batch, all_channels = dy.shape[:2]
-    ids = Ids.of(channels, all_channels)
-    fields = dy, bits, dx, ids, batch, all_channels, dy.inner, float(negative_slope)
+    batch, ids = dy.shape[0], Ids.of(channels, dy.shape[1])
+    fields = dy, bits, dx, *chosen(channels, dy), batch, float(negative_slope)
     return [launch("rectify_backward", batch * ids.count * dy.inner, *fields)]
+
+
+def add(a: At, b: At, y: At) -> Launches:
+    return [launch("add", fours(y.size), a, b, y, y.size)]
+
+
+def mul(a: At, b: At, y: At) -> Launches:
+    return [launch("mul", fours(y.size), a, b, y, y.size)]
+
+
+def add_channels(y: At, offset: At) -> Launches:
+    return [launch("add_channels", y.size, y, offset, y.shape[0] * y.shape[1], y.shape[1], y.inner)]
+
+
+def scale_channels(x: At, scale: At, y: At) -> Launches:
+    return [launch("scale_channels", x.size, x, scale, y, scale.size, x.inner)]
+
+
+def channel_dot(a: At, b: At, out: At) -> Launches:
+    return [tiled("channel_dot", (-(-out.size // 8), 1, 1), a, b, out, out.size, a.inner)]
+
+
+def fill_zero(x: At) -> Launches:
+    size = x.size * x.dtype.itemsize
+    return [launch("fill_zero", -(-size // 16), x, size)]
 
 
 def _rectify(x: At, y: At, bits: At | None, slope: float, most: float) -> Launches:

@@ -57,6 +57,17 @@ class Ids:
         return cls(ids, size if ids is None else ids.size)
 
 
+def block_of(w: At, rows: At | None, cols: At | None) -> tuple[Ids, Ids, int, int]:
+    """w[rows, cols, :] of w [rows, cols, inner]: `BlockOf` of block.cuh, six fields of a struct."""
+    all_rows, all_columns, inner = w.shape
+    return Ids.of(rows, all_rows), Ids.of(cols, all_columns), all_columns, inner
+
+
+def chosen(channels: At | None, whole: At) -> tuple[Ids, int, int]:
+    """Channels of [batch, channels, ...] whose values are taken: `Chosen` of places.cuh, four fields of a struct."""
+    return Ids.of(channels, whole.shape[1]), whole.shape[1], whole.inner
+
+
 class Scratch(NamedTuple):
     """Bytes of memory that a call's launches share; the next call's use it again. offset: from its beginning."""
 
@@ -87,6 +98,11 @@ def launch(kernel: str, work: int, *fields: Field, threads: int = THREADS) -> Pl
 def tiled(kernel: str, grid: tuple[int, int, int], *fields: Field, threads: int = THREADS) -> Planned:
     """One of so many blocks; none if an extent is 0."""
     return Planned(kernel, grid, threads, fields)
+
+
+def fours(size: int) -> int:
+    """Places of so many values that are taken four at a time (each_pair of places.cuh)."""
+    return -(-size // 4)
 
 
 def is_empty(planned: Planned) -> bool:

@@ -10,15 +10,16 @@ from __future__ import annotations
 import ctypes
 import weakref
 from bisect import bisect_right, insort
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from .device import Block, Device
-
-ALIGNMENT = 64
+from ..memory import ALIGNMENT
+from .device import Device
 
 
 class Mapped(NamedTuple):
@@ -43,7 +44,9 @@ class Memory:
             return self._shared(size) if self._device.is_integrated else self._apart(size)
 
     def hold(self, array: Array) -> Array:
-        """The device's copy of an array that calls read, as long as the result lives."""
+        """The device's copy of an array that calls read, as long as the result lives; itself, if it lies there."""
+        if self.find(array) is not None:
+            return array
         array = np.ascontiguousarray(array)
         held = self.block(array.nbytes).view(array.dtype).reshape(array.shape)
         mapped = self.find(held)
@@ -89,7 +92,7 @@ class Memory:
         owner = np.empty(size + ALIGNMENT, np.uint8)
         start = -owner.ctypes.data % ALIGNMENT
         block = self._device.allocate(size)
-        return self._known(owner, owner[start : start + size], block.address, _Freed(self._device, block))
+        return self._known(owner, owner[start : start + size], block.address, partial(self._device.free, block))
 
     def _shared(self, size: int) -> NDArray[np.uint8]:
         host = self._device.driver.handle("cuMemHostAlloc", max(size, 1), 2)
@@ -97,34 +100,17 @@ class Memory:
         assert host.value is not None
         owner = (ctypes.c_uint8 * max(size, 1)).from_address(host.value)
         whole: Array = np.ndarray(size, np.uint8, memoryview(owner))  # which keeps the owner alive
-        return self._known(owner, whole, address, _FreedHost(self._device, host))
+        free = partial(self._device.driver.call, "cuMemFreeHost", host)
+        return self._known(owner, whole, address, free)
 
-    def _known(self, owner: Any, whole: NDArray[np.uint8], address: int, freed: Any) -> NDArray[np.uint8]:
+    def _known(self, owner: Any, whole: NDArray[np.uint8], address: int, free: Callable[[], None]) -> NDArray[np.uint8]:
         """owner: what every view of these bytes keeps alive."""
         mapped = Mapped(whole.ctypes.data, whole.size, address)
         insort(self._mapped, mapped)
-        weakref.finalize(owner, self._forget, mapped, freed).atexit = False
+        weakref.finalize(owner, self._forget, mapped, free).atexit = False
         return whole
 
-    def _forget(self, mapped: Mapped, freed: Any) -> None:
-        with self._device.lock:
-            self._mapped.remove(mapped)
-            self._device.enter()
-            self._device.wait()
-            freed()
-
-
-class _Freed(NamedTuple):
-    device: Device
-    block: Block
-
-    def __call__(self) -> None:
-        self.device.free(self.block)
-
-
-class _FreedHost(NamedTuple):
-    device: Device
-    host: ctypes.c_void_p
-
-    def __call__(self) -> None:
-        self.device.driver.call("cuMemFreeHost", self.host)
+    def _forget(self, mapped: Mapped, free: Callable[[], None]) -> None:
+        """The host bytes are about to be somebody else's, so at once; no call of the driver, see Device.later."""
+        self._mapped.remove(mapped)
+        self._device.later(free)

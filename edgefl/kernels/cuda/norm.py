@@ -1,3 +1,231 @@
-"""Batch, group and layer normalisation: csrc/cuda/norm.cuh."""
+"""Batch, group and layer normalisation: csrc/cuda/norm.cuh. The launches that they need, for norm_relu.py too."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from .divisor import divisor
+from .launch import At, Field, Ids, Launches, Planned, Scratch, launch
+from .runs import Runs
+
+FLOAT = 4  # bytes
+ByImage = tuple[bool, int, int, int]  # whether statistics are of images, their groups, channels of each, and lanes
+WHOLE: ByImage = (False, 1, 1, 1)
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What is normalised, and what is kept: statistics of the batch where `inv_std` is, else the running ones are used.
+
+    most: of the rectifier, if there is one. A smaller y than x has the largest of each window.
+    """
+
+    x: At
+    weight: At
+    bias: At
+    y: At
+    inv_std: At | None
+    eps: float
+    xhat: At | None = None
+    mean: At | None = None
+    running_mean: At | None = None
+    running_var: At | None = None
+    momentum: float = 0.0
+    most: float | None = None
+
+    def launches(self, runs: Runs) -> Launches:
+        values = runs.rows * self.y.inner if self.inv_std is None else runs.values
+        runs = runs.spread(values) if self.inv_std is None else runs.shared()
+        if self.inv_std is None or not runs.is_split:
+            return [self._launch(runs, None, None, None)]
+        origins = Scratch(runs.sums.size, runs.count * FLOAT)
+        return [self._launch(runs, runs.sums, None, origins), self._launch(runs, None, runs.sums, origins)]
+
+    def _launch(self, runs: Runs, leaves: Scratch | None, left: Scratch | None, origins: Scratch | None) -> Planned:
+        written = (self.y, self.xhat, self.mean, self.inv_std, self.running_mean, self.running_var)
+        arrays = (self.x, self.weight, self.bias, *written)
+        sums = (leaves, left, origins, runs.per_value, runs.unbiased)
+        numbers = (float(self.eps), float(self.momentum), *rectifier(self.most), *windows_of(self.x, self.y)[:3])
+        kernel = "norm_pooled_forward" if self.y.inner < self.x.inner else "norm_forward"
+        return runs.launch(kernel, *arrays, *runs.fields, runs.is_group, *sums, *numbers)
+
+
+@dataclass(frozen=True)
+class Backward:
+    """The signal, what was normalised (or, without `mean`, what came of that) and the gradients."""
+
+    dy: At
+    x: At
+    weight: At
+    bias: At | None
+    mean: At | None
+    inv_std: At
+    dx: At | None
+    dweight: At | None
+    dbias: At | None
+    outs: Ids
+    most: float | None = None
+
+    def launches(self, runs: Runs) -> Launches:
+        """dx; and the gradients of outs, if they are channels that were normalised as such."""
+        runs = self._shared(runs)
+        if not runs.is_split:
+            return [self._launch(runs, None, None)]
+        return [self._launch(runs, runs.sums, None), self._launch(runs, None, runs.sums)]
+
+    def gradients(self, groups: int, lanes: int = 1) -> Launches:
+        """Those of outs, whose images were normalised by so many groups, before dx takes the place of what is read."""
+        runs, alone = self._shared(channels_of(self.x, self.outs)), replace(self, dx=None)
+        image = (True, groups, runs.all // groups, lanes)
+        if not runs.is_split:
+            return [alone._launch(runs, None, None, image)]
+        added = launch("norm_gradients", runs.count, *alone._fields(runs, None, runs.sums, image))
+        return [alone._launch(runs, runs.sums, None, image), added]
+
+    @property
+    def _is_pooled(self) -> bool:
+        return self.dy.inner < self.x.inner
+
+    def _shared(self, runs: Runs) -> Runs:
+        return runs.shared(runs.rows * (self.dy.inner if self._is_pooled else runs.inner))
+
+    def _launch(self, runs: Runs, leaves: Scratch | None, left: Scratch | None, image: ByImage = WHOLE) -> Planned:
+        kernel = "norm_pooled_backward" if self._is_pooled else "norm_backward"
+        return runs.launch(kernel, *self._fields(runs, leaves, left, image))
+
+    def _fields(self, runs: Runs, leaves: Scratch | None, left: Scratch | None, image: ByImage) -> tuple[Field, ...]:
+        read = (self.dy, self.x, self.weight, self.bias, self.mean, self.inv_std)
+        arrays = (*read, self.dx, self.dweight, self.dbias, self.outs)
+        numbers = (leaves, left, runs.per_value, *rectifier(self.most), *windows_of(self.x, self.dy))
+        return (*arrays, *runs.fields, runs.is_group, *image, *numbers)
+
+
+def rectifier(most: float | None) -> tuple[float, bool]:
+    """The fields of one, or of none."""
+    return (math.inf if most is None else most), most is not None
+
+
+def windows_of(x: At, y: At) -> tuple[int, ...]:
+    """A plane's width, and what divides by the windows that fit in a row and by those that begin in it."""
+    width = x.shape[-1] if y.inner < x.inner else 0
+    return (width, *divisor(width // 2), *divisor((width + 1) // 2))
+
+
+def channels_of(x: At, chosen: Ids) -> Runs:
+    """Of all images."""
+    batch, count = x.shape[:2]
+    return Runs(chosen, images=1, all=count, size=1, rows=batch, step=count, inner=x.inner)
+
+
+def groups_of(x: At, count: int, chosen: At | None, lanes: int = 1) -> Runs:
+    """Of channels of each image, or of each of those side by side."""
+    batch, size = x.shape[0], x.shape[1] // count
+    inner = x.inner // max(lanes, 1)
+    return Runs(Ids.of(chosen, count), batch, count, size, rows=size, step=1, inner=inner, lanes=lanes, is_group=True)
+
+
+def places_of(x: At) -> Runs:
+    return groups_of(x, 1, None, lanes=x.inner)
+
+
+# ---- the operations --------------------------------------------------------------------------------------------------
+
+
+def batchnorm_forward(
+    x: At,
+    weight: At,
+    bias: At,
+    running_mean: At,
+    running_var: At,
+    y: At,
+    xhat: At,
+    inv_std: At,
+    eps: float,
+    momentum: float,
+) -> Launches:
+    all_channels = channels_of(x, Ids(None, x.shape[1]))
+    statistics = (inv_std, eps, xhat, None, running_mean, running_var, momentum)
+    return Forward(x, weight, bias, y, *statistics).launches(all_channels)
+
+
+def batchnorm_eval(x: At, weight: At, bias: At, running_mean: At, running_var: At, y: At, eps: float) -> Launches:
+    all_channels = channels_of(x, Ids(None, x.shape[1]))
+    statistics = (None, eps, None, None, running_mean, running_var)
+    return Forward(x, weight, bias, y, *statistics).launches(all_channels)
+
+
+def batchnorm_backward(
+    dy: At,
+    xhat: At,
+    weight: At,
+    inv_std: At,
+    dx: At,
+    dweight: At,
+    dbias: At,
+    channels: At | None,
+    outs: At | None,
+) -> Launches:
+    count = dy.shape[1]
+    back = Backward(dy, xhat, weight, None, None, inv_std, dx, dweight, dbias, Ids.of(outs, count))
+    return back.launches(channels_of(dy, Ids.of(channels, count)))
+
+
+def groupnorm_forward(
+    x: At, weight: At, bias: At, y: At, xhat: At | None, inv_std: At, groups: int, eps: float
+) -> Launches:
+    return Forward(x, weight, bias, y, inv_std, eps, xhat).launches(groups_of(x, groups, None))
+
+
+def groupnorm_backward(
+    dy: At,
+    xhat: At,
+    weight: At,
+    inv_std: At,
+    dx: At,
+    dweight: At,
+    dbias: At,
+    groups: int,
+    groups_needed: At | None,
+    outs: At | None,
+) -> Launches:
+    back = Backward(dy, xhat, weight, None, None, inv_std, dx, dweight, dbias, Ids.of(outs, dy.shape[1]))
+    return [*back.gradients(groups), *back.launches(groups_of(dy, groups, groups_needed))]
+
+
+def groupnorm_lanes_forward(
+    x: At, weight: At, bias: At, y: At, mean: At, inv_std: At, groups: int, relu: bool, eps: float
+) -> Launches:
+    most = math.inf if relu else None
+    forward = Forward(x, weight, bias, y, inv_std, eps, mean=mean, most=most)
+    return forward.launches(groups_of(x, groups, None, x.shape[3]))
+
+
+def groupnorm_lanes_backward(
+    dy: At,
+    x: At,
+    weight: At,
+    bias: At,
+    mean: At,
+    inv_std: At,
+    dx: At,
+    dweight: At | None,
+    dbias: At | None,
+    groups: int,
+    relu: bool,
+) -> Launches:
+    lanes, outs = x.shape[3], Ids(None, x.shape[1])
+    back = Backward(dy, x, weight, bias, mean, inv_std, dx, dweight, dbias, outs, math.inf if relu else None)
+    gradients = [] if dweight is None else back.gradients(groups, lanes)
+    return [*gradients, *back.launches(groups_of(x, groups, None, lanes))]
+
+
+def layernorm_forward(x: At, weight: At, bias: At, y: At, xhat: At | None, inv_std: At, eps: float) -> Launches:
+    return Forward(x, weight, bias, y, inv_std, eps, xhat).launches(places_of(x))
+
+
+def layernorm_backward(
+    dy: At, xhat: At, weight: At, inv_std: At, dx: At, dweight: At, dbias: At, outs: At | None
+) -> Launches:
+    back = Backward(dy, xhat, weight, None, None, inv_std, dx, dweight, dbias, Ids.of(outs, dy.shape[1]))
+    return [*back.gradients(1), *back.launches(places_of(dy))]

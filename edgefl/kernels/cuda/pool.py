@@ -1,3 +1,111 @@
-"""Max and average pools: csrc/cuda/pool.cuh."""
+"""Max and average pools: csrc/cuda/pool.cuh and pool_adaptive.cuh."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+
+from ..arrays import Pair
+from .divisor import divisor
+from .launch import At, Field, Ids, Launches, launch
+from .runs import Runs
+
+
+def maxpool_forward(x: At, y: At, codes: At | None, kernel: Pair, stride: Pair, padding: Pair) -> Launches:
+    return _forward("maxpool_forward", x, y, codes, (kernel, stride, padding))
+
+
+def maxpool_lanes_forward(x: At, y: At, codes: At | None, kernel: Pair, stride: Pair, padding: Pair) -> Launches:
+    return _forward("maxpool_forward", x, y, codes, (kernel, stride, padding), x.shape[4])
+
+
+def maxpool_backward(
+    dy: At, codes: At, dx: At, kernel: Pair, stride: Pair, padding: Pair, channels: At | None
+) -> Launches:
+    return _backward("maxpool_backward", dy, codes, dx, (kernel, stride, padding), channels)
+
+
+def maxpool_lanes_backward(dy: At, codes: At, dx: At, kernel: Pair, stride: Pair, padding: Pair) -> Launches:
+    return _backward("maxpool_backward", dy, codes, dx, (kernel, stride, padding), None, dx.shape[4])
+
+
+def avgpool_forward(x: At, y: At, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool) -> Launches:
+    if tuple(kernel) == x.shape[2:] and y.inner == 1 and not any(padding):
+        return _means(x, y)
+    return _forward("avgpool_forward", x, y, None, (kernel, stride, padding), with_padding=count_include_pad)
+
+
+def avgpool_backward(
+    dy: At, dx: At, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, channels: At | None
+) -> Launches:
+    window = (kernel, stride, padding)
+    return _backward("avgpool_backward", dy, None, dx, window, channels, with_padding=count_include_pad)
+
+
+def adaptive_avgpool_forward(x: At, y: At) -> Launches:
+    return _means(x, y) if y.inner == 1 else _adaptive("adaptive_avgpool_forward", x, y, None)
+
+
+def adaptive_avgpool_backward(dy: At, dx: At, channels: At | None) -> Launches:
+    return _adaptive("adaptive_avgpool_backward", dy, dx, channels)
+
+
+# ---- their fields ----------------------------------------------------------------------------------------------------
+
+
+def _forward(
+    kernel: str,
+    x: At,
+    y: At,
+    codes: At | None,
+    window: tuple[Pair, Pair, Pair],
+    lanes: int = 1,
+    with_padding: bool = False,
+) -> Launches:
+    rows, columns = y.shape[2:4]
+    places = (lanes, y.size, *divisor(lanes), *divisor(columns), *divisor(rows))
+    return [launch(kernel, y.size, x, y, codes, *_axes(x, y, window), *places, with_padding)]
+
+
+def _backward(
+    kernel: str,
+    dy: At,
+    codes: At | None,
+    dx: At,
+    window: tuple[Pair, Pair, Pair],
+    channels: At | None,
+    lanes: int = 1,
+    with_padding: bool = False,
+) -> Launches:
+    chosen, count = _chosen(dx, channels)
+    axes = _axes(dx, dy, window)
+    return [launch(kernel, count * lanes, dy, codes, dx, *axes, *chosen, lanes, *divisor(lanes), with_padding)]
+
+
+def _adaptive(kernel: str, read: At, written: At, channels: At | None) -> Launches:
+    chosen, count = _chosen(written, channels)
+    return [launch(kernel, count, read, written, *chosen, *read.shape[2:])]
+
+
+def _means(x: At, y: At) -> Launches:
+    batch, channels = x.shape[:2]
+    planes = Runs(Ids(None, channels), batch, channels, size=1, rows=1, step=1, inner=x.inner)
+    planes = replace(planes.shared(), pieces=1)
+    return [planes.launch("plane_means", x, y, *planes.fields)]
+
+
+def _axes(x: At, y: At, window: tuple[Pair, Pair, Pair]) -> tuple[Field, ...]:
+    """Of the vertical and the horizontal one: size, result, kernel, stride, padding and what divides by the stride."""
+    return tuple(
+        field
+        for axis in (0, 1)
+        for field in (x.shape[2 + axis], y.shape[2 + axis], *(pair[axis] for pair in window), *divisor(window[1][axis]))
+    )
+
+
+def _chosen(x: At, channels: At | None) -> tuple[tuple[Field, ...], int]:
+    """The cells of planes of channels, and how many they are."""
+    batch, all_channels, rows, columns = x.shape[:4]
+    ids = Ids.of(channels, all_channels)
+    count = batch * ids.count * rows * columns
+    divisors = (*divisor(ids.count), *divisor(rows), *divisor(columns))
+    return (ids, all_channels, rows, columns, count, *divisors), count

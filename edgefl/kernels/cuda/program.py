@@ -6,9 +6,8 @@ passes) are copied to the device before each run and, if a call writes them, bac
 
 from __future__ import annotations
 
-import struct
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +19,15 @@ from ..arrays import Array
 from ..checks import Check, require_array
 from ..signature import Signature, ordered
 from ..table import TABLE
-from .device import Block, Device, Launch
-from .launch import At, Field, Ids, Launches, Planned, Scratch, is_empty
+from .device import Device
+from .launch import At, Launches, Planned, is_empty
 from .memory import Memory
+from .resident import Resident, scratch_of
+from .staging import Staged
 
 Body = Callable[..., Launches]
 MOST_VALUES = 1 << 31  # of an array: kernels count in int
-_ALIGNED = 256
+LOOKED_AT = ("ids", "hyper", "rates")  # floats whose values rules.py asks for; and whole numbers are
 
 
 class Operation(NamedTuple):
@@ -49,67 +50,13 @@ class Recorded(NamedTuple):
     launches: tuple[Planned, ...]
 
 
-class Staged:
-    """Copies on the device of arrays that lie elsewhere, by where they are: those that are only read come first."""
-
-    def __init__(self, device: Device, arrays: Mapping[tuple[int, int], tuple[Array, bool]]) -> None:
-        self._device = device
-        ordered = sorted(arrays.items(), key=lambda item: item[1][1])
-        self._arrays, self._places = [each for _, each in ordered], dict[tuple[int, int], int]()
-        self._offsets: list[int] = []
-        end = 0
-        for key, (array, _) in ordered:
-            self._places[key] = len(self._offsets)
-            self._offsets.append(end)
-            end += -(-array.nbytes // _ALIGNED) * _ALIGNED
-        self._mirror = np.zeros(end, np.uint8)
-        self._read_end = next((self._offsets[i] for i, (_, written) in enumerate(self._arrays) if written), end)
-        self._is_fresh = False
-        sizes = [array.nbytes for array, _ in self._arrays] if device.is_exact else [end]
-        self._blocks = [device.take(size) for size in sizes]
-        weakref.finalize(self, _give, device, self._blocks).atexit = False
-
-    def address(self, key: tuple[int, int]) -> int:
-        place = self._places[key]
-        if self._device.is_exact:
-            return self._blocks[place].address
-        return self._blocks[0].address + self._offsets[place]
-
-    def is_changed(self) -> bool:
-        """Takes up what the host's arrays say now: whether one that is only read says something new."""
-        before = self._mirror[: self._read_end].copy()
-        for (array, _), offset in zip(self._arrays, self._offsets, strict=True):
-            self._mirror[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
-        is_changed, self._is_fresh = not self._is_fresh or bool((before != self._mirror[: self._read_end]).any()), True
-        return is_changed
-
-    def upload(self, is_changed: bool) -> None:
-        """What is only read if it has changed, and all that is written."""
-        for first, size, address in self._pieces(0 if is_changed else self._read_end):
-            self._device.upload(address, self._mirror.ctypes.data + first, size)
-
-    def download(self) -> None:
-        for first, size, address in self._pieces(self._read_end):
-            self._device.download(self._mirror.ctypes.data + first, address, size)
-        for (array, is_written), offset in zip(self._arrays, self._offsets, strict=True):
-            if is_written:
-                array.reshape(-1).view(np.uint8)[:] = self._mirror[offset : offset + array.nbytes]
-
-    def _pieces(self, first: int) -> list[tuple[int, int, int]]:
-        """Of the mirror from a place on: where, how much, and its address."""
-        if not self._device.is_exact:
-            return [(first, len(self._mirror) - first, self._blocks[0].address + first)]
-        chosen = [place for place, offset in enumerate(self._offsets) if offset >= first]
-        return [(self._offsets[i], self._arrays[i][0].nbytes, self._blocks[i].address) for i in chosen]
-
-
 class Program:
     """Calls to the operations, appended once and run many times. It keeps their arrays alive."""
 
     def __init__(self, device: Device, memory: Memory, known: Mapping[str, Operation]) -> None:
         self._device, self._memory, self._known = device, memory, known
         self._calls: list[Recorded] = []
-        self._forget()
+        self._resident: Resident | None = None  # until another call is recorded
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -119,24 +66,19 @@ class Program:
         kernel.
         """
         self._calls.append(self._recorded(op, args, named))
-        self._forget()
+        self._resident = None
 
     def replace(self, position: int, op: str, *args: Any, **named: Any) -> None:
         """Put another call in the place of call `position`. Errors as for append."""
         if not 0 <= position < len(self._calls):
             raise ValueError(f"position={position}; expected 0 to {len(self._calls) - 1}")
         self._calls[position] = self._recorded(op, args, named)
-        self._forget()
+        self._resident = None
 
     def run(self) -> None:
         """Make all calls, in order."""
-        with self._device.lock:
-            self._device.enter()
-            staged = self._ready()
-            staged.upload(self._checked(staged))
-            self._device.replay(self._graph_of(self._launches))
-            staged.download()
-            self._device.wait()
+        with self._running() as resident:
+            resident.launch()
 
     def run_batches(self, index_buffer: Array, batches: NDArray[np.int32]) -> None:
         """For each row of batches [S, B]: copy it into index_buffer [B], which calls may read, then make all calls."""
@@ -144,9 +86,18 @@ class Program:
         require_array("batches", batches, np.dtype(np.int32), 2)
         if batches.shape[1] != len(index_buffer):
             raise ValueError(f"batches has shape {batches.shape}; expected (any, {len(index_buffer)})")
-        for batch in batches:
-            index_buffer[:] = batch
-            self.run()
+        if not batches.size:
+            return
+        for extreme in (batches.min(axis=0), batches.max(axis=0)):
+            index_buffer[:] = extreme
+            self._check_readers(index_buffer)
+        with self._running(index_buffer) as resident:
+            resident.launch_steps(index_buffer, batches)
+        index_buffer[:] = batches[-1]
+
+    def scratch_needed(self) -> int:
+        """Bytes that its calls share for partial results."""
+        return max((scratch_of(call.launches) for call in self._calls), default=0)
 
     def _recorded(self, op: str, args: tuple[Any, ...], named: dict[str, Any]) -> Recorded:
         if op not in TABLE:
@@ -162,47 +113,38 @@ class Program:
 
     def _check(self, operation: Operation, values: tuple[Any, ...]) -> None:
         """What lies on the device is not looked at: zeros stand for it."""
-        seen = tuple(self._seen(value) if isinstance(value, np.ndarray) else value for value in values)
-        operation.check(seen)
-        for argument, value in zip(operation.row.arguments, values, strict=True):
+        named = list(zip(operation.row.arguments, values, strict=True))
+        operation.check(tuple(self._seen(argument.name, value) for argument, value in named))
+        for argument, value in named:
             if isinstance(value, np.ndarray) and value.size >= MOST_VALUES:
                 raise ValueError(f"{argument.name} has shape {value.shape}; expected fewer than {MOST_VALUES} values")
 
-    def _seen(self, value: Array) -> Array:
-        return (
-            value if value.dtype.kind != "i" or self._memory.find(value) is None else np.zeros(value.shape, value.dtype)
-        )
+    def _seen(self, name: str, value: Any) -> Any:
+        if not isinstance(value, np.ndarray) or (value.dtype.kind not in "iu" and name not in LOOKED_AT):
+            return value
+        return value if self._memory.find(value) is None else np.zeros(value.shape, value.dtype)
 
-    # ---- on the device -----------------------------------------------------------------------------------------------
-
-    def _forget(self) -> None:
-        self._staged: Staged | None = None
-        self._launches: tuple[Launch, ...] = ()
-        self._graph: Any = None
-        self._scratch: Any = None
-
-    def _ready(self) -> Staged:
-        """Where everything is; once for all runs."""
-        if self._staged is None:
-            self._staged = staged = Staged(self._device, self._elsewhere())
-            most = max((_scratch_end(each.fields) for call in self._calls for each in call.launches), default=0)
-            self._scratch = _Taken(self._device, most) if most else None
-            base = self._scratch.block.address if most else 0
-            resolve = _Resolver(self._memory, staged, base)
-            self._launches = tuple(resolve(each) for call in self._calls for each in call.launches)
-        return self._staged
-
-    def _elsewhere(self) -> dict[tuple[int, int], tuple[Array, bool]]:
-        """The arrays that lie in no block, and whether a call writes them."""
-        found: dict[tuple[int, int], tuple[Array, bool]] = {}
+    def _check_readers(self, index: Array) -> None:
         for call in self._calls:
-            for argument, value in zip(call.operation.row.arguments, call.values, strict=True):
-                if isinstance(value, np.ndarray) and value.size and self._memory.find(value) is None:
-                    _, is_written = found.get(_key(value), (value, False))
-                    found[_key(value)] = (value, is_written or argument.is_written)
-        return found
+            if any(value is index for value in call.values):
+                self._check(call.operation, call.values)
 
-    def _checked(self, staged: Staged) -> bool:
+    @contextmanager
+    def _running(self, *more: Array) -> Iterator[Resident]:
+        """Everything on the device before launches, and back after them. What fails leaves nothing to rely on there."""
+        with self._device.lock:
+            self._device.enter()
+            resident = self._on_device(*more)
+            try:
+                resident.staged.upload(self._is_changed(resident.staged))
+                yield resident
+                resident.staged.download()
+                self._device.wait()
+            except BaseException:
+                self._resident = None
+                raise
+
+    def _is_changed(self, staged: Staged) -> bool:
         """Whether inputs have changed; what they say now is checked then."""
         is_changed = staged.is_changed()
         if is_changed:
@@ -211,74 +153,16 @@ class Program:
                     self._check(call.operation, call.values)
         return is_changed
 
-    def _graph_of(self, launches: tuple[Launch, ...]) -> Any:
-        if self._graph is None:
-            self._graph = _Graph(self._device, launches)
-        return self._graph.handle
-
-
-class _Resolver:
-    """Gives launches their addresses."""
-
-    def __init__(self, memory: Memory, staged: Staged, scratch: int) -> None:
-        self._memory, self._staged, self._scratch = memory, staged, scratch
-
-    def __call__(self, planned: Planned) -> Launch:
-        packed = b"".join(self._packed(field) for field in planned.fields)
-        return Launch(planned.kernel, planned.grid, planned.threads, packed)
-
-    def _packed(self, field: Field) -> bytes:
-        if isinstance(field, Ids):
-            return self._packed(field.list) + struct.pack("<q", field.count)
-        if isinstance(field, float):
-            return struct.pack("<d", field)
-        return struct.pack("<q", self._number(field))
-
-    def _number(self, field: At | Scratch | int | None) -> int:
-        if isinstance(field, At):
-            return self._address(field)
-        return self._scratch + field.offset if isinstance(field, Scratch) else int(field or 0)
-
-    def _address(self, at: At) -> int:
-        if not at.array.size:
-            return 0
-        address = self._memory.find(at.array)
-        return (self._staged.address(_key(at.array)) if address is None else address) + at.offset
-
-
-class _Taken:
-    """A block of the device's, given back with this."""
-
-    def __init__(self, device: Device, size: int) -> None:
-        self.block = device.take(size)
-        weakref.finalize(self, _give, device, [self.block]).atexit = False
-
-
-class _Graph:
-    """A captured graph, dropped with this."""
-
-    def __init__(self, device: Device, launches: tuple[Launch, ...]) -> None:
-        self.handle = device.capture(launches)
-        weakref.finalize(self, _drop, device, self.handle).atexit = False
-
-
-def _give(device: Device, blocks: list[Block]) -> None:
-    with device.lock:
-        device.enter()
-        device.wait()
-        for block in blocks:
-            device.give(block)
-
-
-def _drop(device: Device, graph: Any) -> None:
-    with device.lock:
-        device.enter()
-        device.drop(graph)
-
-
-def _key(array: Array) -> tuple[int, int]:
-    return array.ctypes.data, array.nbytes
-
-
-def _scratch_end(fields: tuple[Field, ...]) -> int:
-    return max((field.offset + field.size for field in fields if isinstance(field, Scratch)), default=0)
+    def _on_device(self, *more: Array) -> Resident:
+        """Made once for all runs that name no further arrays than it has."""
+        if self._resident is None or not self._resident.serves(*more):
+            arrays = [
+                (value, argument.is_written)
+                for call in self._calls
+                for argument, value in zip(call.operation.row.arguments, call.values, strict=True)
+                if isinstance(value, np.ndarray)
+            ]
+            arrays += [(value, False) for value in more]
+            launches = [each for call in self._calls for each in call.launches]
+            self._resident = Resident(self._device, self._memory, arrays, launches)
+        return self._resident

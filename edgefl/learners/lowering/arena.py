@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgefl.kernels.memory import ALIGNMENT
 from edgefl.learners.lowering.schedule import Buffer
-
-ALIGNMENT = 64  # bytes: a cache line, and the widest simd word
 
 
 def aligned(size: int) -> int:

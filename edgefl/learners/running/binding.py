@@ -9,18 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from edgefl.learners.lowering.arena import ALIGNMENT
 from edgefl.learners.lowering.schedule import Companion, Param, Schedule, Slot, Structure, Tensor
 
 Array = NDArray[Any]
 _DTYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype(np.int32), "byte": np.dtype(np.uint8)}
-
-
-def aligned_bytes(size: int) -> NDArray[np.uint8]:
-    """Uninitialised memory that starts on a cache line."""
-    block = np.empty(size + ALIGNMENT, np.uint8)
-    start = -block.ctypes.data % ALIGNMENT
-    return block[start : start + size]
 
 
 class Memory:

@@ -20,6 +20,7 @@ from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph
 from edgefl.graph.cuts import before
 from edgefl.graph.operations import Conv1d, Conv2d
+from edgefl.kernels.memory import memory_of
 from edgefl.learners.base import Array, Batches, Delta, Samples, Trainable
 from edgefl.learners.batches import Index, Lazy, keyed, occurring
 from edgefl.learners.lowering.updates import Terms
@@ -80,10 +81,10 @@ class Cache(NamedTuple):
         x = memory[: staged or None].view(self.work.floats).reshape(-1, *shape)
         y = np.zeros((len(x), *samples.y.shape[1:]), samples.y.dtype)
         near = Samples(x, y, loss=samples.loss)
-        store: Store = Floats(results, samples.y, near)
+        store: Store = Floats(results, samples.y, near, self.ops)
         if is_half:
             halves = memory[staged:].reshape(room, math.prod(shape), HALF)
-            store = Halves(results, samples.y, near, halves, self.ops)
+            store = Halves(results, samples.y, near, self.ops, halves)
         return near, Kept(batches, store, rows, sizes, room)
 
     def _room(
@@ -118,8 +119,9 @@ class Store(ABC):
 
     most: ClassVar[int | None]
 
-    def __init__(self, results: Results, targets: Array, near: Samples) -> None:
+    def __init__(self, results: Results, targets: Array, near: Samples, ops: ModuleType) -> None:
         self.near, self._results, self._targets = near, results, targets
+        self._home = memory_of(ops)
 
     @abstractmethod
     def fill(self, rows: Index) -> None:
@@ -140,6 +142,7 @@ class Floats(Store):
         for found in self._results(rows):
             self.near.x[start : start + len(found)] = found.reshape(len(found), *self.near.x.shape[1:])
             start += len(found)
+        self._home.wrote(self.near.x[:start])
         self.near.y[: len(rows)] = self._targets[rows]
 
     def ready(self, places: list[Index]) -> list[Index]:
@@ -151,8 +154,8 @@ class Halves(Store):
 
     most = 1
 
-    def __init__(self, results: Results, targets: Array, near: Samples, halves: Array, ops: ModuleType) -> None:
-        super().__init__(results, targets, near)
+    def __init__(self, results: Results, targets: Array, near: Samples, ops: ModuleType, halves: Array) -> None:
+        super().__init__(results, targets, near, ops)
         self._halves, self._ops, self._rows = halves, ops, np.zeros(0, np.int32)
 
     def fill(self, rows: Index) -> None:
@@ -164,6 +167,7 @@ class Halves(Store):
     def ready(self, places: list[Index]) -> list[Index]:
         (batch,) = places
         self._ops.widen_float16(self._halves[batch].reshape(-1, HALF), self.near.x[: len(batch)].reshape(-1))
+        self._home.wrote(self.near.x[: len(batch)])
         self.near.y[: len(batch)] = self._targets[self._rows[batch]]
         return [np.arange(len(batch), dtype=np.int32)]
 

@@ -18,6 +18,7 @@ from edgefl.errors import BackendError, SelectionError
 from edgefl.graph import Graph, Model, Params
 from edgefl.graph.heads import features_of
 from edgefl.graph.operations import Kind
+from edgefl.kernels.memory import memory_of
 from edgefl.learners.base import (
     SPARSE_BATCH,
     Array,
@@ -91,7 +92,8 @@ class GraphLearner:
         self._params = self._workspace.params
         self._restriction = Restriction(self.spec)
         self._batch: int | None = None  # of the steps that its sparse weights are laid out for
-        self._weights = Weights(self._params, self._workspace.sparse)
+        self._home = memory_of(self._backend)
+        self._weights = Weights(self._params, self._workspace.sparse, self._home)
         self._readable = Readable(self._weights)
         self._inference = Inference(self.graph, self.spec, self._workspace)
         self._relatives: Relatives[GraphLearner] = Relatives(self.graph, self.spec, self._params)
@@ -157,8 +159,7 @@ class GraphLearner:
         else:
             self._write_whole(new)
         for name in new.blocks if isinstance(new, Update) else new:
-            if name not in self._workspace.sparse:
-                self._restriction.clear(name, self._params[name])
+            self._workspace.clear(name)
 
     def _write_whole(self, new: Mapping[str, Array]) -> None:
         for name, value in new.items():
@@ -214,7 +215,7 @@ class GraphLearner:
         begin(self.graph, work.dropout, keyed(batches))
         work.loss[0] = 0.0
         examples, divisor, steps = 0, 0.0, dict.fromkeys(sizes, 0)
-        with statistics.kept(self._params, left_alone):
+        with statistics.kept(self._params, left_alone, self._home):
             for piece in pieces(batches, self._steps_at_once(max(sizes))):
                 for size, run in groupby(piece, key=len):
                     bound = session.programs[size]
@@ -271,7 +272,7 @@ class GraphLearner:
         work, size = self._workspace, len(index)
         session = work.session("grow", samples, grown=grown)
         work.prepare(session, {size})
-        with statistics.kept(self._params, statistics.everything(self.spec)):
+        with statistics.kept(self._params, statistics.everything(self.spec), self._home):
             session.programs[size].index[:] = index
             session.programs[size].program.run()
             work.meter.searched(session.schedules[size])
@@ -284,7 +285,7 @@ class GraphLearner:
         chunks = [index[start : start + (chunk or len(index))] for start in range(0, len(index), chunk or len(index))]
         self._workspace.prepare(session, {len(part) for part in chunks})
         self._workspace.loss[0] = 0.0
-        with statistics.kept(self._params, statistics.everything(self.spec)):
+        with statistics.kept(self._params, statistics.everything(self.spec), self._home):
             divisor = session.samples.loss.divisor(session.samples.y, index)
             total = self._gradient_of(session, chunks[0], divisor)
             for part in chunks[1:]:
@@ -415,7 +416,8 @@ class GraphLearner:
         twin = object.__new__(GraphLearner)
         twin.__dict__ |= self.__dict__
         limit = self._workspace.limit
-        twin._workspace = Workspace(self.graph, self.spec, self._weights, self._backend, self._dtype, limit)
+        params = {name: self._weights.read(name) for name in self._weights}
+        twin._workspace = Workspace(self.graph, self.spec, params, self._backend, self._dtype, limit)
         twin._begin()
         twin._keep_to(self._restriction, self._batch)
         return twin
@@ -426,7 +428,7 @@ class GraphLearner:
 
     def memory(self) -> dict[str, int]:
         """Bytes held now, with learners of other heads: params, arena, states (velocities and the like), indices (id
-        lists), scratch, and of features, results at a cut, where a fit has kept any.
+        lists), scratch; features, results at a cut, where a fit has kept any; samples, where a device has a copy.
 
         scratch is the kernels' packing memory, shared by all learners of the process; 0 where the backend has none.
         """

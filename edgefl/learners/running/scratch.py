@@ -13,9 +13,10 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
+from edgefl.kernels.memory import aligned_bytes
 from edgefl.kernels.table import HYPER, TABLE
 from edgefl.learners.lowering.schedule import Param, Schedule, Structure
-from edgefl.learners.running.binding import Memory, aligned_bytes
+from edgefl.learners.running.binding import Memory
 
 
 def scratch_bytes(
@@ -29,7 +30,8 @@ def scratch_bytes(
     needed = getattr(backend, "scratch_needed", None)
     if needed is None:
         return 0
-    calls = [call for call in schedule.calls if TABLE[call.op].packs]
+    packs = getattr(backend, "packs", lambda op: TABLE[op].packs)
+    calls = [call for call in schedule.calls if packs(call.op)]
     args = [arg for call in calls for arg in call.args]
     params = {arg.name: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Param)}
     slots = {"hyper": np.zeros(len(HYPER), np.float32)}

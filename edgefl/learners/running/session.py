@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgefl.kernels.memory import Memory
 from edgefl.learners.base import Array, Samples
 from edgefl.learners.lowering.active import Active
 from edgefl.learners.lowering.lower import Mode
@@ -43,11 +44,24 @@ class Session:
     programs: dict[int, Bound] = field(default_factory=dict)
     states: dict[Companion, Array] = field(default_factory=dict)
     scratch: dict[int, int] = field(default_factory=dict)
+    _held: tuple[Samples, Array] | None = None
+
+    def held(self, home: Memory) -> Array:
+        """The inputs of its samples, where the kernels read them."""
+        if self._held is None or self._held[0] is not self.samples:
+            self._held = self.samples, home.hold(self.samples.x)
+        return self._held[1]
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of these inputs where they are a copy."""
+        return 0 if self._held is None or self._held[1] is self._held[0].x else self._held[1].nbytes
 
     def unbind(self) -> None:
         """Keep its schedules alone."""
         self.programs.clear()
         self.states.clear()
+        self._held = None
 
     def index_bytes(self, masks: Collection[Existing]) -> int:
         """Bytes of the id lists that its schedules share, but for the bits of these masks."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from edgefl.graph import Params
+from edgefl.kernels.memory import Memory
 from edgefl.learners.base import Array, Trainable
 from edgefl.learners.lowering.channels import NONE
 from edgefl.learners.lowering.schedule import Index
@@ -28,12 +29,18 @@ def frozen(spec: ModelSpec, trainable: Trainable) -> dict[str, Index]:
 
 
 @contextmanager
-def kept(params: Params, channels: Mapping[str, Index]) -> Iterator[None]:
-    """These channels of these parameters are afterwards as they were before."""
+def kept(params: Params, channels: Mapping[str, Index], home: Memory) -> Iterator[None]:
+    """These channels of these parameters are afterwards as they were before.
+
+    home  where the parameters lie
+    """
+    home.fetch(*(params[name] for name in channels))
     before: dict[str, Array] = {name: params[name][_at(ids)].copy() for name, ids in channels.items()}
     yield
+    home.fetch(*(params[name] for name in before))
     for name, value in before.items():
         params[name][_at(channels[name])] = value
+        home.wrote(params[name])
 
 
 def _trained(spec: ModelSpec, trainable: Trainable) -> dict[str, Index]:

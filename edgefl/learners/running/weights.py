@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.graph.operations import Conv2d
+from edgefl.kernels.memory import Memory, zeros
 from edgefl.learners.lowering.schedule import Structure, StructureKind
 from edgefl.learners.lowering.sparse_weight import SparseWeight
 from edgefl.neurons.index import read_only
@@ -27,11 +28,11 @@ class Compact:
     arrays  structure, order (the place of each value in the flattened weight), and of some structure_t and order_t
     """
 
-    def __init__(self, plan: SparseWeight, dtype: np.dtype[Any]) -> None:
+    def __init__(self, plan: SparseWeight, dtype: np.dtype[Any], home: Memory) -> None:
         lengths: dict[StructureKind, int] = {"structure": plan.words[0], "order": plan.count}
         if plan.has_transposed:
             lengths |= {"structure_t": plan.words[1], "order_t": plan.count}
-        self.plan, self.values = plan, np.zeros(plan.count, dtype)
+        self.plan, self.values, self._home = plan, zeros(home, (plan.count,), dtype), home
         self.arrays = {kind: np.zeros(length, np.uint32) for kind, length in lengths.items()}
 
     def build(self, bits: Bits, ops: ModuleType) -> None:
@@ -48,6 +49,8 @@ class Compact:
     def whole(self, values: Array | None = None) -> Array:
         """A new array of the weight's shape: these values (None: its own) where its mask is, and 0."""
         found = np.zeros(self.plan.shape, self.values.dtype)
+        if values is None:
+            self._home.fetch(self.values)
         found.reshape(-1)[self.arrays["order"]] = self.values if values is None else values
         return found
 
@@ -56,11 +59,16 @@ class Compact:
         found: Array = whole.reshape(-1)[self.arrays["order"]]
         return found
 
+    def set(self, whole: Array) -> None:
+        """Take its values from a whole array."""
+        self.values[:] = self.at(whole)
+        self._home.wrote(self.values)
+
     def move(self, bits: Bits, ops: ModuleType) -> None:
         """To another mask with as many coordinates: what both have stays, what is new is 0."""
         whole = self.whole()
         self.build(bits, ops)
-        self.values[:] = self.at(whole)
+        self.set(whole)
 
     @property
     def index_bytes(self) -> int:
@@ -68,10 +76,12 @@ class Compact:
 
 
 class Weights(Mapping[str, Array]):
-    """The parameters by name: those that lie whole are the very arrays, sparse ones are made when asked for."""
+    """The parameters by name: those that lie whole are the very arrays, sparse ones are made when asked for. That is
+    for kernels; the host reads them by `read`.
+    """
 
-    def __init__(self, params: Mapping[str, Array], sparse: Mapping[str, Compact]) -> None:
-        self._params, self._sparse = params, sparse
+    def __init__(self, params: Mapping[str, Array], sparse: Mapping[str, Compact], home: Memory) -> None:
+        self._params, self._sparse, self._home = params, sparse, home
 
     def __getitem__(self, name: str) -> Array:
         return self._sparse[name].whole() if name in self._sparse else self._params[name]
@@ -85,12 +95,22 @@ class Weights(Mapping[str, Array]):
     def __contains__(self, name: object) -> bool:
         return name in self._params
 
+    def is_sparse(self, name: str) -> bool:
+        return name in self._sparse
+
+    def read(self, name: str) -> Array:
+        """A parameter as it is now."""
+        found = self[name]
+        self._home.fetch(found)
+        return found
+
     def set(self, name: str, whole: Array) -> None:
         """Write a whole parameter; of a sparse one what is at its mask."""
         if name in self._sparse:
-            self._sparse[name].values[:] = self._sparse[name].at(whole)
+            self._sparse[name].set(whole)
         else:
             self._params[name][...] = whole
+            self._home.wrote(self._params[name])
 
 
 class Readable(Mapping[str, Array]):
@@ -100,7 +120,7 @@ class Readable(Mapping[str, Array]):
         self._weights = weights
 
     def __getitem__(self, name: str) -> Array:
-        return read_only(self._weights[name])
+        return read_only(self._weights.read(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._weights)
@@ -128,7 +148,8 @@ class Opened(Mapping[str, Array]):
 
     def close(self) -> None:
         for name, whole in self._made.items():
-            self._weights.set(name, whole)
+            if self._weights.is_sparse(name):
+                self._weights.set(name, whole)
 
 
 def structures(sparse: Mapping[str, Compact]) -> dict[Structure, Array]:

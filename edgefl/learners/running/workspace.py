@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from edgefl.errors import MemoryLimitError
 from edgefl.graph import Graph
 from edgefl.graph.planar import planar
+from edgefl.kernels.memory import Memory as Home
+from edgefl.kernels.memory import aligned_bytes, memory_of, zeros
 from edgefl.kernels.table import ADAM, ADAM_RATES
 from edgefl.learners.base import Array, Delta, Samples, Trainable
 from edgefl.learners.losses import Loss
@@ -30,7 +32,7 @@ from edgefl.learners.lowering.schedule import Existing, Schedule, Slot, Tensor
 from edgefl.learners.lowering.sparse_weight import Sparse
 from edgefl.learners.lowering.updates import Terms, rows_cols_inner
 from edgefl.learners.optimizers import Adam, Optimizer
-from edgefl.learners.running.binding import Memory, aligned_bytes, bind
+from edgefl.learners.running.binding import Memory, bind
 from edgefl.learners.running.layouts import Layout, Layouts, Sessions
 from edgefl.learners.running.meter import Meter
 from edgefl.learners.running.restriction import Restriction
@@ -78,7 +80,8 @@ class Workspace:
         self.limit = limit
         self._check_limit("a learner", self.params_bytes + sum(each.params_bytes for each in self._family))
         self._family.add(self)
-        views = {**params, **_flat_views(own, dtype)}
+        self._home = memory_of(backend)
+        views = {**params, **_flat_views(own, dtype, self._home)}
         self.params: dict[str, Array] = {name: views[name] for name in params}
         self.sparse: dict[str, Compact] = {}
         self.loss, self.correct, self.hyper = np.zeros(1), np.zeros(1, np.int64), np.zeros(4, dtype)
@@ -147,8 +150,19 @@ class Workspace:
                 each.move(restriction.bits(name), self._backend)
         for name, bits in self._masks.items():
             bits[:] = restriction.packed(name)
-            restriction.clear(name, self.params[name])
+            self._clear(restriction, name, self.params[name])
         self._restriction = restriction
+
+    def clear(self, name: str) -> None:
+        """Set to 0.0 what the mask leaves out of a parameter that lies whole."""
+        if name not in self.sparse:
+            self._clear(self._restriction, name, self.params[name])
+
+    def _clear(self, restriction: Restriction, name: str, whole: Array) -> None:
+        if name in restriction:
+            self._home.fetch(whole)
+            restriction.clear(name, whole)
+            self._home.wrote(whole)
 
     def _turn_to(self, layout: Layout, restriction: Restriction) -> None:
         """Take up the sessions of another layout of the parameters, where they are waiting."""
@@ -161,14 +175,17 @@ class Workspace:
 
     def _store(self, sparse: Sparse, restriction: Restriction) -> None:
         """Lay the parameters out anew: these weights as values alone, the others in one block."""
-        before = Weights(dict(self.params), dict(self.sparse))
-        whole = {name: before[name] for name in before if name not in sparse}
+        before = Weights(dict(self.params), dict(self.sparse), self._home)
+        whole = {name: before.read(name) for name in before if name not in sparse}
         self.sparse.clear()
         for name, plan in sparse.items():
-            self.sparse[name] = compact = Compact(plan, self._dtype)
+            self.sparse[name] = compact = Compact(plan, self._dtype, self._home)
             compact.build(restriction.bits(name), self._backend)
-            compact.values[:] = compact.at(before[name])
-        views = {**_flat_views(whole, self._dtype), **{name: each.values for name, each in self.sparse.items()}}
+            compact.set(before.read(name))
+        views = {
+            **_flat_views(whole, self._dtype, self._home),
+            **{name: each.values for name, each in self.sparse.items()},
+        }
         for name in before:
             self.params[name] = views[name]
         self.model_bytes = self.params_bytes = sum(aligned(view.nbytes) for view in views.values())
@@ -225,8 +242,10 @@ class Workspace:
         self._check_limit(what, self.model_bytes + size)
 
     def view(self, session: Session, size: int, tensor: Tensor) -> Array:
-        """The array that a tensor of the schedule for batches of `size` stands for."""
-        return self._memory(session, session.programs[size].index).view(session.schedules[size], tensor)
+        """What a tensor of the schedule for batches of `size` stands for, as the last pass left it."""
+        found = self._memory(session, session.programs[size].index).view(session.schedules[size], tensor)
+        self._home.fetch(found)
+        return found
 
     def set_rates(self, optimizer: Optimizer, pull: float) -> None:
         """What the steps of a fit multiply by; Adam's have not begun."""
@@ -247,6 +266,7 @@ class Workspace:
         for state, values in session.states.items():
             if state.kind not in given:
                 values[:] = 0
+                self._home.wrote(values)
             else:
                 source = np.ascontiguousarray(given[state.kind][state.param], self._dtype)
                 self._fill(session.active, state.param, source, values)
@@ -255,15 +275,16 @@ class Workspace:
         """values = what of a whole parameter is trained."""
         if name in self.sparse:
             values[...] = self.sparse[name].at(source)
+            self._home.wrote(values)
         else:
             self._backend.take_axes(source.reshape(rows_cols_inner(source.shape)), *active.blocks[name], values)
         if name in active.masked:
-            self._restriction.clear(name, values.reshape(source.shape))
+            self._clear(self._restriction, name, values.reshape(source.shape))
 
     def keeping(self, size: int) -> NDArray[np.uint8]:
         """Memory of so many bytes for what is kept between passes. Like the arena it grows to the most asked for."""
         if size > self._kept.nbytes:
-            self._kept = _block(size, "results to keep")
+            self._kept = self._block(size, "results to keep")
         return self._kept[:size]
 
     def takes(self, *passes: tuple[Workspace, Session, Collection[int]]) -> int:
@@ -296,8 +317,9 @@ class Workspace:
         scratch = getattr(self._backend, "scratch_bytes", None)
         parts = [each._own_memory() for each in self._family]
         total = {name: sum(part[name] for part in parts) for name in parts[0]}
-        if not total["features"]:
-            del total["features"]
+        for name in ("features", "samples"):
+            if not total[name]:
+                del total[name]
         return {**total, "scratch": scratch() if scratch else 0}
 
     def _own_memory(self) -> dict[str, int]:
@@ -306,6 +328,7 @@ class Workspace:
             "params": self.params_bytes,
             "arena": self.arena.nbytes,
             "features": self._kept.nbytes,
+            "samples": sum(session.held_bytes for session in sessions),
             "states": sum(value.nbytes for session in sessions for value in session.states.values()),
             "indices": sum(each.index_bytes(self._masks.values()) for each in sessions) + self._mask_bytes,
         }
@@ -386,12 +409,19 @@ class Workspace:
             for session in self._sessions.values():
                 session.programs.clear()
             self.arena = aligned_bytes(0)  # frees the old arena before the new one is allocated
-            self.arena = _block(size, "an arena")
+            self.arena = self._block(size, "an arena")
+
+    def _block(self, size: int, what: str) -> NDArray[np.uint8]:
+        """New memory. Raises MemoryLimitError where there is not so much."""
+        try:
+            return self._home.block(size)
+        except (MemoryError, ValueError, OverflowError):  # the latter two: not even addresses
+            raise MemoryLimitError(f"{what} of {size} bytes; this machine has not so much memory") from None
 
     def _bind(self, session: Session, schedule: Schedule, index: NDArray[np.int32]) -> Any:
         for state in schedule.states:
             if state not in session.states:
-                session.states[state] = np.zeros(state.shape, self._dtype)
+                session.states[state] = zeros(self._home, state.shape, self._dtype)
         return bind(self._backend, schedule, self._memory(session, index))
 
     def _rebind(self, session: Session, schedule: Schedule, bound: Bound) -> None:
@@ -406,7 +436,7 @@ class Workspace:
 
     def _memory(self, session: Session, index: NDArray[np.int32]) -> Memory:
         samples = session.samples
-        x = samples.x.reshape(len(samples.x), *self._graph.input_shape)
+        x = session.held(self._home).reshape(len(samples.x), *self._graph.input_shape)
         slots = {"x": x, "y": samples.y, "scale": samples.scale, "shift": samples.shift, "index": index}
         slots |= {"loss": self.loss, "correct": self.correct, "hyper": self.hyper}
         slots |= {"total": self._total, "total_bits": self._total.view(np.float32), "clip": self._clip}
@@ -416,27 +446,20 @@ class Workspace:
         return Memory(self.arena, self._dtype, self.params, session.states, slots, structures(self.sparse))
 
 
-def _block(size: int, what: str) -> NDArray[np.uint8]:
-    """New memory. Raises MemoryLimitError where there is not so much."""
-    try:
-        return aligned_bytes(size)
-    except (MemoryError, ValueError, OverflowError):  # the latter two: not even addresses
-        raise MemoryLimitError(f"{what} of {size} bytes; this machine has not so much memory") from None
-
-
 def _output_weight(loss: Loss, dtype: np.dtype[Any]) -> Array | None:
     """What a loss weighs outputs with, if it does."""
     weight = getattr(loss, "weight", None) or getattr(loss, "pos_weight", None)
     return None if weight is None else np.array(weight, dtype)
 
 
-def _flat_views(params: Mapping[str, Array], dtype: np.dtype[Any]) -> dict[str, Array]:
+def _flat_views(params: Mapping[str, Array], dtype: np.dtype[Any], home: Home) -> dict[str, Array]:
     """Copies of the parameters in one new buffer, each on a cache line."""
-    flat = aligned_bytes(sum(aligned(value.size * dtype.itemsize) for value in params.values()))
+    flat = home.block(sum(aligned(value.size * dtype.itemsize) for value in params.values()))
     views, start = {}, 0
     for name, value in params.items():
         size = value.size * dtype.itemsize
         views[name] = flat[start : start + size].view(dtype).reshape(value.shape)
         views[name][...] = value
         start += aligned(size)
+    home.wrote(flat)
     return views

@@ -8,8 +8,6 @@ from types import ModuleType
 
 import pytest
 
-from edgefl import kernels
-
 from ..calls import check_case, each
 from ..cases import Case
 from ..cases_convolution import Geometry, forward, grad_input, grad_weight, saved_groups
@@ -33,8 +31,7 @@ PAIRS = (("all", "all"), ("odd", "but_one"), ("but_one", "odd"), ("one", "every"
 
 @pytest.fixture
 def cuda() -> ModuleType:
-    standin.use()
-    return kernels.backend("cuda")
+    return standin.backend()
 
 
 def cases(g: Geometry) -> Iterator[Case]:

@@ -10,6 +10,11 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from edgefl import kernels
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
@@ -20,7 +25,7 @@ ASAN = ("-fsanitize=address", "-fsanitize-sections=efl_shared")
 
 def is_real() -> bool:
     """Whether a device's own driver was named."""
-    return bool(os.environ.get("EDGEFL_LIBCUDA")) and "standin" not in os.environ["EDGEFL_LIBCUDA"]
+    return bool(os.environ.get("EDGEFL_LIBCUDA"))
 
 
 def can_be_built() -> bool:
@@ -42,18 +47,26 @@ def built(*more: str, kernels: Path = ROOT / "csrc" / "cuda") -> Path:
     return library
 
 
-def use(library: Path | None = None) -> None:
-    """Let the CUDA backend, which this process has not loaded yet, take the stand-in for its driver."""
+@functools.cache
+def backend() -> ModuleType:
+    """The CUDA backend, on the stand-in unless EDGEFL_LIBCUDA names a device's own driver."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment().items():
+            patch.setenv(name, value)
+        return kernels.backend("cuda")
+
+
+def environment(*more: str) -> dict[str, str]:
+    """What has a process use the stand-in, built with these flags too; nothing where there is a real driver."""
     if is_real():
-        return
-    library = library or built(*(ASAN if os.environ.get("EDGEFL_STANDIN_ASAN") else ()))
-    os.environ["EDGEFL_LIBCUDA"] = str(library)
-    os.environ["EDGEFL_CUDA_KERNELS"] = str(library)  # it takes any file for an image
+        return {}
+    library = str(built(*(ASAN if os.environ.get("EDGEFL_STANDIN_ASAN") else ()), *more))
+    return {"EDGEFL_LIBCUDA": library, "EDGEFL_CUDA_KERNELS": library}  # it takes any file for an image
 
 
 def controls() -> ctypes.CDLL:
     """standin_log and the like."""
-    library = ctypes.CDLL(os.environ["EDGEFL_LIBCUDA"])
+    library = ctypes.CDLL(environment()["EDGEFL_LIBCUDA"])
     library.standin_log.restype = ctypes.c_char_p
     library.standin_room.argtypes = (ctypes.c_size_t,)
     return library

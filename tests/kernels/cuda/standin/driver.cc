@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulate.h"
@@ -258,9 +259,9 @@ Status cuStreamBeginCapture_v2(void*, int) {
     return OK;
 }
 Status cuStreamEndCapture(void*, void** graph) {
+    const bool was_capturing = std::exchange(stand.is_capturing, false);  // whatever comes of it
     TELL(ready("cuStreamEndCapture"));
-    if (!stand.is_capturing) return CAPTURE_UNSUPPORTED;
-    stand.is_capturing = false;
+    if (!was_capturing) return CAPTURE_UNSUPPORTED;
     *graph = new Graph(stand.captured);
     ++stand.graphs;
     return OK;

@@ -43,6 +43,7 @@ extern emulate::Dim threadIdx, blockIdx, blockDim, gridDim;
 #define EFL_DEVICE static inline
 #define EFL_SHARED static __attribute__((section("efl_shared")))
 #define EFL_UNROLL
+#define EFL_ROLLED
 static inline void barrier() { emulate::wait(); }
 
 struct float4 {

@@ -1,0 +1,290 @@
+"""python -m bench cuda: training steps on an NVIDIA GPU beside PyTorch's on the same one, in one run, by events.
+
+Ours are steps of a learner as its fit makes them (native_steps.py): uint8 examples gathered by index on the device, at
+shares p of active neurons and at densities of an ERK mask. PyTorch's are whole dense steps with ready float32 inputs:
+eager, torch.compile, and eager captured as a CUDA graph; TF32 off and cudnn.benchmark on. What TF32 gives PyTorch is a
+row of its own, labelled; the backend has no TF32 form. Without a device that the backend and torch both see, this says
+so and prints no number. `--part I/N` takes every N-th case, for machines that are lent for minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch.nn import functional
+
+from bench.machine import facts
+from bench.native_steps import steps
+from bench.runner import Contender, Effort, Timing, interleave
+from bench.step import BROUGHT, KEEPS, PAPER, POOL, SEED, Case
+from edgefl import kernels
+from edgefl.errors import BackendError
+from edgefl.graph import Model
+from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.learners.lowering.macs import step_macs
+from edgefl.neurons.random_mask import random_mask
+from edgefl.neurons.selection import NeuronSet
+from edgefl.neurons.spec import ModelSpec
+from edgefl.nn import to_torch
+from edgefl.rng import INIT, NEURONS, stream
+
+BATCHES = (16, 128)
+DENSITIES = (1.0, 0.5, 0.2, 0.1, 0.05)
+CASES = (
+    *PAPER,
+    Case("vgg11", (3, 32, 32), 10, BATCHES),
+    Case("resnet18", (3, 32, 32), 10, BATCHES),
+    BROUGHT[0],
+)
+MASKED = ("vgg11", "resnet18", "fedspu_emnist")
+TURNS, QUICK = Effort(rounds=9, turn_s=0.03), Effort(rounds=3, turn_s=0.002)
+LEARNING_RATE = 1e-3
+
+
+@dataclass(frozen=True)
+class Step:
+    """A whole training step; share: of the fp32 rate of PyTorch's best large product on this device."""
+
+    model: str
+    batch: int
+    what: str
+    time: Timing
+    share: float | None
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code 0 without a device, too: then nothing was measured, and it says so."""
+    options = _parser().parse_args(arguments)
+    device = _device()
+    if isinstance(device, str):
+        print(f"not run: no device ({device})")
+        return 0
+    part, parts = options.part
+    found = facts() | {"device": device.described, "torch_cuda": str(torch.version.cuda)}
+    work = [(case, batch) for case in options.models for batch in options.batches][part - 1 :: parts]
+    rows = _measured(device, work, QUICK if options.quick else TURNS)
+    (_print_json if options.json else _print_table)(found, rows)
+    return 0
+
+
+def _device() -> Any:
+    """The backend's device, or why nothing can be measured."""
+    try:
+        device = kernels.backend("cuda").DEVICE
+    except BackendError as error:
+        return str(error.__cause__)
+    return device if torch.cuda.is_available() else "torch sees none"
+
+
+class EventClock:
+    """Seconds that work took on the device, by events around it: a clock for `interleave`."""
+
+    def __init__(self, device: Any) -> None:
+        self._device, self._seconds = device, 0.0
+
+    def __call__(self) -> float:
+        return self._seconds
+
+    def ours(self, run: Contender) -> Contender:
+        def timed(repeats: int) -> None:
+            with self._device.timed() as elapsed:
+                run(repeats)
+            self._seconds += elapsed()
+
+        return timed
+
+    def theirs(self, run: Contender) -> Contender:
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+        def timed(repeats: int) -> None:
+            first.record()
+            run(repeats)
+            last.record()
+            last.synchronize()
+            self._seconds += first.elapsed_time(last) / 1e3
+
+        return timed
+
+
+def _measured(device: Any, work: Sequence[tuple[Case, int]], effort: Effort) -> Iterator[Step]:
+    clock = EventClock(device)
+    with _settings(tf32=False):
+        peak = _rate(clock, effort)
+    for case, batch in work:
+        dense = 2 * step_macs(case.graph) * batch
+        contenders = dict(_contenders(clock, case, batch))
+        with _settings(tf32=False):
+            timings = interleave({name: run for name, (run, _) in contenders.items()}, effort, clock)
+        for name, timing in timings.items():
+            flops = dense * contenders[name][1]
+            yield Step(case.model, batch, name, timing, flops / timing.median_s / peak)
+        with _settings(tf32=True):
+            for name, timing in interleave(_tf32(clock, case, batch), effort, clock).items():
+                yield Step(case.model, batch, name, timing, None)
+
+
+def _contenders(clock: EventClock, case: Case, batch: int) -> Iterator[tuple[str, tuple[Contender, float]]]:
+    """By name a contender, and the share of a dense step's multiplications that it needs."""
+    model, samples = _problem(case, batch)
+    spec, dense = ModelSpec.of(model.graph), step_macs(model.graph)
+    for keep in KEEPS:
+        neurons = None if keep == 1 else NeuronSet.draw(spec, keep, stream(SEED, NEURONS))
+        learner = GraphLearner(model, "cuda")
+        run = steps(learner, samples, _rows(samples, batch), SGD(LEARNING_RATE), neurons)
+        share = 1.0 if neurons is None else step_macs(model.graph, neurons) / dense
+        yield f"edgefl p={keep:g}", (clock.ours(run), share)
+    for density in DENSITIES if case.model in MASKED else ():
+        learner = GraphLearner(model, "cuda")
+        learner.restrict(random_mask(spec, density, "erk", SEED), batch)
+        run = steps(learner, samples, _rows(samples, batch), SGD(LEARNING_RATE))
+        yield f"edgefl density={density:g}", (clock.ours(run), density)
+    for name, run in _theirs(model, samples, batch).items():
+        yield f"torch {name}", (clock.theirs(run), 1.0)
+
+
+def _tf32(clock: EventClock, case: Case, batch: int) -> Mapping[str, Contender]:
+    model, samples = _problem(case, batch)
+    return {f"torch {name}, TF32": clock.theirs(run) for name, run in _theirs(model, samples, batch).items()}
+
+
+def _problem(case: Case, batch: int) -> tuple[Model, Samples]:
+    model, draw = Model(case.graph, case.graph.init(stream(SEED, INIT))), np.random.RandomState(SEED)
+    x = draw.randint(0, 256, (POOL * batch, *case.input_shape)).astype(np.uint8)
+    return model, Samples(x, draw.randint(0, case.classes, len(x)).astype(np.int32), scale=2 / 255, shift=-1.0)
+
+
+def _rows(samples: Samples, batch: int) -> list[Any]:
+    order = np.random.RandomState(SEED).permutation(len(samples)).astype(np.int32)
+    return np.split(order, len(samples) // batch)
+
+
+def _theirs(model: Model, samples: Samples, batch: int) -> dict[str, Contender]:
+    """PyTorch's paths; torch.compile only where it can."""
+    x = torch.from_numpy(samples.x[:batch]).cuda().float() * samples.scale + samples.shift
+    y = torch.from_numpy(samples.y[:batch]).cuda().long()
+    found = {"eager": _repeated(_step(model, x, y)), "graph": _repeated(_captured(_step(model, x, y)))}
+    try:
+        compiled = _step(model, x, y, torch.compile)
+        compiled()
+        found["compile"] = _repeated(compiled)
+    except Exception as error:  # its back ends raise what they like
+        print(f"torch.compile of {type(model).__name__}: {error}".splitlines()[0], file=sys.stderr)
+    return found
+
+
+def _step(
+    model: Model, x: torch.Tensor, y: torch.Tensor, wrap: Callable[[Any], Any] = lambda module: module
+) -> Callable[[], None]:
+    module = to_torch(model).cuda()
+    module.train()
+    called, optimizer = wrap(module), torch.optim.SGD(module.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=False)
+        functional.cross_entropy(called(x), y).backward()
+        optimizer.step()
+
+    return step
+
+
+def _captured(step: Callable[[], None]) -> Callable[[], None]:
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def _repeated(step: Callable[[], None]) -> Contender:
+    def run(repeats: int) -> None:
+        for _ in range(repeats):
+            step()
+
+    return run
+
+
+def _rate(clock: EventClock, effort: Effort) -> float:
+    """Floating-point operations a second of a large fp32 product."""
+    a, b = (torch.randn(4096, 4096, device="cuda") for _ in range(2))
+    run = clock.theirs(_repeated(lambda: torch.mm(a, b)))
+    return 2 * 4096**3 / interleave({"product": run}, effort, clock)["product"].median_s
+
+
+@contextmanager
+def _settings(tf32: bool) -> Iterator[None]:
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before[:2]
+        torch.backends.cudnn.benchmark = before[2]
+
+
+def _print_json(found: Mapping[str, Any], rows: Iterator[Step]) -> None:
+    print(json.dumps({"machine": found}), flush=True)
+    for each in rows:
+        print(json.dumps(asdict(each)), flush=True)
+
+
+def _print_table(found: Mapping[str, Any], rows: Iterator[Step]) -> None:
+    table = Table(title=", ".join(f"{name} {value}" for name, value in found.items()), title_justify="left")
+    for heading in ("model", "B", "step", "us", "+-%", "eager takes", "share of fp32 rate"):
+        table.add_column(heading, justify="left" if heading in ("model", "step") else "right")
+    every = list(rows)
+    eager = {(each.model, each.batch): each.time.median_s for each in every if each.what == "torch eager"}
+    for each in every:
+        time, ratio = each.time, eager[each.model, each.batch] / each.time.median_s
+        spread = 50 * (time.high_s - time.low_s) / time.median_s
+        share = "" if each.share is None else f"{each.share:.2f}"
+        table.add_row(
+            each.model, str(each.batch), each.what, f"{time.median_s * 1e6:.1f}", f"{spread:.0f}", f"{ratio:.2f}", share
+        )
+    console = Console()
+    console.width = max(console.width, 140)
+    console.print(table)
+
+
+def _parser() -> argparse.ArgumentParser:
+    known = {case.model: case for case in CASES}
+    parser = argparse.ArgumentParser(prog="python -m bench cuda", description=(__doc__ or "").split("\n\n")[0])
+
+    def named(text: str) -> list[Case]:
+        unknown = [name for name in text.split(",") if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"model {unknown[0]!r}; expected some of {', '.join(known)}")
+        return [known[name] for name in text.split(",")]
+
+    def part(text: str) -> tuple[int, int]:
+        first, _, last = text.partition("/")
+        if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
+            raise argparse.ArgumentTypeError(f"part {text!r}; expected I/N, I from 1 to N")
+        return int(first), int(last)
+
+    def sizes(text: str) -> tuple[int, ...]:
+        if not all(size.isdecimal() and int(size) for size in text.split(",")):
+            raise argparse.ArgumentTypeError(f"batches {text!r}; expected numbers above 0")
+        return tuple(map(int, text.split(",")))
+
+    parser.add_argument("--models", type=named, default=list(CASES), help=f"some of {', '.join(known)}; default: all")
+    parser.add_argument("--batches", type=sizes, default=BATCHES, help="default: 16,128")
+    parser.add_argument("--part", type=part, default=(1, 1), help="I/N: every N-th case, from the I-th")
+    parser.add_argument("--quick", action="store_true", help="few short turns: shows that it runs, not how fast")
+    parser.add_argument("--json", action="store_true", help="JSON lines: facts first, then a line per row")
+    return parser

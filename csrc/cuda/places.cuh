@@ -1,0 +1,51 @@
+// Which places a thread of a launch takes, and where they are in arrays: one after another, four at a time, or of
+// chosen channels. Arrays have fewer than 2^31 values (edgefl/kernels/cuda/program.py), so that places are counted in
+// 32 bits.
+#pragma once
+#include "portable.cuh"
+
+// body(i) for this thread's places below count, of a launch with blocks in a row.
+template <class Body>
+EFL_DEVICE void each_place(Size count, const Body& body) {
+    const unsigned end = unsigned(count), step = unsigned(threads_of_grid());
+    for (unsigned i = unsigned(thread_of_grid()); i < end; i += step) body(int(i));
+}
+
+// Whether all lie on 16 bytes, as float4 has to.
+template <class... Arrays>
+EFL_DEVICE bool are_aligned(const Arrays*... arrays) {
+    return ((Size(arrays) | ...) & 15) == 0;
+}
+
+// y = f(a, b) of each value. Any two of them may be one array.
+template <class F>
+EFL_DEVICE void each_pair(const float* a, const float* b, float* y, Size count, const F& f) {
+    const Size fours = are_aligned(a, b, y) ? count / 4 : 0;
+    each_place(fours, [&](int i) {
+        const float4 p = reinterpret_cast<const float4*>(a)[i], q = reinterpret_cast<const float4*>(b)[i];
+        reinterpret_cast<float4*>(y)[i] = make_float4(f(p.x, q.x), f(p.y, q.y), f(p.z, q.z), f(p.w, q.w));
+    });
+    each_place(count - 4 * fours, [&](int i) {
+        const Size at = 4 * fours + i;
+        y[at] = f(a[at], b[at]);
+    });
+}
+
+// Values of chosen channels of [batch, all channels, inner], image by image.
+struct Chosen {
+    Ids channels;
+    Size all, inner;
+};
+
+struct ChosenPlace {
+    int image, channel, within;  // of the value: in its plane
+    int at;                      // of the value: among all
+};
+
+EFL_DEVICE ChosenPlace place_of(const Chosen& chosen, int i) {
+    const unsigned inner = unsigned(chosen.inner), count = unsigned(chosen.channels.count);
+    const unsigned within = unsigned(i) % inner, plane = unsigned(i) / inner, image = plane / count;
+    const unsigned channel = unsigned(id_at(chosen.channels, int(plane % count)));
+    const unsigned at = (image * unsigned(chosen.all) + channel) * inner + within;
+    return {int(image), int(channel), int(within), int(at)};
+}

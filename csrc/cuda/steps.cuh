@@ -1,0 +1,17 @@
+// The batches of many steps: each step's own copies the next of them to where its calls read it.
+#pragma once
+#include "portable.cuh"
+
+struct NextBatchArgs {
+    int* step;           // how many have been taken
+    const int* batches;  // [steps, size]
+    int* index;          // [size]
+    Size size;
+};
+
+EFL_KERNEL(next_batch, 256, NextBatchArgs) {
+    const int* const batch = a.batches + Size(*a.step) * a.size;
+    for (Size i = threadIdx.x; i < a.size; i += blockDim.x) a.index[i] = batch[i];
+    barrier();
+    if (threadIdx.x == 0) ++*a.step;
+}

@@ -1,0 +1,32 @@
+// Tiles that are read along one axis and written along the other, both in whole lines. What is read, and where rows of
+// it begin, is the caller's (arrange.cuh).
+#pragma once
+#include "portable.cuh"
+
+constexpr int TILE = 32, TILE_THREADS = 256;
+using Tile = float[TILE][TILE + 1];  // a column more, so that a column of it lies in 32 banks
+
+// Tiles of [batch, rows, cols], one a block: this block's image and corner.
+struct TilePlace {
+    int image, row, col;
+};
+
+EFL_DEVICE TilePlace tile_of_block(int rows, int cols) {
+    const int across = (cols + TILE - 1) / TILE, tiles = across * ((rows + TILE - 1) / TILE);
+    const int tile = int(blockIdx.x) % tiles;
+    return {int(blockIdx.x) / tiles, tile / across * TILE, tile % across * TILE};
+}
+
+// y[image, c, r] = read(image, r, c), of y [batch, cols, rows].
+template <class Read>
+EFL_DEVICE void transpose_tile(int rows, int cols, float* y, Tile& shared, const Read& read) {
+    const TilePlace place = tile_of_block(rows, cols);
+    const int lane = int(threadIdx.x) % TILE, first = int(threadIdx.x) / TILE;
+    for (int r = first; r < TILE; r += TILE_THREADS / TILE)
+        if (place.row + r < rows && place.col + lane < cols)
+            shared[r][lane] = read(place.image, place.row + r, place.col + lane);
+    barrier();
+    for (int c = first; c < TILE; c += TILE_THREADS / TILE)
+        if (place.col + c < cols && place.row + lane < rows)
+            y[(Size(place.image) * cols + place.col + c) * rows + place.row + lane] = shared[lane][c];
+}

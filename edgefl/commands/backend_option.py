@@ -1,0 +1,23 @@
+"""--backend of the commands that train: which kernels this process, and those that it starts, use."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from edgefl import kernels
+
+
+def add_backend(parser: argparse._ActionsContainer) -> None:
+    """The option."""
+    names = tuple({**kernels.BACKENDS, **kernels.NAMED})
+    what = "kernels to train with; default: EDGEFL_KERNELS, or the best of the processor's"
+    parser.add_argument("--backend", choices=names, help=what)
+
+
+def use_backend(options: argparse.Namespace) -> None:
+    """Takes the option out: commands need not know of it. Raises BackendError where its kernels cannot be loaded."""
+    name = vars(options).pop("backend", None)
+    if name is not None:
+        os.environ["EDGEFL_KERNELS"] = name
+        kernels.backend()

@@ -1,0 +1,47 @@
+"""Launches as a graph that is replayed: once, or once for each of many batches."""
+
+from __future__ import annotations
+
+import struct
+import weakref
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .device import Device, Launch
+from .launch import THREADS
+
+
+class Graph:
+    """A captured graph, dropped with this."""
+
+    def __init__(self, device: Device, launches: Sequence[Launch]) -> None:
+        self.handle = device.capture(launches)
+        weakref.finalize(self, device.later, partial(device.drop, self.handle)).atexit = False
+
+
+class Taken:
+    """A block of the device's, given back with this."""
+
+    def __init__(self, device: Device, size: int) -> None:
+        self.block = device.take(size)
+        weakref.finalize(self, device.later, partial(device.give, self.block)).atexit = False
+
+
+class Steps:
+    """The launches of a step after one that takes the next of at most `room` batches."""
+
+    def __init__(self, device: Device, launches: Sequence[Launch], index: int, shape: tuple[int, ...]) -> None:
+        self._device, self.room, self._size = device, shape[0], shape[1]
+        self._taken = Taken(device, 4 * (1 + self.room * self._size))
+        step, batches = self._taken.block.address, self._taken.block.address + 4
+        first = Launch("next_batch", (1, 1, 1), THREADS, struct.pack("<4q", step, batches, index, self._size))
+        self._graph = Graph(device, (first, *launches))
+
+    def run(self, batches: NDArray[np.int32]) -> None:
+        """So many steps."""
+        sent = np.concatenate([np.zeros(1, np.int32), batches.reshape(-1)])
+        self._device.upload(self._taken.block.address, sent.ctypes.data, sent.nbytes)
+        self._device.replay(self._graph.handle, len(batches))

@@ -1,0 +1,104 @@
+"""The runs of values that a normalisation is over, and how blocks and their threads share them: csrc/cuda/runs.cuh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .divisor import divisor
+from .launch import THREADS, Field, Ids, Planned, Scratch, tiled
+
+FEW = 8  # values of a thread, where there are threads to spare
+BLOCK = 4096  # values that a block sums, where that leaves a run to several
+MANY_BLOCKS = 1024  # enough for any device
+MOST_PIECES = 256
+WORD = 32  # threads that read memory together
+PAIR = 16  # bytes of two sums
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Of x [images, channels, inner, lanes]: a lane of `rows` planes each, and who is at it; see csrc/cuda/runs.cuh."""
+
+    ids: Ids
+    images: int
+    all: int
+    size: int
+    rows: int
+    step: int
+    inner: int
+    lanes: int = 1
+    is_group: bool = False  # of channels, one for each row
+    abreast: int = 1
+    team: int = 1
+    pieces: int = 1
+
+    @property
+    def count(self) -> int:
+        return self.images * self.ids.count * self.lanes
+
+    @property
+    def values(self) -> int:
+        """Of a run."""
+        return self.rows * self.inner
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        planes = (self.images, self.all, self.size, self.rows, self.step, self.inner, self.lanes)
+        threads = (self.abreast.bit_length() - 1, self.team.bit_length() - 1, self.pieces)
+        return (self.ids, *planes, *threads, *divisor(self.lanes), *divisor(self.ids.count))
+
+    @property
+    def per_value(self) -> float:
+        return 1 / max(self.values, 1)
+
+    @property
+    def unbiased(self) -> float:
+        """What a mean of squares is multiplied by."""
+        return self.values / max(self.values - 1, 1)
+
+    @property
+    def is_split(self) -> bool:
+        return self.pieces > 1
+
+    @property
+    def sums(self) -> Scratch:
+        """Two for each piece of each run."""
+        return Scratch(0, self.pieces * self.count * PAIR)
+
+    def launch(self, kernel: str, *fields: Field) -> Planned:
+        return tiled(kernel, (self._blocks, self.pieces, 1), *fields)
+
+    def shared(self, values: int | None = None) -> Runs:
+        """With a team for each run, of several blocks where there are few runs. values: of a run, if not all."""
+        values = self.values if values is None else values
+        abreast = self._abreast
+        most = THREADS // abreast
+        teams = replace(self, abreast=abreast, team=min(most, _power_of_two(-(-values // FEW))))
+        if teams.team < most or values * abreast <= BLOCK:
+            return teams
+        return replace(teams, pieces=min(-(-values * abreast // BLOCK), teams._times(MANY_BLOCKS), MOST_PIECES))
+
+    def spread(self, values: int | None = None) -> Runs:
+        """The same where no sums are needed: as many blocks as there is work for."""
+        runs = self.shared(values)
+        values = self.values if values is None else values
+        return replace(runs, pieces=max(1, min(-(-values // (runs.team * FEW)), runs._times(2 * MANY_BLOCKS))))
+
+    @property
+    def _abreast(self) -> int:
+        """Runs whose values are neighbours in memory."""
+        is_beside = self.lanes > 1 or (self.inner == 1 and self.step > 1)
+        return min(_power_of_two(self.lanes if self.lanes > 1 else self.count), WORD) if is_beside else 1
+
+    def _times(self, blocks: int) -> int:
+        """How many pieces make so many blocks."""
+        return -(-blocks // max(self._blocks, 1))
+
+    @property
+    def _blocks(self) -> int:
+        return -(-self.count * self.team // THREADS)
+
+
+def _power_of_two(size: int) -> int:
+    """The least that is not below size."""
+    return 1 << max(size - 1, 0).bit_length()

@@ -1,0 +1,87 @@
+"""What calls of masked Linear layers and convolutions have in common: launches of the products, and their memory."""
+
+from __future__ import annotations
+
+import math
+
+from .launch import At, Field, Launches, Planned, Scratch, launch, tiled
+from .sparse_tiling import THREADS, TILING_FIELDS, Images, Layer, Unpacked, of_gradients, of_products, places_of
+
+RESULTS, FEW, MOST_PRODUCTS = 4096, 256, 8  # of a block of threads; blocks that are worth sharing; of how many
+SLOTS = 32  # of a thread of a gradient's kernel
+BUSY = 512  # blocks of threads that a gradient is cut into
+MOST_SHARES = 64
+
+
+def shares_of(batch: int, rows: int, positions: int, blocks: int) -> int:
+    """Into how many shares the channels of a layer are cut whose results are too few to keep a device busy."""
+    threads = -(-batch * rows * positions // RESULTS)
+    return max(1, min(-(-FEW // max(threads, 1)), blocks, MOST_PRODUCTS))
+
+
+class Call:
+    """One call: where its weights are unpacked to, and for which tiles; None: windows that no tile has room for.
+
+    parts    of the rows
+    is_said  whether the structure says what its blocks of channels are
+    """
+
+    def __init__(self, layer: Layer, parts: int, *, is_said: bool = False, is_gradient: bool = False) -> None:
+        self.layer, self._is_said = layer, is_said
+        self._cells = parts * layer.tiles
+        self._tiling, self.cycles = of_gradients(layer, parts) if is_gradient else of_products(layer)
+        self._unpacked = Unpacked.of(layer.count, layer.rows * layer.tiles, self._cells, 1)
+
+    @property
+    def unpacked(self) -> tuple[Field, ...]:
+        """SparseUnpacked."""
+        return tuple(self._unpacked)
+
+    @property
+    def group_pitch(self) -> int:
+        return self._tiling.group_pitch if self._tiling else 1
+
+    @property
+    def reach(self) -> tuple[int, int, int, int, int]:
+        """Of a tile its rows and their cells, places of a cell, phases, and the last place that a weight may have."""
+        layer, tiling, phases = self.layer, self._tiling, math.prod(self.layer.phases)
+        if tiling is None:
+            rows, pitch = layer.extents[0] + 1, layer.extents[1] + 1
+            return rows, pitch, 1, phases, layer.cut * phases * rows * pitch - 1
+        most = places_of(layer, tiling) - 1 - tiling.furthest
+        return tiling.down + layer.extents[0], tiling.pitch, tiling.group_pitch, phases, most
+
+    def product(self, x: Images, y: Images, bias: At | None = None) -> Launches:
+        layer, tiling, read = self.layer, self._tiling, (self._unpacked.entries, self._unpacked.lists)
+        if tiling is None:
+            work = layer.batch * layer.rows * math.prod(layer.positions)
+            return [launch("sparse_product_direct", work, *self._fields(x, y), *read, bias)]
+        grid = math.prod(tiling.tiles), -(-layer.rows // tiling.rows), layer.shares
+        if layer.shares == 1:
+            return [tiled(tiling.kind.name, grid, *self._fields(x, y), *read, bias)]
+        to = self._unpacked.shares(layer.shares * y.at.size)
+        apart = self._fields(x, Images(y.at, y.lanes, to))
+        return [tiled(tiling.kind.name, grid, *apart, *read, None), _add(to, y.at, bias, layer.shares, y.lanes)]
+
+    def gradient(self, x: Images, dy: Images, gradients: At) -> Launches:
+        if not gradients.size:
+            return []
+        read = *self._fields(x, dy), self._unpacked.entries, self._unpacked.cells
+        count, tiling, slots = gradients.size, self._tiling, -(-gradients.size // self._cells)
+        if tiling is None:
+            return [tiled("sparse_gradient_direct", (self._cells, min(slots, 1 << 15), 1), *read, gradients, count)]
+        chunks, tiles = -(-slots // (THREADS // tiling.lanes * SLOTS)), math.prod(tiling.tiles)
+        shares = max(1, min(BUSY // (self._cells * chunks), tiles, MOST_SHARES))
+        to = gradients if shares == 1 else self._unpacked.shares(shares * count)
+        correlate = tiled(tiling.kind.name, (self._cells, chunks, shares), *read, to, count)
+        return [correlate] if isinstance(to, At) else [correlate, _add(to, gradients, None, shares)]
+
+    def _fields(self, x: Images, y: Images) -> tuple[Field, ...]:
+        said = self._unpacked.blocks if self._is_said else None
+        tiling = self._tiling.fields if self._tiling else (0,) * TILING_FIELDS
+        return *x.fields, *y.fields, *self.layer.fields(said), *tiling
+
+
+def _add(shares: Scratch, to: At, bias: At | None, number: int, lanes: int = 1) -> Planned:
+    channels, inner = to.shape[1:2] or (1,), lanes * math.prod(to.shape[2:])
+    return launch("sparse_add_shares", to.size, shares, to, bias, number, to.size, *channels, inner)

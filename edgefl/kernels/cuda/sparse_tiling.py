@@ -1,0 +1,200 @@
+"""Which tiles of a masked layer's source and results a block of threads takes: csrc/cuda/sparse_tile.cuh.
+
+Chosen from shapes alone, as the cheapest by an estimate in cycles of what shared memory has to give, and of what blocks
+of threads wait for where too few of them are there to hide it.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .launch import At, Field, Scratch
+
+THREADS, PLACES, LISTS, FEWEST_LANES = 256, 2048, 512, 4
+TILING_FIELDS = 9
+PROCESSORS, RESIDENT = 128, 2  # to be kept busy; more or fewer change times, never results
+LATENCY, PRODUCT_LATENCY = (
+    800,
+    20,
+)  # cycles until a thread's place of a tile is filled; until a weight's places are read
+LOAD = 6  # of a warp to fill a place a thread
+
+
+class Kind(NamedTuple):
+    """A kernel: how many rows a thread has, of so many quadruples of images."""
+
+    name: str
+    rows: int
+    quads: int
+
+
+PRODUCTS = Kind("sparse_product_large", 8, 2), Kind("sparse_product_medium", 4, 1), Kind("sparse_product_small", 1, 1)
+GRADIENTS = Kind("sparse_gradient_large", 32, 2), Kind("sparse_gradient_small", 32, 1)
+
+
+@dataclass(frozen=True)
+class Images:
+    """SparseImages."""
+
+    at: At
+    lanes: int = 1
+    data: Scratch | None = None  # where they are instead
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        height, width = self.at.shape[2:] or (1, 1)
+        return self.data or self.at, self.at.shape[1], height, width, self.lanes
+
+
+@dataclass(frozen=True)
+class Layer:
+    """SparseLayer, which says what they are; a Linear layer has one position. count: its weights; shares: blocks of
+    threads that take some of the channels each, for the same results.
+    """
+
+    batch: int
+    rows: int
+    channels: int
+    block: int
+    blocks: int
+    count: int
+    positions: tuple[int, int] = (1, 1)
+    steps: tuple[int, int] = (1, 1)
+    starts: tuple[int, int] = (0, 0)
+    phases: tuple[int, int] = (1, 1)
+    extents: tuple[int, int] = (0, 0)
+    results: tuple[int, int] = (1, 1)
+    cuts: int = 1
+    shares: int = 1
+
+    @property
+    def cut(self) -> int:
+        """Channels of a tile."""
+        return -(-self.block // self.cuts)
+
+    @property
+    def tiles(self) -> int:
+        """Of channels."""
+        return self.blocks * self.cuts
+
+    def fields(self, said: Scratch | None) -> tuple[Field, ...]:
+        """said: where a structure's own blocks are written."""
+        pairs = self.positions, self.steps, self.starts, self.phases, self.extents, self.results
+        blocks = self.block, self.blocks, self.cut, self.cuts
+        return self.batch, self.rows, self.channels, *blocks, said, *itertools.chain(*pairs)
+
+
+class Tiling(NamedTuple):
+    """SparseTiling, with the kernel that it is for."""
+
+    kind: Kind
+    down: int
+    along: int
+    groups: int
+    pitch: int
+    group_pitch: int
+    lanes: int
+    tiles: tuple[int, int, int]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.down, self.along, self.groups, self.pitch, self.group_pitch, self.lanes, *self.tiles
+
+    @property
+    def rows(self) -> int:
+        """Of a block of threads."""
+        return self.kind.rows * THREADS // self.lanes
+
+    @property
+    def furthest(self) -> int:
+        """The place furthest from the first one at which a position begins to read."""
+        return ((self.down - 1) * self.pitch + self.along - 1) * self.group_pitch + self.groups - 1
+
+
+class Choice(NamedTuple):
+    """The best tiling and its time; None if there is nothing to do, or no tile has room for its channels."""
+
+    tiling: Tiling | None
+    cycles: float
+
+
+class Unpacked(NamedTuple):
+    """SparseUnpacked, each of so many words of 8 bytes, and room for shares of gradients behind it."""
+
+    entries: Scratch
+    lists: Scratch
+    cells: Scratch
+    blocks: Scratch
+
+    @classmethod
+    def of(cls, *sizes: int) -> Unpacked:
+        sizes = tuple(max(1, size) for size in sizes)
+        return cls(*(Scratch(8 * sum(sizes[:place]), 8 * size) for place, size in enumerate(sizes)))
+
+    def shares(self, size: int) -> Scratch:
+        return Scratch(self.blocks.offset + self.blocks.size, 4 * size)
+
+
+def of_products(layer: Layer) -> Choice:
+    """For results."""
+    return _best(layer, PRODUCTS, layer.rows, layer.count / max(layer.rows * layer.tiles, 1))
+
+
+def of_gradients(layer: Layer, parts: int) -> Choice:
+    """For gradients of weights, whose rows are slots there, of so many parts of the rows."""
+    return _best(layer, GRADIENTS, -(-layer.count // max(parts * layer.tiles, 1)), 1.0)
+
+
+@functools.lru_cache(1024)
+def _best(layer: Layer, kinds: tuple[Kind, ...], rows: int, weights: float) -> Choice:
+    if 0 in (layer.batch, rows, *layer.positions):
+        return Choice(None, 0.0)
+    found = (each for kind in kinds for each in _tilings(layer, kind) if places_of(layer, each) <= PLACES // kind.quads)
+    tiles = -(-layer.tiles // layer.shares)
+    timed = [Choice(each, _cycles(layer, each, rows, weights) * tiles) for each in found]
+    return min(timed, key=lambda choice: choice.cycles, default=Choice(None, math.inf))
+
+
+def _tilings(layer: Layer, kind: Kind) -> Iterator[Tiling]:
+    down, along = layer.positions
+    images = -(-layer.batch // (4 * kind.quads))
+    for of_down, of_along, groups in itertools.product(_sizes(down), _sizes(along), _sizes(_power(images))):
+        lanes = max(FEWEST_LANES, _power(of_down * of_along * groups))
+        if lanes <= THREADS and (kind not in PRODUCTS or kind.rows * THREADS // lanes <= LISTS):
+            tiles = -(-down // of_down), -(-along // of_along), -(-images // groups)
+            pitch, group_pitch = of_along + layer.extents[1], groups | (groups > 4)  # odd: loading meets no bank twice
+            yield Tiling(kind, of_down, of_along, groups, pitch, group_pitch, lanes, tiles)
+
+
+def _sizes(extent: int) -> list[int]:
+    return sorted({min(extent, size) for size in (1, 2, 4, 8, 16, 32, extent if extent <= 64 else 64)})
+
+
+def _power(number: int) -> int:
+    return 1 << (number - 1).bit_length()
+
+
+def places_of(layer: Layer, tiling: Tiling) -> int:
+    """Of shared memory, that a block of channels takes."""
+    plane = math.prod(layer.phases) * (tiling.down + layer.extents[0]) * tiling.pitch
+    return layer.cut * plane * tiling.group_pitch
+
+
+def _cycles(layer: Layer, tiling: Tiling, rows: int, weights: float) -> float:
+    """For a tile of channels. weights: of a row in it. Shared memory gives a warp's float4 in four cycles."""
+    kind, row_blocks = tiling.kind, -(-rows // tiling.rows)
+    places = places_of(layer, tiling)
+    load = places * kind.quads / 32 * LOAD
+    busy = rows / (row_blocks * tiling.rows)
+    apart = {4: 2.0, 8: 1.3, 16: 1.15}.get(tiling.lanes, 1.0)  # a warp's rows: uneven lists, conflicts of banks
+    work = THREADS / 32 * kind.rows * busy * weights * (4 * kind.quads + 2) * apart
+    waits = LATENCY * -(-places // THREADS) + PRODUCT_LATENCY * kind.rows * busy * weights
+    blocks = -(
+        -math.prod(tiling.tiles) * row_blocks * layer.shares // PROCESSORS
+    )  # of a processor, RESIDENT of them at a time
+    return max(blocks * (load + work), -(-blocks // RESIDENT) * (load + work + waits))

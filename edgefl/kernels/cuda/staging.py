@@ -1,0 +1,106 @@
+"""Arrays of the host's that calls use and that lie in no block of memory.py: copied to the device and back."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Array
+from .device import Device
+from .replay import Taken
+
+_ALIGNED = 256
+
+
+class Span(NamedTuple):
+    """Bytes of the host [first, last), and whether a call writes some of them."""
+
+    first: int
+    last: int
+    is_written: bool
+
+    @property
+    def bytes(self) -> NDArray[np.uint8]:
+        """As long as their owner lives."""
+        memory = (ctypes.c_uint8 * (self.last - self.first)).from_address(self.first)
+        return np.ndarray(len(memory), np.uint8, memoryview(memory))
+
+
+class Staged:
+    """Copies on the device of arrays that lie elsewhere. Those that are only read come first, and lie in a mirror too,
+    so that they are sent only when they have changed.
+    """
+
+    def __init__(self, device: Device, spans: Sequence[Span]) -> None:
+        self._device = device
+        self._spans = sorted(spans, key=lambda span: (span.is_written, span.first))
+        self._offsets: list[int] = []
+        self._end = self._read_end = 0
+        for span in self._spans:
+            self._offsets.append(self._end)
+            self._end += -(-(span.last - span.first) // _ALIGNED) * _ALIGNED
+            self._read_end = self._read_end if span.is_written else self._end
+        self._bytes = [span.bytes for span in self._spans]
+        self._mirror = np.zeros(self._end, np.uint8)
+        self._is_fresh = False
+        sizes = [each.size for each in self._bytes] if device.is_exact else [self._end]
+        self._taken = [Taken(device, size) for size in sizes]
+
+    def address(self, host: int) -> int | None:
+        """Where a byte of the host's is on the device, if it is of these arrays."""
+        for place, span in enumerate(self._spans):
+            if span.first <= host < span.last:
+                return self._address(place) + host - span.first
+        return None
+
+    def is_changed(self) -> bool:
+        """Takes up what the host's arrays say now: whether one that is only read says something new."""
+        is_changed = not self._is_fresh
+        for span, found, offset in zip(self._spans, self._bytes, self._offsets, strict=True):
+            kept = self._mirror[offset : offset + found.size]
+            is_changed = is_changed or not (span.is_written or np.array_equal(kept, found))
+            kept[:] = found
+        self._is_fresh = True
+        return is_changed
+
+    def upload(self, is_changed: bool) -> None:
+        """What is only read if it has changed, and all that is written."""
+        for first, size, address in self._pieces(0 if is_changed else self._read_end):
+            self._device.upload(address, self._mirror.ctypes.data + first, size)
+
+    def download(self) -> None:
+        """What is written."""
+        for first, size, address in self._pieces(self._read_end):
+            self._device.download(self._mirror.ctypes.data + first, address, size)
+        for span, found, offset in zip(self._spans, self._bytes, self._offsets, strict=True):
+            if span.is_written:
+                found[:] = self._mirror[offset : offset + found.size]
+
+    def _address(self, place: int) -> int:
+        return (
+            self._taken[place].block.address
+            if self._device.is_exact
+            else self._taken[0].block.address + self._offsets[place]
+        )
+
+    def _pieces(self, first: int) -> list[tuple[int, int, int]]:
+        """Of the mirror from a place on: where, how much, and its address."""
+        if not self._device.is_exact:
+            return [(first, self._end - first, self._taken[0].block.address + first)] if self._end > first else []
+        chosen = [place for place, offset in enumerate(self._offsets) if offset >= first]
+        return [(self._offsets[i], self._bytes[i].size, self._taken[i].block.address) for i in chosen]
+
+
+def merged(arrays: Iterable[tuple[Array, bool]]) -> list[Span]:
+    """The bytes of arrays, and whether each is written, as spans that do not overlap."""
+    found: list[Span] = []
+    for each in sorted(Span(array.ctypes.data, array.ctypes.data + array.nbytes, written) for array, written in arrays):
+        if found and each.first < found[-1].last:
+            last = found.pop()
+            each = Span(last.first, max(last.last, each.last), last.is_written or each.is_written)
+        found.append(each)
+    return found

@@ -1,0 +1,74 @@
+"""Where a backend's kernels work: in the host's own memory, unless the backend has one of its own (cuda/memory.py).
+
+Whoever keeps arrays over many calls takes them as a block of that memory, and says when the host has written to one and
+when it is about to read. Arrays of other origin are copied for each call where they have to be.
+"""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .arrays import Array
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest simd word
+
+
+class Memory(Protocol):
+    """What a backend's MEMORY can do."""
+
+    def block(self, size: int) -> NDArray[np.uint8]:
+        """So many uninitialised bytes that start on a cache line. Raises MemoryError."""
+
+    def hold(self, array: Array) -> Array:
+        """An array for calls to read, good as long as the result lives and nobody writes to the array."""
+
+    def wrote(self, *views: Array) -> None:
+        """The host has written to these."""
+
+    def fetch(self, *views: Array) -> None:
+        """The host is about to read these, or to write to parts of them."""
+
+
+def aligned_bytes(size: int) -> NDArray[np.uint8]:
+    """Uninitialised memory of the host's that starts on a cache line."""
+    owner = np.empty(size + ALIGNMENT, np.uint8)
+    start = -owner.ctypes.data % ALIGNMENT
+    return owner[start : start + size]
+
+
+class HostMemory:
+    """The process's own, where nothing has to be copied."""
+
+    def block(self, size: int) -> NDArray[np.uint8]:
+        return aligned_bytes(size)
+
+    def hold(self, array: Array) -> Array:
+        return array
+
+    def wrote(self, *views: Array) -> None:
+        pass
+
+    def fetch(self, *views: Array) -> None:
+        pass
+
+
+HOST = HostMemory()
+
+
+def memory_of(backend: ModuleType) -> Memory:
+    found: Memory = getattr(backend, "MEMORY", HOST)
+    return found
+
+
+def zeros(memory: Memory, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """An array of zeros in a block of its own."""
+    dtype = np.dtype(dtype)
+    made = memory.block(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+    made[...] = 0
+    memory.wrote(made)
+    return made

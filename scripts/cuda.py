@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Compiles csrc/cuda with nvcc into the image that the CUDA backend loads, and tells, in a file beside it, what each
+kernel takes.
+
+    scripts/cuda.py                  PTX alone, which a driver compiles for its device when it first loads it
+    scripts/cuda.py --targets all    machine code for every processor that nvcc 13 knows, and PTX: for a wheel
+
+The file has a line for each target and kernel: registers of a thread, shared bytes of a block, spilled bytes.
+No kernel may spill. Older boards (Jetson Nano, TX2, Xavier: sm_53 to sm_72) are beyond nvcc 13, and their drivers are
+older than what the backend asks for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "csrc" / "cuda" / "kernels.cu"
+IMAGE = ROOT / "edgefl" / "kernels" / "cuda" / "kernels.fatbin"
+PTX = "75"  # the oldest: a driver makes newer machine code of it
+TARGETS = ("75", "80", "86", "87", "89", "90", "100", "103", "110", "120", "121")
+FLAGS = ("-std=c++17", "-O3", "-fmad=false", "-Xfatbin=-compress-all", "-Xptxas=-v", "--threads=0")
+_KERNEL = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\w+)'")
+_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
+
+
+class Resources(NamedTuple):
+    """What a kernel takes on a processor: registers of a thread, shared bytes of a block, spilled bytes of a thread."""
+
+    kernel: str
+    target: str
+    registers: int
+    shared: int
+    spilled: int
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--targets", default="", help=f"some of {','.join(TARGETS)}, or all; default: PTX alone")
+    parser.add_argument("--out", type=Path, default=IMAGE)
+    options = parser.parse_args(arguments)
+    targets = TARGETS if options.targets == "all" else tuple(filter(None, options.targets.split(",")))
+    unknown = set(targets) - set(TARGETS)
+    if unknown:
+        parser.error(f"--targets {','.join(sorted(unknown))}; expected some of {', '.join(TARGETS)}, or all")
+    try:
+        resources = compiled(targets, options.out)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"{SOURCE.name} was not compiled: {getattr(error, 'stderr', '') or error}", file=sys.stderr)
+        return 1
+    options.out.with_suffix(".csv").write_text(table(resources))
+    print(f"{options.out}: {options.out.stat().st_size} bytes", file=sys.stderr)
+    return 1 if any(each.spilled for each in resources) else 0
+
+
+def compiled(targets: Sequence[str], out: Path) -> list[Resources]:
+    """Writes the image, machine code for these targets and PTX. Raises CalledProcessError, with what nvcc said."""
+    codes = [f"-gencode=arch=compute_{each},code=sm_{each}" for each in targets]
+    codes.append(f"-gencode=arch=compute_{PTX},code=compute_{PTX}")
+    command = [nvcc(), "-fatbin", *FLAGS, *codes, "-o", str(out), str(SOURCE)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True)
+    return sorted(resources_of(said.stdout + said.stderr))
+
+
+def nvcc() -> str:
+    """Raises FileNotFoundError where there is none."""
+    found = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+    if found is None:
+        raise FileNotFoundError("nvcc is not installed; expected CUDA 13's")
+    return found
+
+
+def resources_of(said: str) -> list[Resources]:
+    """What ptxas -v said of each kernel."""
+    found, kernel, target, spilled = [], "", "", 0
+    for line in said.splitlines():
+        if match := _KERNEL.search(line):
+            kernel, target = match.groups()
+        elif match := _SPILLS.search(line):
+            spilled = sum(map(int, match.groups()))
+        elif match := _USED.search(line):
+            found.append(Resources(kernel, target, int(match[1]), int(match[2] or 0), spilled))
+    return found
+
+
+def table(resources: Sequence[Resources]) -> str:
+    lines = [",".join(Resources._fields), *(",".join(map(str, each)) for each in resources)]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

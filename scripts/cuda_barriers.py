@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Whether a test fails when a barrier of csrc/cuda is left out: each in turn, in the stand-in's orders of threads.
+
+    scripts/cuda_barriers.py                     all of them
+    scripts/cuda_barriers.py loss.cuh            those of a file
+    scripts/cuda_barriers.py --sample 3          three of them, as --seed draws them
+    scripts/cuda_barriers.py --tests ID,ID       with these tests in place of those of the operations concerned
+
+Prints what each comes to; 1 if one is missed by no test, 2 if the tests fail as they are. The stand-in is built once,
+of a copy of the kernels in which a barrier has a number and is passed over where EDGEFL_WITHOUT_BARRIER is it. Every
+run of the tests is a process of its own. Which operations are concerned: those that launch a kernel of the file of the
+barrier or of one that includes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+KERNELS = ROOT / "csrc" / "cuda"
+ORDERS = ("0", "1", "2")
+PATIENCE_S = 600  # of one run: without a barrier a loop may not end
+OPERATION = "tests/kernels/test_operations.py::test_operation_matches_reference[cuda-{}]"
+NUMBERED = """
+#include <cstdlib>
+static inline void barrier_but(int number) {
+    static const char* const left_out = std::getenv("EDGEFL_WITHOUT_BARRIER");
+    if (!left_out || std::atoi(left_out) != number) barrier();
+}
+"""
+
+
+class Barrier(NamedTuple):
+    """A statement of a file."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("files", nargs="*", help="of csrc/cuda; default: all")
+    parser.add_argument("--sample", type=int, help="so many of the barriers")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tests", default="", help="ids of pytest, with commas between them")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as copy:
+        barriers = numbered(KERNELS, Path(copy))
+        library = build(Path(copy))
+    chosen = [number for number, each in enumerate(barriers) if not options.files or each.file in options.files]
+    if options.sample is not None:
+        chosen = sorted(random.Random(options.seed).sample(chosen, min(options.sample, len(chosen))))
+    try:
+        given = [each for each in options.tests.split(",") if each]
+        tests = {barriers[number].file: given for number in chosen} if given else tests_of(barriers, chosen, library)
+        return tell(barriers, chosen, tests, library)
+    finally:
+        library.unlink()
+
+
+def tell(barriers: Sequence[Barrier], chosen: Sequence[int], tests: Mapping[str, list[str]], library: Path) -> int:
+    every = sorted({test for number in chosen for test in tests[barriers[number].file]})
+    failed = failing_order(every, library)
+    if failed is not None:
+        print(f"with all barriers in place, in order {failed[0]}:\n{failed[1]}")
+        return 2
+    missed = 0
+    for number in chosen:
+        failed = failing_order(tests[barriers[number].file], library, number)
+        missed += failed is None
+        print(f"{barriers[number]} {f'noticed in order {failed[0]}' if failed else 'SURVIVES'}", flush=True)
+    print(f"{len(chosen)} barriers left out, one at a time; {missed} missed by no test")
+    return int(missed > 0)
+
+
+# ---- the kernels -----------------------------------------------------------------------------------------------------
+
+
+def numbered(kernels: Path, copy: Path) -> list[Barrier]:
+    """Copies the kernels, with each barrier numbered. Returns the barriers by number."""
+    found: list[Barrier] = []
+    for path in sorted(kernels.glob("*.cu*")):
+        lines = [_number(line, found, Barrier(path.name, at)) for at, line in enumerate(_lines(path), 1)]
+        (copy / path.name).write_text("\n".join(lines) + (NUMBERED if path.name == "portable.cuh" else "\n"))
+    return found
+
+
+def _number(line: str, found: list[Barrier], place: Barrier) -> str:
+    code, slashes, comment = line.partition("//")
+
+    def replaced(match: re.Match[str]) -> str:
+        found.append(place)
+        return f"barrier_but({len(found) - 1});"
+
+    return re.sub(r"\bbarrier\(\);", replaced, code) + slashes + comment
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+def with_includers(name: str, kernels: Path) -> set[str]:
+    """A file, and those that include it, directly or not."""
+    found, new = set[str](), {name}
+    while new:
+        found |= new
+        new = {path.name for path in kernels.glob("*.cuh") if _included(path) & found} - found
+    return found
+
+
+def _included(path: Path) -> set[str]:
+    return set(re.findall(r'^#include "(\w+\.cuh)"', path.read_text(), re.MULTILINE))
+
+
+def kernels_of(files: set[str], kernels: Path) -> set[str]:
+    """The names of the kernels that files define."""
+    return {name for file in files for name in re.findall(r"^EFL_KERNEL\((\w+)", (kernels / file).read_text(), re.M)}
+
+
+# ---- the tests -------------------------------------------------------------------------------------------------------
+
+
+def build(kernels: Path) -> Path:
+    """The stand-in of these kernels, in a file of its own."""
+    sys.path.insert(0, str(ROOT))
+    from tests.kernels.cuda import standin
+
+    return Path(shutil.copy(standin.built(kernels=kernels), f"{tempfile.mkstemp(suffix='.so')[1]}"))
+
+
+def tests_of(barriers: Sequence[Barrier], chosen: Sequence[int], library: Path) -> dict[str, list[str]]:
+    """Of each file that has chosen barriers: the operations that launch its kernels, and tests of the file's name."""
+    launched = dict(launches(library))
+    found: dict[str, list[str]] = {}
+    for file in {barriers[number].file for number in chosen}:
+        files = with_includers(file, KERNELS)
+        names = kernels_of(files, KERNELS)
+        own = (ROOT / "tests" / "kernels" / "cuda" / f"test_{Path(each).stem}.py" for each in sorted(files))
+        found[file] = [OPERATION.format(op) for op, kernels in launched.items() if kernels & names]
+        found[file] += [str(path.relative_to(ROOT)) for path in own if path.exists()]
+        if not found[file]:
+            raise ValueError(f"{file}: no operation launches one of its kernels {sorted(names)}; expected --tests")
+    return found
+
+
+def launches(library: Path) -> Iterator[tuple[str, set[str]]]:
+    """Each operation of the backend, with the kernels that its cases launch."""
+    os.environ.update(environment(library))
+    import numpy as np
+
+    from edgefl.kernels.cuda import backend
+    from edgefl.kernels.cuda.launch import At
+    from tests.kernels.cases import adversarial
+
+    for op, operation in backend.KNOWN.items():
+        calls = (case.args().values() for case in adversarial(op))
+        given = ([At(value) if isinstance(value, np.ndarray) else value for value in call] for call in calls)
+        yield op, {planned.kernel for call in given for planned in operation.body(*call)}
+
+
+def failing_order(tests: Sequence[str], library: Path, left_out: int | None = None) -> tuple[str, str] | None:
+    """The first order of threads in which a test fails, and what pytest says of it."""
+    told = ((order, failure(tests, library, order, left_out)) for order in ORDERS)
+    return next(((order, text) for order, text in told if text is not None), None)
+
+
+def failure(tests: Sequence[str], library: Path, order: str, left_out: int | None) -> str | None:
+    """What pytest says where tests fail or crash. ValueError if it could not run them."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    without = {} if left_out is None else {"EDGEFL_WITHOUT_BARRIER": str(left_out)}
+    env = {**os.environ, **environment(library), "EDGEFL_STANDIN_ORDER": order, **without}
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        return f"not at an end after {PATIENCE_S} s"
+    if done.returncode > 1:  # no tests, or a wrong id; what crashes has a negative one
+        raise ValueError(f"{' '.join(command)} returned {done.returncode}; expected 0 or 1\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr if done.returncode else None
+
+
+def environment(library: Path) -> dict[str, str]:
+    return {"EDGEFL_LIBCUDA": str(library), "EDGEFL_CUDA_KERNELS": str(library), "EDGEFL_KERNELS": "cuda"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Opening the device, and what it does when the driver fails: a clear refusal, and nothing kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgefl import kernels
+from edgefl.errors import BackendError
+from edgefl.kernels.cuda.device import Device
+from edgefl.kernels.cuda.memory import Memory
+from edgefl.kernels.cuda.program import Program
+
+from .conftest import Seen
+
+OPENING = (
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuDeviceGet",
+    "cuDeviceGetName",
+    "cuDeviceGetAttribute",
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxSetCurrent",
+    "cuModuleLoadData",
+    "cuStreamCreate",
+)
+
+
+def test_device_is_opened_in_order_and_given_back(cuda: Any, seen: Seen) -> None:
+    before = seen.live
+    device = Device()
+    assert list(dict.fromkeys(call.split()[0] for call in seen.calls)) == list(OPENING)
+    assert (device.name, device.capability, device.multiprocessors) == ("stand-in", (9, 0), 4)
+    device.close()
+    assert seen.live == before
+
+
+@pytest.mark.parametrize("call", OPENING)
+def test_a_failing_call_refuses_the_device_by_name_and_keeps_nothing(cuda: Any, seen: Seen, call: str) -> None:
+    before = seen.live
+    seen.fail(call)
+    with pytest.raises(ImportError, match=rf"no CUDA device: {call}\w* failed with CUDA_ERROR_LAUNCH_FAILED \(719\)"):
+        Device()
+    assert seen.live == before
+
+
+def test_kernels_that_were_not_compiled_are_missed_by_name(
+    cuda: Any, seen: Seen, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("EDGEFL_CUDA_KERNELS", str(tmp_path / "kernels.fatbin"))
+    with pytest.raises(ImportError, match=r"kernels\.fatbin is missing: this edgefl was built without nvcc"):
+        Device()
+
+
+def test_no_driver_is_a_backend_that_cannot_be_loaded() -> None:
+    code = "from edgefl import kernels; kernels.backend('cuda')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"EDGEFL_LIBCUDA": "libnone.so.7"}, capture_output=True, text=True
+    )
+    assert "EDGEFL_KERNELS=cuda cannot be loaded (no CUDA driver: libnone.so.7" in done.stderr
+    assert "BackendError" in done.stderr
+
+
+def test_cuda_is_never_the_default() -> None:
+    assert "cuda" not in kernels.BACKENDS
+    code = "import sys; from edgefl import kernels; kernels.backend(); print(*(n for n in sys.modules if 'cuda' in n))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_out_of_memory_is_a_memory_error(cuda: Any, seen: Seen) -> None:
+    device = Device()
+    seen.room(1000)
+    with pytest.raises(MemoryError, match="cuMemAlloc_v2: the device has not so much memory"):
+        device.allocate(2000)
+    device.close()
+
+
+RUNNING = ("cuMemAlloc", "cuMemcpyHtoD", "cuLaunchKernel", "cuMemcpyDtoH", "cuStreamSynchronize", "cuModuleGetFunction")
+GRAPHS = ("cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiate", "cuGraphLaunch")
+
+
+@pytest.mark.parametrize("call", [*RUNNING, *GRAPHS])
+def test_a_call_that_fails_in_a_run_is_named_and_the_next_run_is_right(cuda: Any, seen: Seen, call: str) -> None:
+    device = Device()
+    program, x, y = recorded(cuda, device)
+    if call in GRAPHS:
+        program.run()
+    y[:] = 0
+    seen.forget()
+    seen.fail(call)
+    with pytest.raises(BackendError, match=f"{call}\\w* failed with CUDA_ERROR_LAUNCH_FAILED"):
+        program.run()
+    seen.forget()
+    program.run()
+    assert np.array_equal(y, np.maximum(x, 0))
+    del program
+    device.enter()
+    device.close()
+
+
+def recorded(cuda: Any, device: Device) -> tuple[Program, np.ndarray, np.ndarray]:
+    """A program of one rectifier on arrays of the host's: it, its input and its output."""
+    x = np.arange(-12, 12, dtype=np.float32).reshape(2, 3, 4)
+    y = np.zeros_like(x)
+    program = Program(device, Memory(device), cuda.KNOWN)
+    program.append("relu_forward", x, y, None)
+    return program, x, y

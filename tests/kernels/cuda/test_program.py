@@ -1,0 +1,206 @@
+"""Programs and memory of the CUDA backend: what is copied when, captured, given back and refused."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgefl.errors import BackendError
+from edgefl.kernels.cuda.device import Device
+from edgefl.kernels.cuda.memory import Memory
+from edgefl.kernels.cuda.program import Program
+
+from .conftest import Seen
+
+
+class Place:
+    """A device, its memory, and arrays in it."""
+
+    def __init__(self, cuda: Any) -> None:
+        self.device = Device()
+        self.memory = Memory(self.device)
+        self._known = cuda.KNOWN
+
+    def program(self) -> Program:
+        return Program(self.device, self.memory, self._known)
+
+    def array(self, values: np.ndarray) -> np.ndarray:
+        made = self.memory.block(values.nbytes).view(values.dtype).reshape(values.shape)
+        made[...] = values
+        self.memory.wrote(made)
+        return made
+
+    def close(self) -> None:
+        gc.collect()
+        self.device.enter()
+        self.device.close()
+
+
+@pytest.fixture
+def place(cuda: Any) -> Place:
+    return Place(cuda)
+
+
+def image(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((2, 5, 9), dtype=np.float32)
+
+
+def test_arrays_of_a_block_are_used_where_they_are(place: Place, seen: Seen) -> None:
+    x, y = place.array(image()), place.array(np.zeros_like(image()))
+    program = place.program()
+    program.append("relu_forward", x, y, None)
+    seen.forget()
+    program.run()
+    assert seen.count("cuMemcpyHtoD") == seen.count("cuMemcpyDtoH") == 0
+    assert not y.any()  # until it is fetched
+    place.memory.fetch(y)
+    assert np.array_equal(y, np.maximum(x, 0))
+
+
+def test_only_the_bytes_of_a_view_are_copied(place: Place, seen: Seen) -> None:
+    x = place.array(image())
+    seen.forget()
+    place.memory.wrote(x[0, 1:3])
+    place.memory.fetch(x[1, 4])
+    assert [call for call in seen.calls if "Memcpy" in call] == ["cuMemcpyHtoD 72", "cuMemcpyDtoH 36"]
+
+
+def test_arrays_elsewhere_are_copied_when_they_have_changed(place: Place, seen: Seen) -> None:
+    x, y = image(), np.zeros_like(image())
+    program = place.program()
+    program.append("relu_forward", x, y, None)
+    program.run()
+    seen.forget()
+    program.run()
+    assert [call for call in seen.calls if "Memcpy" in call] == ["cuMemcpyHtoD 512", "cuMemcpyDtoH 512"]  # y alone
+    x[:] = image(1)
+    program.run()
+    assert np.array_equal(y, np.maximum(image(1), 0))
+
+
+def test_overlapping_views_of_the_host_share_their_copy(place: Place) -> None:
+    both = np.concatenate([image(), np.zeros_like(image())])
+    x, y = both[:2], both[2:]
+    program = place.program()
+    program.append("relu_forward", x, y, None)
+    program.append("relu_forward", both, both, None)
+    program.run()
+    assert np.array_equal(both, np.concatenate([np.maximum(image(), 0)] * 2))
+
+
+def test_a_program_is_captured_when_it_runs_again(place: Place, seen: Seen) -> None:
+    x, y = place.array(image()), place.array(np.zeros_like(image()))
+    program = place.program()
+    program.append("relu_forward", x, y, None)
+    program.append("relu_forward", y, x, None)
+    counts = []
+    for _ in range(3):
+        seen.forget()
+        program.run()
+        counts.append((seen.count("cuLaunchKernel"), seen.count("cuGraphInstantiate"), seen.count("cuGraphLaunch")))
+    assert counts == [(2, 0, 0), (2, 1, 1), (0, 0, 1)]
+
+
+def test_steps_of_a_call_are_one_upload_and_a_launch_each(place: Place, seen: Seen) -> None:
+    source, picked = place.array(np.arange(12, dtype=np.float32).reshape(6, 2)), np.zeros((2, 2), np.float32)
+    total, index = place.array(np.zeros((2, 2), np.float32)), np.zeros(2, np.int32)
+    program = place.program()
+    program.append("gather_rows", source, index, 1.0, 0.0, picked)
+    program.append("add", total, picked, total)
+    batches = np.array([[0, 1], [5, 2], [3, 3]], np.int32)
+    seen.forget()
+    program.run_batches(index, batches)
+    assert seen.count("cuGraphLaunch") == 3
+    place.memory.fetch(total)
+    assert total.tolist() == [[16, 19], [12, 15]]
+    assert index.tolist() == [3, 3]
+    assert picked.tolist() == [[6, 7], [6, 7]]
+
+
+@pytest.mark.parametrize("wrong", [6, -1])
+def test_batches_with_an_index_outside_are_refused_before_anything_runs(place: Place, seen: Seen, wrong: int) -> None:
+    source, index = np.zeros((6, 2), np.float32), np.zeros(2, np.int32)
+    picked = np.full((2, 2), 7, np.float32)
+    program = place.program()
+    program.append("gather_rows", source, index, 1.0, 0.0, picked)
+    with pytest.raises(ValueError, match=f"contains {wrong}"):
+        program.run_batches(index, np.array([[0, 1], [2, wrong]], np.int32))
+    assert seen.count("cuLaunchKernel") == seen.count("cuGraphLaunch") == 0
+    assert (picked == 7).all()
+
+
+def test_ids_that_became_wrong_are_refused_at_every_run(place: Place) -> None:
+    ids, dx = np.array([0, 2], np.int32), np.zeros_like(image())
+    program = place.program()
+    program.append("relu_backward", image(), np.full((2, 5, 2), 255, np.uint8), dx, ids)
+    program.run()
+    ids[:] = [1, 5]
+    for _ in range(2):
+        with pytest.raises(ValueError, match="channels contains 5"):
+            program.run()
+    ids[:] = [1, 4]
+    dx[:] = 0
+    program.run()
+    assert dx.any(axis=(0, 2)).tolist() == [False, True, False, False, True]
+
+
+def test_an_operation_without_a_kernel_is_refused_by_name(place: Place) -> None:
+    with pytest.raises(BackendError, match="gru_forward has no CUDA kernel"):
+        place.program().append("gru_forward")
+
+
+def test_what_is_no_longer_used_is_given_back(cuda: Any, seen: Seen) -> None:
+    before = seen.live
+    place = Place(cuda)
+    x, y = place.array(image()), place.array(np.zeros_like(image()))
+    program = place.program()
+    program.append("relu_forward", x, y, np.zeros((2, 5, 2), np.uint8))
+    for _ in range(3):
+        program.run()
+    program.run_batches(np.zeros(1, np.int32), np.zeros((4, 1), np.int32))
+    del program, x, y
+    place.close()
+    assert seen.live == before
+
+
+def test_a_view_keeps_its_block(place: Place, seen: Seen) -> None:
+    before = seen.live
+    part = place.array(image())[1, 2:4]
+    gc.collect()
+    place.device.enter()
+    assert seen.live == before + 1
+    place.memory.fetch(part)
+    assert np.array_equal(part, image()[1, 2:4])
+
+
+def test_one_memory_with_the_host_is_not_copied(cuda: Any, seen: Seen) -> None:
+    seen.integrated(True)
+    before, place = seen.live, Place(cuda)
+    x, y = place.array(image()), place.array(np.zeros_like(image()))
+    program = place.program()
+    program.append("relu_forward", x, y, None)
+    program.run()
+    place.memory.fetch(y)
+    assert np.array_equal(y, np.maximum(image(), 0))
+    assert not [call for call in seen.calls if "Memcpy" in call]
+    del program, x, y
+    place.close()
+    assert seen.live == before
+
+
+def test_held_arrays_are_sent_once(place: Place, seen: Seen) -> None:
+    x = image()
+    held = place.memory.hold(x)
+    assert place.memory.hold(held) is held
+    y = place.array(np.zeros_like(x))
+    program = place.program()
+    program.append("relu_forward", held, y, None)
+    seen.forget()
+    program.run()
+    program.run()
+    assert not [call for call in seen.calls if "Memcpy" in call]
+    place.memory.fetch(y)
+    assert np.array_equal(y, np.maximum(x, 0))
