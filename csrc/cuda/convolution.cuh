@@ -1,5 +1,5 @@
 // Convolutions: forward, and the gradients of active channels. Contracts: csrc/edgefl.h. Both are products of tiles
-// (product.cuh) whose operands are read through the window as they are fetched, so that no matrix of windows is ever made:
+// (gathered_product.cuh) whose operands are read through the window as they are fetched; no matrix of windows is made:
 //
 //     forward, dx   rows: channels of the target; columns: images and cells of a phase; depth: source channels and taps
 //     dw            rows: outs; columns: ins and taps; depth: images and cells of y
@@ -13,14 +13,14 @@
 
 namespace convolution {
 
-using product::Column;
-using product::OUTSIDE;
-using product::Place;
+using gathered::Column;
+using gathered::OUTSIDE;
+using gathered::Place;
 
-using Huge = product::Tile<128, 128, 8, 8, 8>;
-using Long = product::Tile<64, 128, 8, 8, 8>;
-using Square = product::Tile<64, 64, 16, 8, 4>;
-using Flat = product::Tile<32, 64, 16, 4, 4>;
+using Huge = gathered::Tile<128, 128, 8, 8, 8>;
+using Long = gathered::Tile<64, 128, 8, 8, 8>;
+using Square = gathered::Tile<64, 64, 16, 8, 4>;
+using Flat = gathered::Tile<32, 64, 16, 4, 4>;
 
 // The part of a depth that a split takes, in whole steps.
 EFL_DEVICE Range part_of(int depth, int split, Size splits, int step) {
@@ -54,19 +54,28 @@ EFL_DEVICE Place place_of(const WindowSource& s, int k) {
     const int x = taken(k, w.taps), y = taken(k, h.taps), channel = id_at(s.a.depths, s.work.depths.first + k);
     const int tap = (h.first_tap + y * h.tap_step) * int(s.a.w.kernel) + w.first_tap + x * w.tap_step;
     const int below = y * h.apart, right = x * w.apart;
-    return {channel * int(s.a.depth_apart) - s.work.depth_weights + tap, (channel * s.height + below) * s.width + right, below, right};
+    const int left = channel * int(s.a.depth_apart) - s.work.depth_weights + tap;
+    return {left, (channel * s.height + below) * s.width + right, below, right};
 }
 
-// Where the value of column n lies in its channel's first plane; OUTSIDE if there is no such column.
-EFL_DEVICE int target_of(const WindowSource& s, int n, int channels) {
-    const Axis &h = s.work.h, &w = s.work.w;
-    if (n >= int(s.a.batch) * h.cells * w.cells) return OUTSIDE;
-    const int right = taken(n, w.cells) * w.cell_step + w.first_cell;
-    const int below = taken(n, h.cells) * h.cell_step + h.first_cell;
-    return (n * channels * int(s.a.h.target) + below) * int(s.a.w.target) + right;
+// Where the values of columns n to n + 3 lie in their channel's first plane; OUTSIDE if there is no such column.
+EFL_DEVICE void find_targets(const WindowSource& s, int n, int channels, int* places) {
+    const Axis &down = s.work.h, &across = s.work.w;
+    const int left = int(s.a.batch) * down.cells * across.cells - n;
+    int w = taken(n, across.cells), h = taken(n, down.cells);  // and n is the image
+    EFL_UNROLL
+    for (int i = 0; i < 4; ++i) {
+        const int line = (n * channels * int(s.a.h.target)) + h * down.cell_step + down.first_cell;
+        places[i] = i < left ? line * int(s.a.w.target) + w * across.cell_step + across.first_cell : OUTSIDE;
+        if (++w < across.cells) continue;
+        w = 0;
+        if (++h < down.cells) continue;
+        h = 0;
+        ++n;
+    }
 }
 
-// A block's sums to their places: those of the target's chosen channels, or in a row for sum_parts, which adds the bias.
+// A block's sums to their places: in the target's chosen channels, or side by side for sum_parts, which adds the bias.
 template <class T>
 EFL_DEVICE void store(const WindowSource& s, float (&sum)[T::TALL][T::WIDE]) {
     const WindowArgs& a = s.a;
@@ -76,7 +85,7 @@ EFL_DEVICE void store(const WindowSource& s, float (&sum)[T::TALL][T::WIDE]) {
     const bool is_wide = a.phases == 1 && plane % 4 == 0 && reinterpret_cast<unsigned long long>(target) % 16 == 0;
     int places[T::WIDE];
     EFL_UNROLL
-    for (int j = 0; j < T::WIDE; ++j) places[j] = target_of(s, s.work.first_column + T::column(j), channels);
+    for (int j = 0; j < T::WIDE; j += 4) find_targets(s, s.work.first_column + T::column(j), channels, places + j);
     EFL_UNROLL
     for (int i = 0; i < T::TALL; ++i) {
         const int chosen = s.work.rows.first + s.work.first_row + T::row(i);
@@ -116,7 +125,7 @@ EFL_DEVICE void find_work(const WindowArgs& a, Work& work) {
 }
 
 template <class T>
-EFL_DEVICE void multiply_window(const WindowArgs& a, product::Shared<T, false>& shared, Work& work) {
+EFL_DEVICE void multiply_window(const WindowArgs& a, gathered::Shared<T, false>& shared, Work& work) {
     find_work<T>(a, work);
     barrier();
     if (work.first_row >= work.rows.last - work.rows.first) return;
@@ -125,7 +134,7 @@ EFL_DEVICE void multiply_window(const WindowArgs& a, product::Shared<T, false>& 
     const int depth = (work.depths.last - work.depths.first) * work.h.taps * work.w.taps;
     const Range part = part_of(depth, work.split, a.splits, T::DEPTH);
     float sum[T::TALL][T::WIDE];
-    product::multiply(source, work.first_row, work.first_column, part.first, part.last, shared, sum);
+    gathered::multiply(source, work.first_row, work.first_column, part.first, part.last, shared, sum);
     store<T>(source, sum);
 }
 
@@ -159,7 +168,7 @@ EFL_DEVICE Place place_of(const WeightSource& s, int k) {
 }
 
 template <class T>
-EFL_DEVICE void multiply_for_weight(const WeightArgs& a, product::Shared<T, true>& shared, Range& rows) {
+EFL_DEVICE void multiply_for_weight(const WeightArgs& a, gathered::Shared<T, true>& shared, Range& rows) {
     int block = int(blockIdx.x);
     const int first_row = taken(block, a.row_tiles) * T::ROWS, first_column = taken(block, a.column_tiles) * T::COLUMNS;
     const int group = taken(block, a.groups), split = block, ins = int(a.ins.count);
@@ -170,7 +179,7 @@ EFL_DEVICE void multiply_for_weight(const WeightArgs& a, product::Shared<T, true
     const WeightSource source{a.dy, a.x, int(a.h.source), int(a.w.source), a, rows, columns, group * ins};
     const Range part = part_of(int(a.batch * a.h.target * a.w.target), split, a.splits, T::DEPTH);
     float sum[T::TALL][T::WIDE];
-    product::multiply(source, first_row, first_column, part.first, part.last, shared, sum);
+    gathered::multiply(source, first_row, first_column, part.first, part.last, shared, sum);
     float* const target = a.dw + Size(split) * a.outs.count * columns;
     EFL_UNROLL
     for (int i = 0; i < T::TALL; ++i) {
@@ -188,12 +197,12 @@ EFL_DEVICE void multiply_for_weight(const WeightArgs& a, product::Shared<T, true
 // Registers for 512 threads a processor, 384 of the long tiles.
 #define EFL_CONVOLUTION(name, Tile, blocks)                                                           \
     EFL_KERNEL(convolution_##name, EFL_RESIDENT(Tile::THREADS, blocks), convolution::WindowArgs) {        \
-        EFL_SHARED product::Shared<Tile, false> shared;                                               \
+        EFL_SHARED gathered::Shared<Tile, false> shared;                                               \
         EFL_SHARED convolution::Work work;                                                            \
         convolution::multiply_window<Tile>(a, shared, work);                                          \
     }                                                                                                 \
     EFL_KERNEL(convolution_weight_##name, EFL_RESIDENT(Tile::THREADS, blocks), convolution::WeightArgs) { \
-        EFL_SHARED product::Shared<Tile, true> shared;                                                \
+        EFL_SHARED gathered::Shared<Tile, true> shared;                                                \
         EFL_SHARED convolution::Range rows;                                                           \
         convolution::multiply_for_weight<Tile>(a, shared, rows);                                      \
     }
@@ -213,19 +222,20 @@ struct SumPartsArgs {
     Size batch, channels, inner, splits;
 };
 
-// target[b, rows[j], :] = the sum of parts [splits, batch, rows, inner] + bias. A block has 32 neighbours; eight threads
-// share the parts of one.
+// target[b, rows[j], :] = the sum of parts [splits, batch, rows, inner] + bias. A block has 32 neighbours;
+// eight threads share the parts of one.
 EFL_KERNEL(convolution_sum_parts, 256, SumPartsArgs) {
     EFL_SHARED float sums[8][32];
     const int lane = int(threadIdx.x) % 32, eighth = int(threadIdx.x) / 32;
-    const Size count = a.batch * a.rows.count * a.inner, at = Size(blockIdx.x) * 32 + lane;
+    const int count = int(a.batch * a.rows.count * a.inner), at = int(blockIdx.x) * 32 + lane;
     float sum = 0;
-    for (Size split = eighth; at < count && split < a.splits; split += 8) sum += a.parts[split * count + at];
+    for (int split = eighth; at < count && split < a.splits; split += 8) sum += a.parts[Size(split) * count + at];
     sums[eighth][lane] = sum;
     barrier();
     if (eighth > 0 || at >= count) return;
     for (int other = 1; other < 8; ++other) sum += sums[other][lane];
-    const int chosen = int(at / a.inner), image = chosen / int(a.rows.count);
-    const int channel = id_at(a.rows, chosen % int(a.rows.count));
-    a.target[(image * a.channels + channel) * a.inner + at % a.inner] = a.bias ? sum + a.bias[channel] : sum;
+    using convolution::taken;
+    int image = at;
+    const int place = taken(image, a.inner), channel = id_at(a.rows, taken(image, a.rows.count));
+    a.target[(image * int(a.channels) + channel) * int(a.inner) + place] = a.bias ? sum + a.bias[channel] : sum;
 }

@@ -1,29 +1,27 @@
-// Convolutions whose groups have one input channel each: little arithmetic, so that memory sets their pace. A block has one
-// channel, whose weights all its threads read together. Not a product of tiles: see convolution.cuh for those.
+// Convolutions whose groups have one input channel each: little arithmetic, so that memory sets their pace. A block has
+// one channel, whose weights all its threads read together. Not a product of tiles: see convolution.cuh for those.
 #pragma once
 #include "reduce.cuh"
 #include "window.cuh"
 
 namespace convolution {
 
-constexpr int STRIP = 4;  // cells of a row that a thread computes side by side
+constexpr int STRIP = 4;  // cells of a column that a thread computes; those of its neighbours lie side by side
 
 // What a strip's cells get from one source plane.
 EFL_DEVICE void add_taps(const WindowArgs& a, const Work& work, const float* plane, const float* weight, int top,
                          int left, float (&sum)[STRIP]) {
-    const int height = int(a.h.source), width = int(a.w.source), step = work.w.step;
-    for (int y = 0; y < work.h.taps; ++y) {
-        const int h = top + y * work.h.apart;
-        if (unsigned(h) >= unsigned(height)) continue;
-        const float* const line = plane + h * width;
-        const float* const taps = weight + (work.h.first_tap + y * work.h.tap_step) * int(a.w.kernel);
-        for (int x = 0; x < work.w.taps; ++x) {
-            const float tap = taps[work.w.first_tap + x * work.w.tap_step];
-            const int w = left + x * work.w.apart;
+    const int height = int(a.h.source), width = int(a.w.source), down = work.h.step, apart = work.h.apart;
+    for (int x = 0; x < work.w.taps; ++x) {
+        const int w = left + x * work.w.apart;
+        if (unsigned(w) >= unsigned(width)) continue;
+        const float* const taps = weight + work.w.first_tap + x * work.w.tap_step;
+        for (int y = 0; y < work.h.taps; ++y) {
+            const float tap = taps[(work.h.first_tap + y * work.h.tap_step) * int(a.w.kernel)];
             EFL_UNROLL
             for (int j = 0; j < STRIP; ++j) {
-                const bool is_inside = unsigned(w + j * step) < unsigned(width);
-                sum[j] = fmaf(tap, is_inside ? line[w + j * step] : 0.0f, sum[j]);
+                const int h = top + y * apart + j * down;
+                sum[j] = fmaf(tap, unsigned(h) < unsigned(height) ? plane[h * width + w] : 0.0f, sum[j]);
             }
         }
     }
@@ -31,9 +29,9 @@ EFL_DEVICE void add_taps(const WindowArgs& a, const Work& work, const float* pla
 
 }  // namespace convolution
 
-// Forward and dx. column_tiles: of 256 strips. Forward a channel of the target reads one of the source, backward those of
-// its group that are active.
-EFL_KERNEL(convolution_depthwise, 256, convolution::WindowArgs) {
+// Forward and dx. column_tiles: of 256 strips. Forward a channel of the target reads one of the source, backward those
+// of its group that are active.
+EFL_KERNEL(convolution_depthwise, EFL_RESIDENT(256, 3), convolution::WindowArgs) {
     using namespace convolution;
     EFL_SHARED Work work;
     int block = int(blockIdx.x);
@@ -43,23 +41,23 @@ EFL_KERNEL(convolution_depthwise, 256, convolution::WindowArgs) {
     const int size = int(a.source_channels / a.groups);
     find_range(a.depths, group * size, (group + 1) * size, work.depths);
     barrier();
-    const int strips = (work.w.cells + STRIP - 1) / STRIP, taps = int(a.h.kernel * a.w.kernel);
+    const int strips = (work.h.cells + STRIP - 1) / STRIP, taps = int(a.h.kernel * a.w.kernel);
     int image = tile * int(blockDim.x) + int(threadIdx.x);
-    const int w = taken(image, strips) * STRIP, h = taken(image, work.h.cells);
+    const int w = taken(image, work.w.cells), h = taken(image, strips) * STRIP;
     if (image >= int(a.batch)) return;
+    const int top = h * work.h.step + work.h.first, left = w * work.w.step + work.w.first;
     float sum[STRIP] = {};
     for (int i = work.depths.first; i < work.depths.last; ++i) {
         const int from = id_at(a.depths, i), weight = (a.is_back ? from : channel) * taps;
         const float* const plane = a.source + (Size(image) * a.source_channels + from) * a.h.source * a.w.source;
-        add_taps(a, work, plane, a.weight + weight, h * work.h.step + work.h.first, w * work.w.step + work.w.first,
-                 sum);
+        add_taps(a, work, plane, a.weight + weight, top, left, sum);
     }
     const float bias = a.bias ? a.bias[channel] : 0.0f;
-    float* const line = a.target + ((Size(image) * a.target_channels + channel) * a.h.target +
-                                    h * work.h.cell_step + work.h.first_cell) * a.w.target;
+    float* const plane = a.target + (Size(image) * a.target_channels + channel) * a.h.target * a.w.target;
     EFL_UNROLL
     for (int j = 0; j < STRIP; ++j) {
-        if (w + j < work.w.cells) line[(w + j) * work.w.cell_step + work.w.first_cell] = sum[j] + bias;
+        const int line = ((h + j) * work.h.cell_step + work.h.first_cell) * int(a.w.target);
+        if (h + j < work.h.cells) plane[line + w * work.w.cell_step + work.w.first_cell] = sum[j] + bias;
     }
 }
 
@@ -82,8 +80,8 @@ EFL_DEVICE void sum_taps(float (&sums)[TAPS], float (*shared)[256]) {
     for (int t = 0; t < TAPS; ++t) sums[t] = shared[t][thread];
 }
 
-// The plane of x that the `chosen`-th of outs reads: its group's, or, if x holds only those of active groups, the one of
-// that rank.
+// The plane of x that the `chosen`-th of outs reads: its group's, or, if x holds only those of active groups, the one
+// of that rank.
 EFL_DEVICE int plane_of(const WeightArgs& a, int chosen, int* shared) {
     const int size = int(a.out_channels / a.groups), group = id_at(a.outs, chosen) / size;
     if (a.x_channels == a.groups || !a.outs.list) return group;

@@ -1,9 +1,9 @@
-// The product of two operands, sum over k of left(row, k) right(k, column), for one tile of rows and columns a block. What
-// the operands are, and where a sum goes, is the caller's: this file only moves tiles of them through shared memory and
-// multiplies, each thread TALL x WIDE sums in registers. While it does, the next tiles are on their way into registers.
+// The product of two operands, sum over k of left(row, k) right(k, column), for one tile of rows and columns a block.
+// What the operands are, and where a sum goes, is the caller's: this file only moves tiles of them through shared
+// memory and multiplies, each thread TALL x WIDE sums in registers, while the next tiles are on their way into others.
 //
-// The caller's Source says where a value lies, in functions beside it. right(k, column) is a cell of a plane, 0 outside of
-// it, so that a window's padding costs a comparison and no memory; a matrix has planes of one cell.
+// The caller's Source says where a value lies, in functions beside it. right(k, column) is a cell of a plane, 0 outside
+// of it, so that a window's padding costs a comparison and no memory; a matrix has planes of one cell.
 //
 //     int row_of(source, m)         what row m adds to a place's `left`; OUTSIDE if there is no such row
 //     Column column_of(source, n)   what column n adds to a place's `right`, h and w; h is OUTSIDE if there is none
@@ -12,7 +12,7 @@
 #pragma once
 #include "portable.cuh"
 
-namespace product {
+namespace gathered {
 
 constexpr int OUTSIDE = -(1 << 29);  // two of them are still an int
 
@@ -76,11 +76,10 @@ struct Carried {
 template <class T, bool ALONG, class Source>
 EFL_DEVICE void begin(const Source& of, int first_row, int first_column, Carried<T, ALONG>& carried,
                       Shared<T, ALONG>& shared) {
-    for (int i = int(threadIdx.x); i < T::ROWS; i += T::THREADS) shared.rows[i] = row_of(of, first_row + i);
+    const int i = int(threadIdx.x);
+    if (i < T::ROWS) shared.rows[i] = row_of(of, first_row + i);
     if (!ALONG) carried.column = column_of(of, first_column + Share<T, T::COLUMNS, false>::line(0));
-    for (int i = int(threadIdx.x); ALONG && i < T::COLUMNS; i += T::THREADS) {
-        shared.columns[i] = column_of(of, first_column + i);
-    }
+    if (ALONG && i < T::COLUMNS) shared.columns[i] = column_of(of, first_column + i);
 }
 
 template <class T, bool ALONG, class Source>
@@ -139,11 +138,11 @@ EFL_DEVICE void add_tiles(const Shared<T, ALONG>& shared, int half, float (&sum)
 template <class T, bool ALONG, class Source>
 EFL_DEVICE void note_places(const Source& of, int step, int first, int last, Shared<T, ALONG>& shared) {
     const int i = int(threadIdx.x), k = first + step * T::DEPTH + i;
-    if (i < T::DEPTH) shared.places[step % 2][i] = k < last ? place_of(of, k) : Place{OUTSIDE, 0, OUTSIDE, OUTSIDE};
+    if (i < T::DEPTH) shared.places[step & 1][i] = k < last ? place_of(of, k) : Place{OUTSIDE, 0, OUTSIDE, OUTSIDE};
 }
 
-// sum[i][j] = the sum over k from `first` to before `last`, in order, of row first_row + T::row(i) and column first_column
-// + T::column(j). All threads of a block call it with the same numbers.
+// sum[i][j] = the sum over k from `first` to before `last`, in order, of row first_row + T::row(i) and column
+// first_column + T::column(j). All threads of a block call it with the same numbers.
 template <class T, bool ALONG, class Source>
 EFL_DEVICE void multiply(const Source& of, int first_row, int first_column, int first, int last,
                          Shared<T, ALONG>& shared, float (&sum)[T::TALL][T::WIDE]) {
@@ -153,26 +152,17 @@ EFL_DEVICE void multiply(const Source& of, int first_row, int first_column, int 
         for (int j = 0; j < T::WIDE; ++j) sum[i][j] = 0;
     }
     const int steps = (last - first + T::DEPTH - 1) / T::DEPTH;
-    if (steps <= 0) return;
     Carried<T, ALONG> carried;
     begin(of, first_row, first_column, carried, shared);
-    note_places(of, 0, first, last, shared);
-    barrier();
-    note_places(of, 1, first, last, shared);
-    fetch(of, 0, shared, carried);
-    put(carried, 0, shared);
-    barrier();
-    for (int step = 0; step < steps; ++step) {
-        const bool is_last = step + 1 == steps;
-        if (!is_last) {
-            fetch(of, (step + 1) % 2, shared, carried);
-            note_places(of, step + 2, first, last, shared);  // over those of `step`, which are used up
-        }
-        add_tiles(shared, step % 2, sum);
-        if (is_last) break;
-        put(carried, (step + 1) % 2, shared);
-        barrier();
+    for (int step = -2; step < steps; ++step) {
+        const int next = step + 1;
+        const bool is_fetched = next >= 0 && next < steps;
+        if (is_fetched) fetch(of, next & 1, shared, carried);
+        note_places(of, next + 1, first, last, shared);  // over those of `step`, which are used up
+        if (step >= 0) add_tiles(shared, step & 1, sum);
+        if (is_fetched) put(carried, next & 1, shared);
+        if (next < steps) barrier();
     }
 }
 
-}  // namespace product
+}  // namespace gathered

@@ -1,6 +1,6 @@
 // A convolution's window on a device: which cells of the source each cell of the target reads, one axis at a time, and
-// which of the chosen channels belong to a group. Forward the source is x and the target y. Backward they are dy and dx:
-// cells of dx that leave the same remainder of the stride, a phase, read the same taps, as many cells apart as they lie.
+// which of the chosen channels belong to a group. Forward the source is x and the target y. Backward they are dy and
+// dx: cells of dx that leave the same remainder of the stride, a phase, read the same taps, each from its own place.
 #pragma once
 #include "portable.cuh"
 
@@ -11,8 +11,8 @@ struct Extent {
     Size source, target, kernel, stride, padding, dilation, tap_step;
 };
 
-// Cell c of a phase is cell first_cell + c cell_step of the target. Its tap t, which is tap first_tap + t tap_step of the
-// kernel, reads cell first + c step + t apart of the source.
+// Cell c of a phase is cell first_cell + c cell_step of the target. Its tap t, which is tap first_tap + t tap_step of
+// the kernel, reads cell first + c step + t apart of the source.
 struct Axis {
     int cells, cell_step, first_cell;
     int taps, tap_step, first_tap;
@@ -30,7 +30,8 @@ EFL_DEVICE Axis backward_axis(const Extent& e, int phase) {
     while (tap < smaller(kernel, tap_step) && (reach - tap * dilation) % stride != 0) ++tap;
     const bool has_taps = tap < smaller(kernel, tap_step);
     const int taps = has_taps ? (kernel - tap + tap_step - 1) / tap_step : 0;
-    return {cells, stride, phase, taps, tap_step, tap, (reach - tap * dilation) / stride, 1, -(tap_step * dilation) / stride};
+    const int first = (reach - tap * dilation) / stride, apart = -(tap_step * dilation) / stride;
+    return {cells, stride, phase, taps, tap_step, tap, first, 1, apart};
 }
 
 struct Range {

@@ -11,8 +11,10 @@ from typing import NamedTuple
 from ..arrays import Pair
 from .launch import At, Field, Ids, Launches, Planned, Scratch, tiled
 
-BUSY = 128 * 256  # threads that keep a large GPU busy
-MOST_SPLITS, LEAST_DEPTH = 32, 64  # at most so many, of at least so much depth each
+PROCESSORS, THREADS_EACH = 128, 512  # of a large GPU, and what keeps one of them busy
+SPLITS, LEAST_DEPTH = tuple(2**i for i in range(8)), 128  # blocks that may share a depth, of at least so much each
+MOST_PARTS = 16 << 20  # bytes
+PART_COST = 80  # of writing, reading and adding a part of a sum, in its terms
 STRIP, STRIPS = 4, 256  # cells of a thread, threads of a block: depthwise.cuh
 TAPS, LEAST_CELLS = 9, 2048  # of a block that sums a depthwise gradient
 
@@ -44,30 +46,36 @@ class Tiling(NamedTuple):
     copies: int
     splits: int
 
-    @classmethod
-    def of(cls, tile: Tile, rows: int, columns: int, depth: int, copies: int) -> Tiling:
-        down, across = -(-rows // tile.rows), -(-columns // tile.columns)
-        return cls(tile, down, across, copies, _splits(down * across * copies * tile.threads, depth))
-
     @property
     def blocks(self) -> int:
         return self.rows * self.columns * self.copies * self.splits
 
-    @property
-    def pace(self) -> float:
-        """Of useful sums, up to a factor that all tilings of a layer have."""
-        sums = self.rows * self.columns * self.tile.rows * self.tile.columns
-        return min(1.0, self.blocks * self.tile.threads / BUSY) * self.tile.pace / max(sums, 1)
+    def pace(self, depth: int) -> float:
+        """An estimate of useful sums in a time, up to a factor that all tilings of a layer have."""
+        tile, each = self.tile, self.blocks / PROCESSORS
+        balance = min(each, each / (each + 0.5))  # the last processor has half a block more than the average
+        hiding = min(1.0, max(each, 1.0) * tile.threads / THREADS_EACH) ** 0.5
+        parts = PART_COST * self.splits if self.splits > 1 else 0
+        return (
+            tile.pace
+            * balance
+            * hiding
+            * depth
+            / (depth + parts)
+            / (self.rows * self.columns * tile.rows * tile.columns)
+        )
 
 
 def tiling(rows: int, columns: int, depth: int, copies: int = 1) -> Tiling:
     """That which should be fastest for `copies` products of rows x columns sums over a depth."""
-    return max((Tiling.of(tile, rows, columns, depth, copies) for tile in TILES), key=lambda found: found.pace)
-
-
-def _splits(threads: int, depth: int) -> int:
-    """Among how many blocks to share a depth where so many threads would be busy otherwise."""
-    return max(1, min(BUSY // max(threads, 1), depth // LEAST_DEPTH, MOST_SPLITS))
+    most = max(1, min(depth // LEAST_DEPTH, MOST_PARTS // max(1, 4 * rows * columns * copies)))
+    all_tilings = (
+        Tiling(tile, -(-rows // tile.rows), -(-columns // tile.columns), copies, splits)
+        for tile in TILES
+        for splits in SPLITS
+        if splits <= most
+    )
+    return max(all_tilings, key=lambda found: found.pace(max(depth, 1)) if found.blocks else 0)
 
 
 class Axis(NamedTuple):
@@ -155,7 +163,7 @@ class _Pass(NamedTuple):
 
     def _depthwise(self) -> Launches:
         height, width = self._cells
-        tiles = -(-self.target.shape[0] * height * -(-width // STRIP) // STRIPS)
+        tiles = -(-self.target.shape[0] * -(-height // STRIP) * width // STRIPS)
         blocks = tiles * self._phases * self.rows.count
         return [tiled("convolution_depthwise", (blocks, 1, 1), *self._struct(None, 1, tiles, 1), threads=STRIPS)]
 
@@ -208,7 +216,7 @@ def conv2d_grad_weight(
     depth = dy.shape[0] * dy.inner
     if groups > 1 and in_channels == groups:
         tiles, name, threads = (-(-kernel // TAPS), 1), "convolution_depthwise_weight", STRIPS
-        splits = max(1, min(BUSY // max(1, rows.count * tiles[0] * threads), depth // LEAST_CELLS, MOST_SPLITS))
+        splits = max(1, min(4 * PROCESSORS // max(1, rows.count * tiles[0]), depth // LEAST_CELLS, SPLITS[-1]))
         blocks = tiles[0] * rows.count * splits
     else:
         found = tiling(min(rows.count, dy.shape[1] // groups), math.prod(dw.shape[1:]), depth, groups)
