@@ -113,17 +113,19 @@ class Program:
         return Recorded(operation, values, launches)
 
     def _check(self, operation: Operation, values: tuple[Any, ...]) -> None:
-        """What lies on the device is not looked at: zeros stand for it."""
-        named = list(zip(operation.row.arguments, values, strict=True))
-        operation.check(tuple(self._seen(argument.name, value) for argument, value in named))
-        for argument, value in named:
+        """What lies on the device is not looked at: zeros stand for it, and for how full a list is, its room."""
+        named = dict(zip(operation.row.names, values, strict=True))
+        operation.check(tuple(self._seen(name, value, named) for name, value in named.items()))
+        for name, value in named.items():
             if isinstance(value, np.ndarray) and value.size >= MOST_VALUES:
-                raise ValueError(f"{argument.name} has shape {value.shape}; expected fewer than {MOST_VALUES} values")
+                raise ValueError(f"{name} has shape {value.shape}; expected fewer than {MOST_VALUES} values")
 
-    def _seen(self, name: str, value: Any) -> Any:
+    def _seen(self, name: str, value: Any, named: Mapping[str, Any]) -> Any:
         if not isinstance(value, np.ndarray) or (value.dtype.kind not in "iu" and name not in LOOKED_AT):
             return value
-        return value if self._memory.find(value) is None else np.zeros(value.shape, value.dtype)
+        if self._memory.find(value) is None:
+            return value
+        return np.full(value.shape, named["magnitudes"].size if name == "filled" else 0, value.dtype)
 
     def _check_readers(self, index: Array) -> None:
         for call in self._calls:
