@@ -41,6 +41,7 @@ EFL_DEVICE void sparse_walk(const SparseUnpackArgs& a, SparseWalk walk, const Ea
     const SparseDivisor by_plane = sparse_divisor(int(a.plane));
     for (int kind = 0; kind < a.kinds; ++kind) {
         const int length = a.is_whole ? 1 : 3 - kind;
+        EFL_ROLLED
         for (int i = 0; i < walk.list[1 + kind] && walk.run < a.count && walk.slot < walk.end; ++i, ++walk.run) {
             const int offset = runs[walk.run], weights = smaller(length, walk.end - walk.slot);
             each(offset / by_plane - walk.first_channel, walk.slot, weights, offset, kind);
@@ -63,6 +64,7 @@ EFL_DEVICE void sparse_unpack_list(const SparseUnpackArgs& a, const SparseWalk& 
     sparse_walk(a, walk, [&](int channel, int slot, int weights, int offset, int kind) {
         if (channel < 0 || channel >= a.cut) return;
         const int first = sparse_place(a, offset, channel, kind);
+        EFL_ROLLED
         for (int k = 0; k < weights; ++k, ++to, ++slot) {
             const int place = sparse_clamped(first + k * a.group_pitch, a.most);
             a.to.entries[to] = a.values ? SparseEntry{place, sparse_bits(a.values[slot])}

@@ -17,7 +17,7 @@ struct SparseGradientArgs {
     Size count;
 };
 
-constexpr int SPARSE_SLOTS = 32, SPARSE_SLOTS_AT_ONCE = 8;  // of a thread
+constexpr int SPARSE_SLOTS = 24, SPARSE_SLOTS_AT_ONCE = 8;  // of a thread
 
 template <int QUADS>
 EFL_DEVICE void sparse_signal(const SparseImages& dy, const SparseSpot& spot, int row, int batch,
@@ -33,14 +33,14 @@ EFL_DEVICE void sparse_signal(const SparseImages& dy, const SparseSpot& spot, in
 
 // Adds the products of one tile to the sums of a thread's slots, whose row changes seldom.
 template <int QUADS>
-EFL_DEVICE void sparse_correlate(const SparseGradientArgs& a, const SparseSpot& spot, const SparseEntry* entries,
-                                 int count, int first_row, const float4* places, float (&sums)[SPARSE_SLOTS]) {
+EFL_DEVICE void sparse_correlate(const SparseGradientArgs& a, const SparseSpot& spot, int first, int count,
+                                 int first_row, const float4* places, float (&sums)[SPARSE_SLOTS]) {
     float4 sent[QUADS];
     int row = -1;
     EFL_UNROLL
     for (int j = 0; j < SPARSE_SLOTS; ++j) {
         if (j >= count) continue;
-        const SparseEntry entry = entries[j];
+        const SparseEntry entry = a.entries[first + j];
         if (sparse_row_of(entry) != row) {
             row = sparse_row_of(entry);
             sparse_signal<QUADS>(a.dy, spot, first_row + row, int(a.layer.batch), sent);
@@ -69,6 +69,7 @@ EFL_DEVICE void sparse_collect(const float (&sums)[SPARSE_SLOTS], int lanes, con
         for (int i = int(threadIdx.x); i < takers * SPARSE_SLOTS_AT_ONCE; i += SPARSE_THREADS) {
             const int entry = i / SPARSE_SLOTS_AT_ONCE * SPARSE_SLOTS + from + i % SPARSE_SLOTS_AT_ONCE;
             float sum = 0;
+            EFL_ROLLED
             for (int k = 0; k < lanes; ++k) sum += shared[i * (lanes + 1) + k];
             if (entry < count) to[entries[entry].bits] = sum;
         }
@@ -85,13 +86,14 @@ EFL_DEVICE void sparse_gradient(const SparseGradientArgs& a, float4* places) {
     for (int first = int(blockIdx.y) * slots; first < cell.count; first += int(gridDim.y) * slots) {
         const int count = smaller(cell.count - first - mine, SPARSE_SLOTS);
         float sums[SPARSE_SLOTS] = {};
+        EFL_ROLLED
         for (int tile = int(blockIdx.z); tile < tiles; tile += int(gridDim.z)) {
             const SparseSpot spot = sparse_spot<QUADS>(a.layer, a.tiling, tile);
             barrier();
             sparse_load<QUADS>(a.x, a.layer, a.tiling, tile, block, places);
             barrier();
-            const SparseEntry* const entries = a.entries + cell.first + first + mine;
-            if (spot.is_inside) sparse_correlate<QUADS>(a, spot, entries, count, first_row, places, sums);
+            if (spot.is_inside)
+                sparse_correlate<QUADS>(a, spot, cell.first + first + mine, count, first_row, places, sums);
         }
         float* const to = a.gradients + blockIdx.z * a.count;
         sparse_collect(sums, lanes, a.entries + cell.first + first, cell.count - first, to, &places[0].x);

@@ -143,6 +143,7 @@ EFL_KERNEL(sparse_product_direct, 256, SparseProductArgs) {
         float sum = 0;
         for (int block = 0; block < a.layer.blocks * a.layer.cuts; ++block) {
             const SparseList list = a.lists[block * a.layer.rows + row];
+            EFL_ROLLED
             for (int e = list.first; e < list.first + list.count; ++e) {
                 const float x = sparse_read(a.x, a.layer, block, a.entries[e].place, spot.image, spot.down, spot.along);
                 sum = fmaf(sparse_value(a.entries[e]), x, sum);

@@ -101,6 +101,7 @@ EFL_DEVICE void sparse_load(const SparseImages& x, const SparseLayer& layer, con
     const int height = int(x.height), width = int(x.width), lanes = int(x.lanes);
     const SparseDivisor by_cells = sparse_divisor(cells), by_pitch = sparse_divisor(pitch);
     const SparseDivisor by_rows = sparse_divisor(rows), by_phases = sparse_divisor(phases);
+    EFL_ROLLED
     for (int i = int(threadIdx.x); i < cells * groups; i += SPARSE_THREADS) {
         const int group = i / by_cells, cell = i - group * cells;
         const int row = cell / by_pitch, plane = row / by_rows, channel = plane / by_phases;

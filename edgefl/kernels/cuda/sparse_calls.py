@@ -5,10 +5,20 @@ from __future__ import annotations
 import math
 
 from .launch import At, Field, Launches, Planned, Scratch, launch, tiled
-from .sparse_tiling import THREADS, TILING_FIELDS, Images, Layer, Unpacked, of_gradients, of_products, places_of
+from .sparse_tiling import (
+    GRADIENTS,
+    THREADS,
+    TILING_FIELDS,
+    Images,
+    Layer,
+    Unpacked,
+    of_gradients,
+    of_products,
+    places_of,
+)
 
 RESULTS, FEW, MOST_PRODUCTS = 4096, 256, 8  # of a block of threads; blocks that are worth sharing; of how many
-SLOTS = 32  # of a thread of a gradient's kernel
+SLOTS = GRADIENTS[0].rows  # of a thread of a gradient's kernel
 BUSY = 512  # blocks of threads that a gradient is cut into
 MOST_SHARES = 64
 

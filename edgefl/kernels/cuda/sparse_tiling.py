@@ -35,7 +35,7 @@ class Kind(NamedTuple):
 
 
 PRODUCTS = Kind("sparse_product_large", 8, 2), Kind("sparse_product_medium", 4, 1), Kind("sparse_product_small", 1, 1)
-GRADIENTS = Kind("sparse_gradient_large", 32, 2), Kind("sparse_gradient_small", 32, 1)
+GRADIENTS = Kind("sparse_gradient_large", 24, 2), Kind("sparse_gradient_small", 24, 1)
 
 
 @dataclass(frozen=True)
