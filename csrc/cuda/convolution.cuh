@@ -195,16 +195,16 @@ EFL_DEVICE void multiply_for_weight(const WeightArgs& a, gathered::Shared<T, tru
 }  // namespace convolution
 
 // Registers for 512 threads a processor, 384 of the long tiles.
-#define EFL_CONVOLUTION(name, Tile, blocks)                                                           \
+#define EFL_CONVOLUTION(name, Tile, blocks)                                                               \
     EFL_KERNEL(convolution_##name, EFL_RESIDENT(Tile::THREADS, blocks), convolution::WindowArgs) {        \
-        EFL_SHARED gathered::Shared<Tile, false> shared;                                               \
-        EFL_SHARED convolution::Work work;                                                            \
-        convolution::multiply_window<Tile>(a, shared, work);                                          \
-    }                                                                                                 \
+        EFL_SHARED gathered::Shared<Tile, false> shared;                                                  \
+        EFL_SHARED convolution::Work work;                                                                \
+        convolution::multiply_window<Tile>(a, shared, work);                                              \
+    }                                                                                                     \
     EFL_KERNEL(convolution_weight_##name, EFL_RESIDENT(Tile::THREADS, blocks), convolution::WeightArgs) { \
-        EFL_SHARED gathered::Shared<Tile, true> shared;                                                \
-        EFL_SHARED convolution::Range rows;                                                           \
-        convolution::multiply_for_weight<Tile>(a, shared, rows);                                      \
+        EFL_SHARED gathered::Shared<Tile, true> shared;                                                   \
+        EFL_SHARED convolution::Range rows;                                                               \
+        convolution::multiply_for_weight<Tile>(a, shared, rows);                                          \
     }
 
 EFL_CONVOLUTION(huge, convolution::Huge, 2)

@@ -96,8 +96,8 @@ EFL_DEVICE void fetch(const Source& of, int half, const Shared<T, ALONG>& shared
     for (int i = 0; i < Right::COUNT; ++i) {
         const Place place = places[Right::depth(i)];
         const Column column = ALONG ? shared.columns[Right::line(i)] : carried.column;
-        const bool is_inside = unsigned(place.h + column.h) < unsigned(of.height) &&
-                               unsigned(place.w + column.w) < unsigned(of.width);
+        const bool is_inside =
+            unsigned(place.h + column.h) < unsigned(of.height) && unsigned(place.w + column.w) < unsigned(of.width);
         carried.right[i] = is_inside ? of.right[place.right + column.right] : 0.0f;
     }
 }

@@ -1,13 +1,14 @@
-// What the kernels are written in. nvcc compiles it for a GPU; tests/kernels/cuda/standin compiles the same sources as plain C++
-// and emulates blocks, threads and barriers (emulate.h there). Nothing else of CUDA is used: no warp functions, no
-// atomics, no dynamic shared memory, so that each result is the same every time and what is tested is what runs.
+// What the kernels are written in. nvcc compiles it for a GPU; tests/kernels/cuda/standin compiles the same sources as
+// plain C++ and emulates blocks, threads and barriers (emulate.h there). Nothing else of CUDA is used: no warp
+// functions, no atomics, no dynamic shared memory, so that each result is the same every time and what is tested is
+// what runs.
 //
 // A kernel takes one struct, whose fields have 8 bytes each: pointers, Size or double, in the order in which
-// edgefl/kernels/cuda/<family>.py lists them. Arithmetic is not contracted (-fmad=false): where a product is to be fused
-// with a sum, the kernel says fmaf.
+// edgefl/kernels/cuda/<family>.py lists them. Arithmetic is not contracted (-fmad=false): where a product is to be
+// fused with a sum, the kernel says fmaf.
 #pragma once
 
-using Size = long long;          // of fields; inside a kernel extents are int where they fit, which is faster
+using Size = long long;  // of fields; inside a kernel extents are int where they fit, which is faster
 using Byte = unsigned char;
 
 #ifdef __CUDACC__

@@ -82,7 +82,7 @@ struct WindowArgs {
 // And those of a weight's gradient.
 struct WeightArgs {
     const float *x, *dy;
-    float* dw;  // or parts [splits, outs, ins, taps]
+    float* dw;      // or parts [splits, outs, ins, taps]
     Ids outs, ins;  // ins: of a group
     Size batch, x_channels, out_channels, groups;
     Extent h, w;  // source: x, target: y
