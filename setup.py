@@ -41,7 +41,7 @@ class BuildNative(build_ext):
         self.build_cuda()
 
     def build_cuda(self) -> None:
-        image = os.path.join(os.path.dirname(self.get_ext_fullpath("edgefl.kernels.cuda.kernels")), "kernels.fatbin")
+        image = os.path.join(os.path.dirname(self.get_ext_fullpath("edgefl.kernels.cuda.kernels")), "kernels.fatbin.xz")
         if shutil.which("nvcc") is None or self.dry_run:
             return
         os.makedirs(os.path.dirname(image), exist_ok=True)

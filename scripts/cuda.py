@@ -13,20 +13,22 @@ older than what the backend asks for.
 from __future__ import annotations
 
 import argparse
+import lzma
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "csrc" / "cuda" / "kernels.cu"
-IMAGE = ROOT / "edgefl" / "kernels" / "cuda" / "kernels.fatbin"
+IMAGE = ROOT / "edgefl" / "kernels" / "cuda" / "kernels.fatbin.xz"
 PTX = "75"  # the oldest: a driver makes newer machine code of it
 TARGETS = ("75", "80", "86", "87", "89", "90", "100", "103", "110", "120", "121")
-FLAGS = ("-std=c++17", "-O3", "-fmad=false", "-Xfatbin=-compress-all", "-Xptxas=-v", "--threads=0")
+FLAGS = ("-std=c++17", "-O3", "-fmad=false", "--no-compress", "-Xptxas=-v", "--threads=0")
 _KERNEL = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\w+)'")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"{SOURCE.name} was not compiled: {getattr(error, 'stderr', '') or error}", file=sys.stderr)
         return 1
-    options.out.with_suffix(".csv").write_text(table(resources))
+    (options.out.parent / "kernels.csv").write_text(table(resources))
     print(f"{options.out}: {options.out.stat().st_size} bytes", file=sys.stderr)
     return 1 if any(each.spilled for each in resources) else 0
 
@@ -65,8 +67,11 @@ def compiled(targets: Sequence[str], out: Path) -> list[Resources]:
     """Writes the image, machine code for these targets and PTX. Raises CalledProcessError, with what nvcc said."""
     codes = [f"-gencode=arch=compute_{each},code=sm_{each}" for each in targets]
     codes.append(f"-gencode=arch=compute_{PTX},code=compute_{PTX}")
-    command = [nvcc(), "-fatbin", *FLAGS, *codes, "-o", str(out), str(SOURCE)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True)
+    with tempfile.TemporaryDirectory() as folder:
+        raw = Path(folder) / "kernels.fatbin"
+        command = [nvcc(), "-fatbin", *FLAGS, *codes, "-o", str(raw), str(SOURCE)]
+        said = subprocess.run(command, check=True, capture_output=True, text=True)
+        out.write_bytes(lzma.compress(raw.read_bytes(), preset=9 | lzma.PRESET_EXTREME))  # a third of nvcc's own
     return sorted(resources_of(said.stdout + said.stderr))
 
 

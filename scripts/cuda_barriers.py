@@ -136,7 +136,11 @@ def _included(path: Path) -> set[str]:
 
 def kernels_of(files: set[str], kernels: Path) -> set[str]:
     """The names of the kernels that files define."""
-    return {name for file in files for name in re.findall(r"^EFL_KERNEL\((\w+)", (kernels / file).read_text(), re.M)}
+    return {
+        name
+        for file in files
+        for name in re.findall(r"^EFL_KERNEL(?:_FOR)?\((\w+)", (kernels / file).read_text(), re.M)
+    }
 
 
 # ---- the tests -------------------------------------------------------------------------------------------------------

@@ -64,6 +64,11 @@ class Guarded:
             assert untouched.all(), f"{name}: written outside its memory"
 
 
+def is_emulated(backend: ModuleType) -> bool:
+    """Whether it is the CUDA backend on its stand-in."""
+    return backend.__name__.endswith(".cuda.backend") and backend.DEVICE.name == "stand-in"
+
+
 def without(backend: ModuleType) -> set[str]:
     """The operations that a backend has no kernels for."""
     families = ("recurrent", "attention") if backend.__name__.endswith(".cuda.backend") else ()

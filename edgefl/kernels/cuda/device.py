@@ -7,6 +7,7 @@ what is called: driver.py.
 from __future__ import annotations
 
 import ctypes
+import lzma
 import os
 import threading
 from collections import deque
@@ -20,7 +21,7 @@ from edgefl.errors import BackendError
 
 from .driver import LEAST_VERSION, Driver, DriverError
 
-IMAGES = Path(__file__).with_name("kernels.fatbin")  # of every processor, and PTX; made by scripts/cuda.py
+IMAGES = Path(__file__).with_name("kernels.fatbin.xz")  # of every processor, and PTX; made by scripts/cuda.py
 LEAST_CAPABILITY = (7, 5)
 _MULTIPROCESSORS, _INTEGRATED, _MAJOR, _MINOR = 16, 18, 75, 76  # CUdevice_attribute
 _NON_BLOCKING, _MAPPED, _RELAXED = 1, 2, 2  # flags of a stream, of host memory, of a capture
@@ -83,7 +84,7 @@ class Device:
         self._context = driver.handle("cuDevicePrimaryCtxRetain", device)
         self._opened.append(partial(driver.call, "cuDevicePrimaryCtxRelease_v2", device))
         driver.call("cuCtxSetCurrent", self._context)
-        self._module = driver.handle("cuModuleLoadData", image.read_bytes())
+        self._module = driver.handle("cuModuleLoadData", _unpacked(image))
         self._opened.append(partial(driver.call, "cuModuleUnload", self._module))
         self.stream = driver.handle("cuStreamCreate", _NON_BLOCKING)
         self._opened.append(partial(driver.call, "cuStreamDestroy_v2", self.stream))
@@ -245,3 +246,8 @@ class Device:
             function = self.driver.handle("cuModuleGetFunction", self._module, name.encode())
             self._functions[name] = function, self.driver.arguments_size(function)
         return self._functions[name]
+
+
+def _unpacked(image: Path) -> bytes:
+    packed = image.read_bytes()
+    return lzma.decompress(packed) if image.suffix == ".xz" else packed

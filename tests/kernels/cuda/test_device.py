@@ -51,8 +51,8 @@ def test_a_failing_call_refuses_the_device_by_name_and_keeps_nothing(cuda: Any, 
 def test_kernels_that_were_not_compiled_are_missed_by_name(
     cuda: Any, seen: Seen, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    monkeypatch.setenv("EDGEFL_CUDA_KERNELS", str(tmp_path / "kernels.fatbin"))
-    with pytest.raises(ImportError, match=r"kernels\.fatbin is missing: this edgefl was built without nvcc"):
+    monkeypatch.setenv("EDGEFL_CUDA_KERNELS", str(tmp_path / "kernels.fatbin.xz"))
+    with pytest.raises(ImportError, match=r"kernels\.fatbin\.xz is missing: this edgefl was built without nvcc"):
         Device()
 
 
