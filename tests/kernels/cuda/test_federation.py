@@ -1,0 +1,55 @@
+"""A federation whose clients train on the CUDA backend: the same each time to the bit, and as on the processor."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgefl.algorithms import build
+from edgefl.experiment.assemble import assemble
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Experiment, Settings
+from edgefl.learners import GraphLearner
+from edgefl.rounds import state_file
+from edgefl.simulation.journal import Journal
+from edgefl.simulation.loop import simulate
+
+from . import standin
+
+EXPERIMENT = Experiment(clients=2, per_round=2, model="feddyn_mlp", rounds=2, max_examples=24)
+METHODS = ("fedspu", "fedspu-cached", "fedper")
+
+
+@pytest.fixture(scope="module")
+def federation() -> Federation:
+    return assemble(EXPERIMENT)
+
+
+def trained(path: Path, name: str, federation: Federation, backend: str) -> dict[str, np.ndarray]:
+    """The server's state at the end, and what each client keeps."""
+    method = build(name, {"per_round": 2, "epochs": 1, **({"keep": (0.5, 1.0)} if "spu" in name else {})})
+    journal = Journal(path)
+    settings = Settings(rounds=2, eval_every=2)
+    state = simulate(method, federation, settings, journal, make=partial(GraphLearner, backend=backend))
+    found = dict(state_file.flat(state.arrays))
+    for client in range(2):
+        kept = journal.load_local(client)
+        found |= {} if kept is None else {f"{client} {key}": value for key, value in kept.flat().items()}
+    journal.close()
+    return found
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_rounds_are_the_same_each_time_and_as_on_the_processor(
+    name: str, federation: Federation, tmp_path: Path
+) -> None:
+    standin.backend()
+    first, again = (trained(tmp_path / part, name, federation, "cuda") for part in ("first", "again"))
+    near = trained(tmp_path / "near", name, federation, "native")
+    assert first.keys() == again.keys() == near.keys()
+    for key, value in first.items():
+        assert value.tobytes() == again[key].tobytes(), key
+        np.testing.assert_allclose(value, near[key], rtol=1e-4, atol=1e-6, err_msg=key)
