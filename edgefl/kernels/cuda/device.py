@@ -157,15 +157,17 @@ class Device:
         self.held -= block.size
 
     def upload(self, address: int, host: int, size: int) -> None:
-        """Copy from host memory, after all that was launched."""
-        self.wait()
+        """Copy from host memory, between what was launched before and what is launched next. Pageable memory has been
+        read when this returns, so it may be written to again.
+        """
         if size:
-            self.driver.call("cuMemcpyHtoD_v2", address, host, size)
+            self.driver.call("cuMemcpyHtoDAsync_v2", address, host, size, self.stream)
 
     def download(self, host: int, address: int, size: int) -> None:
-        self.wait()
+        """Copy to host memory, after all that was launched; it is there when this returns."""
         if size:
-            self.driver.call("cuMemcpyDtoH_v2", host, address, size)
+            self.driver.call("cuMemcpyDtoHAsync_v2", host, address, size, self.stream)
+            self.wait()
 
     def scratch(self, size: int) -> int:
         """Where launches keep what the next call's may overwrite: one block for all, which grows to the most asked for.

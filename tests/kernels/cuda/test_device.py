@@ -80,7 +80,14 @@ def test_out_of_memory_is_a_memory_error(cuda: Any, seen: Seen) -> None:
     device.close()
 
 
-RUNNING = ("cuMemAlloc", "cuMemcpyHtoD", "cuLaunchKernel", "cuMemcpyDtoH", "cuStreamSynchronize", "cuModuleGetFunction")
+RUNNING = (
+    "cuMemAlloc",
+    "cuMemcpyHtoDAsync",
+    "cuLaunchKernel",
+    "cuMemcpyDtoHAsync",
+    "cuStreamSynchronize",
+    "cuModuleGetFunction",
+)
 GRAPHS = ("cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiate", "cuGraphLaunch")
 
 

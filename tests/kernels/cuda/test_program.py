@@ -54,7 +54,7 @@ def test_arrays_of_a_block_are_used_where_they_are(place: Place, seen: Seen) -> 
     program.append("relu_forward", x, y, None)
     seen.forget()
     program.run()
-    assert seen.count("cuMemcpyHtoD") == seen.count("cuMemcpyDtoH") == 0
+    assert seen.count("cuMemcpyHtoDAsync") == seen.count("cuMemcpyDtoHAsync") == 0
     assert not y.any()  # until it is fetched
     place.memory.fetch(y)
     assert np.array_equal(y, np.maximum(x, 0))
@@ -65,7 +65,7 @@ def test_only_the_bytes_of_a_view_are_copied(place: Place, seen: Seen) -> None:
     seen.forget()
     place.memory.wrote(x[0, 1:3])
     place.memory.fetch(x[1, 4])
-    assert [call for call in seen.calls if "Memcpy" in call] == ["cuMemcpyHtoD 72", "cuMemcpyDtoH 36"]
+    assert [call for call in seen.calls if "Memcpy" in call] == ["cuMemcpyHtoDAsync 72", "cuMemcpyDtoHAsync 36"]
 
 
 def test_arrays_elsewhere_are_copied_when_they_have_changed(place: Place, seen: Seen) -> None:
@@ -75,7 +75,8 @@ def test_arrays_elsewhere_are_copied_when_they_have_changed(place: Place, seen: 
     program.run()
     seen.forget()
     program.run()
-    assert [call for call in seen.calls if "Memcpy" in call] == ["cuMemcpyHtoD 512", "cuMemcpyDtoH 512"]  # y alone
+    copies = [call for call in seen.calls if "Memcpy" in call]
+    assert copies == ["cuMemcpyHtoDAsync 512", "cuMemcpyDtoHAsync 512"]  # of y alone
     x[:] = image(1)
     program.run()
     assert np.array_equal(y, np.maximum(image(1), 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import functools
 import hashlib
 import os
@@ -38,8 +39,11 @@ def built(*more: str, kernels: Path = ROOT / "csrc" / "cuda") -> Path:
     files = sorted([*HERE.glob("*.cc"), *HERE.glob("*.h"), *kernels.glob("*.cu*")])
     digest = hashlib.sha256("".join([*FLAGS, *more, *(file.read_text() for file in files)]).encode()).hexdigest()[:16]
     library = Path(tempfile.gettempdir()) / f"edgefl-standin-{os.getuid()}" / f"libcuda-standin-{digest}.so"
-    if not library.exists():
-        library.parent.mkdir(mode=0o700, exist_ok=True)
+    library.parent.mkdir(mode=0o700, exist_ok=True)
+    with library.with_suffix(".lock").open("w") as lock:  # another process of this run may be making it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if library.exists():
+            return library
         made = library.with_suffix(f".{os.getpid()}")
         include = ("-I", str(kernels), "-I", str(HERE))
         subprocess.run(["g++", *FLAGS, *more, *include, *map(str, SOURCES), "-o", str(made)], check=True)

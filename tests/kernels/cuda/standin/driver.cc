@@ -201,14 +201,14 @@ Status cuMemHostGetDevicePointer_v2(Address* found, void* first, unsigned) {
     *found = Address(first);
     return ready("cuMemHostGetDevicePointer");
 }
-Status cuMemcpyHtoD_v2(Address to, const void* from, size_t size) {
-    TELL(ready("cuMemcpyHtoD", std::to_string(size)));
+Status cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t size, void*) {
+    TELL(ready("cuMemcpyHtoDAsync", std::to_string(size)));
     if (stand.is_capturing || !is_inside(stand.blocks, to, size)) return INVALID_VALUE;
     std::memcpy(reinterpret_cast<void*>(to), from, size);
     return OK;
 }
-Status cuMemcpyDtoH_v2(void* to, Address from, size_t size) {
-    TELL(ready("cuMemcpyDtoH", std::to_string(size)));
+Status cuMemcpyDtoHAsync_v2(void* to, Address from, size_t size, void*) {
+    TELL(ready("cuMemcpyDtoHAsync", std::to_string(size)));
     if (stand.is_capturing || !is_inside(stand.blocks, from, size)) return INVALID_VALUE;
     std::memcpy(to, reinterpret_cast<void*>(from), size);
     return OK;
