@@ -22,7 +22,7 @@ class Memory(Protocol):
     """What a backend's MEMORY can do."""
 
     def block(self, size: int) -> NDArray[np.uint8]:
-        """So many uninitialised bytes that start on a cache line. Raises MemoryError."""
+        """So many uninitialised bytes that start on a cache line. Raises MemoryError; a device's, MemoryLimitError."""
 
     def hold(self, array: Array) -> Array:
         """An array for calls to read, good as long as the result lives and nobody writes to the array."""

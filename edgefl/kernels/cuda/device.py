@@ -17,14 +17,15 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from edgefl.errors import BackendError
+from edgefl.errors import BackendError, MemoryLimitError
 
 from .driver import LEAST_VERSION, Driver, DriverError
 
 IMAGES = Path(__file__).with_name("kernels.fatbin.xz")  # of every processor, and PTX; made by scripts/cuda.py
 LEAST_CAPABILITY = (7, 5)
+MAPPED = 2  # flag of host memory that the device sees
 _MULTIPROCESSORS, _INTEGRATED, _MAJOR, _MINOR = 16, 18, 75, 76  # CUdevice_attribute
-_NON_BLOCKING, _MAPPED, _RELAXED = 1, 2, 2  # flags of a stream, of host memory, of a capture
+_NON_BLOCKING, _RELAXED = 1, 2  # flags of a stream, of a capture
 _ROUND = 256  # bytes
 
 
@@ -130,14 +131,12 @@ class Device:
     # ---- memory ------------------------------------------------------------------------------------------------------
 
     def take(self, size: int) -> Block:
-        """Uninitialised memory of at least so many bytes. Raises MemoryError."""
+        """Uninitialised memory of at least so many bytes. Raises MemoryLimitError."""
         size = max(size, 1) if self.is_exact else max(_ROUND, 1 << (size - 1).bit_length())
         spare = self._spare.get(size)
         if spare:
             return spare.pop()
-        block = Block(self.driver.address("cuMemAlloc_v2", size), size)
-        self.held += size
-        return block
+        return self.allocate(size)
 
     def give(self, block: Block) -> None:
         """Give memory back, to be taken again."""
@@ -148,7 +147,11 @@ class Device:
 
     def allocate(self, size: int) -> Block:
         """The same of exactly so many bytes, to be given back by `free`."""
-        block = Block(self.driver.address("cuMemAlloc_v2", max(size, 1)), max(size, 1))
+        try:
+            block = Block(self.driver.address("cuMemAlloc_v2", max(size, 1)), max(size, 1))
+        except MemoryError:
+            free, total = self.driver.sizes("cuMemGetInfo_v2")
+            raise MemoryLimitError(f"{size} bytes of device memory; {self.name} has {free} of {total} free") from None
         self.held += block.size
         return block
 
@@ -171,15 +174,15 @@ class Device:
 
     def scratch(self, size: int) -> int:
         """Where launches keep what the next call's may overwrite: one block for all, which grows to the most asked for.
-        Launches made for the one before are stale, see `generation`. Raises MemoryError.
+        Launches made for the one before are stale, see `generation`. Raises MemoryLimitError.
         """
         if size > self._scratch.size:
             self.wait()
             if self._scratch.size:
                 self.free(self._scratch)
             self._scratch = Block(0, 0)
+            self.generation += 1  # even if there is no room for another
             self._scratch = self.allocate(-(-size // _ROUND) * _ROUND)
-            self.generation += 1
         return self._scratch.address
 
     @property

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from ..memory import ALIGNMENT
-from .device import Device
+from .device import MAPPED, Device
 
 
 class Mapped(NamedTuple):
@@ -38,7 +38,9 @@ class Memory:
         self._mapped: list[Mapped] = []
 
     def block(self, size: int) -> NDArray[np.uint8]:
-        """New memory, uninitialised, that starts on a cache line. Raises MemoryError."""
+        """New memory, uninitialised, that starts on a cache line. Raises MemoryLimitError; MemoryError where it is the
+        host's.
+        """
         with self._device.lock:
             self._device.enter()
             return self._shared(size) if self._device.is_integrated else self._apart(size)
@@ -95,7 +97,7 @@ class Memory:
         return self._known(owner, owner[start : start + size], block.address, partial(self._device.free, block))
 
     def _shared(self, size: int) -> NDArray[np.uint8]:
-        host = self._device.driver.handle("cuMemHostAlloc", max(size, 1), 2)
+        host = self._device.driver.handle("cuMemHostAlloc", max(size, 1), MAPPED)
         address = self._device.driver.address("cuMemHostGetDevicePointer_v2", host, 0)
         assert host.value is not None
         owner = (ctypes.c_uint8 * max(size, 1)).from_address(host.value)

@@ -1,4 +1,4 @@
-"""Calls to CUDA kernels: recorded once, captured as a graph when they first run, and launched as one.
+"""Calls to CUDA kernels: recorded once, launched one by one the first time, and from then on as one captured graph.
 
 Arrays that lie in a block of memory.py are used where they are. Others (ids, an index buffer, sums, whatever a test
 passes) are copied to the device before each run and, if a call writes them, back after it.

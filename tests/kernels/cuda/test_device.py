@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from edgefl import kernels
-from edgefl.errors import BackendError
+from edgefl.errors import BackendError, MemoryLimitError
 from edgefl.kernels.cuda.device import Device
 from edgefl.kernels.cuda.memory import Memory
 from edgefl.kernels.cuda.program import Program
@@ -72,11 +72,23 @@ def test_cuda_is_never_the_default() -> None:
     assert done.stdout.strip() == ""
 
 
-def test_out_of_memory_is_a_memory_error(cuda: Any, seen: Seen) -> None:
+def test_no_room_is_told_with_its_bytes(cuda: Any, seen: Seen) -> None:
     device = Device()
     seen.room(1000)
-    with pytest.raises(MemoryError, match="cuMemAlloc_v2: the device has not so much memory"):
+    with pytest.raises(MemoryLimitError, match="2000 bytes of device memory; stand-in has 1000 of 1000 free"):
         device.allocate(2000)
+    device.close()
+
+
+def test_scratch_that_finds_no_room_makes_what_used_it_stale(cuda: Any, seen: Seen) -> None:
+    device = Device()
+    device.scratch(500)
+    before = device.generation
+    seen.room(1000)
+    with pytest.raises(MemoryLimitError, match="2048 bytes of device memory"):
+        device.scratch(2000)
+    assert device.generation > before
+    assert device.scratch_bytes == 0
     device.close()
 
 
