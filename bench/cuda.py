@@ -1,7 +1,8 @@
 """python -m bench cuda: training steps on an NVIDIA GPU beside PyTorch's on the same one, in one run, by events.
 
 Ours are steps of a learner as its fit makes them (native_steps.py): uint8 examples gathered by index on the device, at
-shares p of active neurons and at densities of an ERK mask. PyTorch's are whole dense steps with ready float32 inputs:
+shares p of active neurons and at densities of an ERK mask, with every layer that can on masked kernels and with none:
+where the two meet, sparsity.py is to have its limits. PyTorch's are whole dense steps with ready float32 inputs:
 eager, torch.compile, and eager captured as a CUDA graph; TF32 off and cudnn.benchmark on. What TF32 gives PyTorch is a
 row of its own, labelled; the backend has no TF32 form. Without a device that the backend and torch both see, this says
 so and prints no number. `--part I/N` takes every N-th case, for machines that are lent for minutes.
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -31,6 +33,7 @@ from edgefl import kernels
 from edgefl.errors import BackendError
 from edgefl.graph import Model
 from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.learners.lowering import sparse_weight
 from edgefl.learners.lowering.macs import step_macs
 from edgefl.neurons.random_mask import random_mask
 from edgefl.neurons.selection import NeuronSet
@@ -144,10 +147,12 @@ def _contenders(clock: EventClock, case: Case, batch: int) -> Iterator[tuple[str
         share = 1.0 if neurons is None else step_macs(model.graph, neurons) / dense
         yield f"edgefl p={keep:g}", (clock.ours(run), share)
     for density in DENSITIES if case.model in MASKED else ():
-        learner = GraphLearner(model, "cuda")
-        learner.restrict(random_mask(spec, density, "erk", SEED), batch)
-        run = steps(learner, samples, _rows(samples, batch), SGD(LEARNING_RATE))
-        yield f"edgefl density={density:g}", (clock.ours(run), density)
+        for name, is_sparse in (("masked", True), ("dense", False)):
+            learner = GraphLearner(model, "cuda")
+            with patch.object(sparse_weight, "runs_sparse", lambda weight, ops, is_sparse=is_sparse: is_sparse):
+                learner.restrict(random_mask(spec, density, "erk", SEED), batch)
+            run = steps(learner, samples, _rows(samples, batch), SGD(LEARNING_RATE))
+            yield f"edgefl density={density:g}, {name} kernels", (clock.ours(run), density if is_sparse else 1.0)
     for name, run in _theirs(model, samples, batch).items():
         yield f"torch {name}", (clock.theirs(run), 1.0)
 

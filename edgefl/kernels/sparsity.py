@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 Shape = Sequence[int]
 
-LANES = {"scalar": 4, "neon": 4, "avx2": 8, "avx512": 16}
-"""Examples that one word of an instruction set holds."""
+LANES = {"scalar": 4, "neon": 4, "avx2": 8, "avx512": 16, "cuda": 1}
+"""Examples that one word of an instruction set holds; a GPU's kernels take them one by one."""
 
 ONE_STRUCTURE = 32
 """Largest batch whose Linear layers compute the gradient of their input from the forward structure."""
@@ -32,7 +32,7 @@ def runs_sparse(op: str, shape: Shape, batch: int, density: float, isa: str, *, 
 
     op        "linear", shape [out_features, in_features], or "conv2d", shape [out_channels, in_channels, kernel_h,
               kernel_w, height, width] with the size of its input
-    isa       as edgefl.kernels.native.isa() says; "" for a backend in Python, which computes dense
+    isa       as the backend's isa() says; "" for one that has none and computes dense
     scatters  whether the layer would else be torch's, on a whole weight that its values are first written into
     Raises ValueError for another op.
     """
@@ -86,9 +86,11 @@ LINEAR: dict[str, tuple[float, float]] = {
     "neon": (0.2, 0.2),
     "avx2": (0.35, 0.48),
     "avx512": (0.25, 0.35),
+    "cuda": (0.2, 0.2),
 }
 """Largest densities of a Linear layer, for batches up to ONE_STRUCTURE and beyond. NEON's are the scalar tier's: it was
-not measured, for want of a board.
+not measured, for want of a board. Nor was CUDA: .2 is what its masked kernels were written to gain at, with maps of
+2 x 2 left out, whose weights each have few products.
 """
 
 FEWEST_CHANNELS = 4
@@ -98,6 +100,7 @@ CONV2D: dict[str, tuple[tuple[int, float], ...]] = {
     "neon": ((8, 0.2), (ANY_SIZE, 0.1)),
     "avx2": ((2, 0.22), (4, 0.42), (8, 0.27), (16, 0.22), (ANY_SIZE, 0.25)),
     "avx512": ((2, 0.2), (4, 0.43), (8, 0.41), (16, 0.3), (ANY_SIZE, 0.27)),
+    "cuda": ((2, 0.0), (ANY_SIZE, 0.2)),
 }
 """Largest densities of a convolution, for maps up to a size, with the images side by side."""
 

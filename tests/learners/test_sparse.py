@@ -22,7 +22,7 @@ from .graphs import CLASSES, GRAPHS, chain, model, samples
 from .test_fit import TERMS, batches_of
 from .test_restrict import assert_zero_outside, drawn, masked, torch_steps
 
-BACKENDS = ("native", "reference")
+BACKENDS = ("native", "reference", "cuda")
 NAMES = ("plain", "groupnorm", "grouped", "residual", "mlp", "norm_first")
 LINES = chain(
     (4, 14),
@@ -77,7 +77,10 @@ def test_float64_steps_equal_torch_with_masked_weights(name: str) -> None:
             np.testing.assert_allclose(value, expected[parameter], rtol=1e-8, atol=1e-9, err_msg=note)
 
 
-@pytest.mark.parametrize(("backend", "name"), [*(("native", name) for name in (*NAMES, "lines")), ("reference", "mlp")])
+ASKED = [*(("native", name) for name in (*NAMES, "lines")), ("reference", "mlp"), ("cuda", "mlp"), ("cuda", "lines")]
+
+
+@pytest.mark.parametrize(("backend", "name"), ASKED)
 def test_whatever_is_asked_is_as_with_dense_kernels(backend: str, name: str) -> None:
     """Steps with every term, at two masks; passes without a gradient, a gradient, and the search for the strongest."""
     graph = GRAPHS.get(name, LINES)

@@ -82,6 +82,11 @@ globals().update({name: _call(name) for name in TABLE})  # one without a kernel 
 globals().update({name: host.operation(name, MEMORY) for name in host.OPERATIONS})
 
 
+def isa() -> str:
+    """What kernels/sparsity.py knows its masked layers by."""
+    return "cuda"
+
+
 def scratch_bytes() -> int:
     """Bytes of device memory that calls of this process share for partial results."""
     return DEVICE.scratch_bytes

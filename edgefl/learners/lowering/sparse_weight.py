@@ -82,12 +82,13 @@ def sparse_weights(
 
 
 def isa_of(ops: ModuleType) -> str:
-    """The instruction set of a backend; "" for kernels in Python."""
-    return ops.isa() if ops.__name__.endswith(".native") else ""
+    """The instruction set of a backend; "" for one that has none."""
+    isa = getattr(ops, "isa", None)
+    return isa() if isa is not None else ""
 
 
 def runs_sparse(weight: SparseWeight, ops: ModuleType) -> bool:
-    """Whether the layer is not slower without its zeros; kernels in Python never skip any."""
+    """Whether the layer is not slower without its zeros; kernels without an instruction set never skip any."""
     shape = (*weight.planar_shape, *weight.size)
     return sparsity.runs_sparse(weight.op, shape, weight.batch, weight.count / math.prod(weight.shape), isa_of(ops))
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.graph.operations import Conv2d
-from edgefl.kernels.memory import Memory, zeros
+from edgefl.kernels.memory import HOST, Memory, zeros
 from edgefl.learners.lowering.schedule import Structure, StructureKind
 from edgefl.learners.lowering.sparse_weight import SparseWeight
 from edgefl.neurons.index import read_only
@@ -33,7 +33,9 @@ class Compact:
         if plan.has_transposed:
             lengths |= {"structure_t": plan.words[1], "order_t": plan.count}
         self.plan, self.values, self._home = plan, zeros(home, (plan.count,), dtype), home
-        self.arrays = {kind: np.zeros(length, np.uint32) for kind, length in lengths.items()}
+        self.arrays = {  # of order the host alone has use
+            kind: zeros(HOST if kind == "order" else home, (length,), np.uint32) for kind, length in lengths.items()
+        }
 
     def build(self, bits: Bits, ops: ModuleType) -> None:
         """List the coordinates of a mask with as many; the values are those of no coordinate then."""

@@ -1,4 +1,6 @@
-"""A federation whose clients train on the CUDA backend: the same each time to the bit, and as on the processor."""
+"""A federation whose clients train on the CUDA backend, some on layers that run at a mask alone: the same each time to
+the bit, and as on the processor.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from edgefl.simulation.loop import simulate
 from . import standin
 
 EXPERIMENT = Experiment(clients=2, per_round=2, model="feddyn_mlp", rounds=2, max_examples=24)
-METHODS = ("fedspu-cached",)
+METHODS: dict[str, dict[str, object]] = {"fedspu-cached": {"keep": (0.5, 1.0)}, "fedspa": {"density": 0.2}}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,7 @@ def federation() -> Federation:
 
 def trained(path: Path, name: str, federation: Federation, backend: str) -> dict[str, np.ndarray]:
     """The server's state at the end, and what each client keeps."""
-    method = build(name, {"per_round": 2, "epochs": 1, **({"keep": (0.5, 1.0)} if "spu" in name else {})})
+    method = build(name, {"per_round": 2, "epochs": 1, **METHODS[name]})
     journal = Journal(path)
     settings = Settings(rounds=2, eval_every=2)
     state = simulate(method, federation, settings, journal, make=partial(GraphLearner, backend=backend))

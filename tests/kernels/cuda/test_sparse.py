@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgefl.graph import Graph, Model, Node
+from edgefl.graph.operations import Linear
 from edgefl.kernels.checks import Check
 from edgefl.kernels.cuda import host, sparse_tiling
+from edgefl.learners import GraphLearner
+from edgefl.neurons.mask import Mask
+from edgefl.rng import INIT, stream
 
 from .. import cases_sparse_convolution as conv
 from .. import cases_sparse_linear as linear
@@ -26,6 +31,7 @@ LAYERS = (
     Geometry(3, 5, 6, (12, 11), (5, 5), (1, 2), (2, 2), (1, 2)),
 )
 WIDE = (Geometry(2, 3, 4, (30, 30), (3, 3), (1, 1), (24, 24), (24, 24)), Geometry(3, 4, 5, (4, 4)))
+WEIGHTS = "fc1.weight", "fc2.weight"
 MATRICES = ((16, 300, 200), (128, 90, 140), (7, 500, 40))
 
 
@@ -54,6 +60,18 @@ def test_any_tiling_gives_the_results_of_the_reference(cuda: ModuleType, monkeyp
     rng = np.random.default_rng(4)
     choose(monkeypatch, lambda found: found[rng.integers(len(found))])
     each((case, lambda case=case: check_case(cuda, case)) for case in (*calls(LAYERS, 0.3), *matrices()))
+
+
+@pytest.mark.parametrize(("density", "expected"), [(0.1, {"fc1.weight"}), (0.3, set())])
+def test_a_learner_runs_layers_at_the_mask_alone_where_few_are_left(
+    cuda: ModuleType, density: float, expected: set[str]
+) -> None:
+    """By the rule as it is; fc2 has few outputs."""
+    graph = Graph((64,), (Node("fc1", Linear(64, 64), ("input",)), Node("fc2", Linear(64, 5), ("fc1",))))
+    learner = GraphLearner(Model(graph, graph.init(stream(1, INIT))), "cuda")
+    drawn = {name: np.random.default_rng(1).random(learner.spec.params[name].shape) < density for name in WEIGHTS}
+    learner.restrict(Mask.of(learner.spec, drawn))
+    assert set(learner._workspace.plans) == expected
 
 
 def test_windows_that_no_tile_has_room_for(cuda: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
