@@ -155,16 +155,34 @@ class Device:
         self.held += block.size
         return block
 
+    def pin(self, host: int, size: int) -> int | None:
+        """Where the device reads host memory in place, until `unpin`; None if it cannot, or if that brings nothing."""
+        if not self.is_integrated:
+            return None
+        try:
+            self.driver.call("cuMemHostRegister_v2", host, size, MAPPED)
+        except (DriverError, MemoryError):  # a file's pages, or a part of what is pinned
+            return None
+        try:
+            return self.driver.address("cuMemHostGetDevicePointer_v2", host, 0)
+        except DriverError:
+            self.unpin(host)
+            raise
+
+    def unpin(self, host: int) -> None:
+        self.driver.call("cuMemHostUnregister", host)
+
     def free(self, block: Block) -> None:
         self.driver.call("cuMemFree_v2", block.address)
         self.held -= block.size
 
     def upload(self, address: int, host: int, size: int) -> None:
-        """Copy from host memory, between what was launched before and what is launched next. Pageable memory has been
-        read when this returns, so it may be written to again.
+        """Copy from host memory, after all that was launched. It has been read when this returns: of pageable memory
+        the driver says only that the call might wait for that.
         """
         if size:
             self.driver.call("cuMemcpyHtoDAsync_v2", address, host, size, self.stream)
+            self.wait()
 
     def download(self, host: int, address: int, size: int) -> None:
         """Copy to host memory, after all that was launched; it is there when this returns."""

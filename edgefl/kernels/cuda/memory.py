@@ -2,7 +2,9 @@
 
 A view of such an array stands for the device's bytes at the same place. `wrote` copies what the host has put into a
 view to the device, `fetch` the device's bytes to the view; between those the two differ. Host memory that nobody copies
-is never touched, so it takes address space alone. Where host and device share one memory there is one copy of both.
+is never touched, so it takes address space alone. Where host and device share one memory, blocks are the device's all
+the same, as its caches keep nothing of the host's pages (CUDA for Tegra, table 1); what is read once a step, samples,
+is read in place there.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from ..memory import ALIGNMENT
-from .device import MAPPED, Device
+from .device import Device
 
 
 class Mapped(NamedTuple):
@@ -36,6 +38,7 @@ class Memory:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._mapped: list[Mapped] = []
+        self._pins: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by their first byte
 
     def block(self, size: int) -> NDArray[np.uint8]:
         """New memory, uninitialised, that starts on a cache line. Raises MemoryLimitError; MemoryError where it is the
@@ -43,20 +46,30 @@ class Memory:
         """
         with self._device.lock:
             self._device.enter()
-            return self._shared(size) if self._device.is_integrated else self._apart(size)
+            owner = np.empty(size + ALIGNMENT, np.uint8)
+            start = -owner.ctypes.data % ALIGNMENT
+            block = self._device.allocate(size)
+            whole = owner[start : start + size]
+            self._know(owner, Mapped(whole.ctypes.data, size, block.address), partial(self._device.free, block))
+            return whole
 
     def hold(self, array: Array) -> Array:
-        """The device's copy of an array that calls read, as long as the result lives; itself, if it lies there."""
-        if self.find(array) is not None:
-            return array
+        """An array for calls to read, as long as the result lives: itself, if it lies in a block; the very bytes, where
+        the device reads them in place; else a copy on the device.
+        """
         array = np.ascontiguousarray(array)
-        held = self.block(array.nbytes).view(array.dtype).reshape(array.shape)
-        mapped = self.find(held)
-        assert mapped is not None  # it has just been made
         with self._device.lock:
             self._device.enter()
-            self._device.upload(mapped, array.ctypes.data, array.nbytes)
-        return held
+            pin = self._pinned(array)
+            if pin is not None:
+                return _part(pin, array)
+            if self.find(array) is not None:
+                return array
+            held = self.block(array.nbytes).view(array.dtype).reshape(array.shape)
+            address = self.find(held)
+            if address is not None:  # there are any values
+                self._device.upload(address, array.ctypes.data, array.nbytes)
+            return held
 
     def wrote(self, *views: Array) -> None:
         """The host has written these; what is no view of a block needs no telling."""
@@ -69,13 +82,13 @@ class Memory:
             self._copy(view, self._device.download, is_upload=False)
 
     def find(self, view: Array) -> int | None:
-        """Where a view is on the device; None if it is of no block."""
+        """Where a C-contiguous view is on the device; None unless all of it is of one block, or of what is held."""
         first = view.ctypes.data
         at = bisect_right(self._mapped, (first, 1 << 62)) - 1
         if at < 0 or not view.size:
             return None
         mapped = self._mapped[at]
-        return mapped.address + first - mapped.first if first < mapped.first + mapped.size else None
+        return mapped.address + first - mapped.first if first + view.nbytes <= mapped.first + mapped.size else None
 
     def _copy(self, view: Array, copy: Any, is_upload: bool) -> None:
         address = self.find(view)
@@ -83,36 +96,37 @@ class Memory:
             return
         with self._device.lock:
             self._device.enter()
-            if self._device.is_integrated:
-                self._device.wait()
-            elif is_upload:
-                copy(address, view.ctypes.data, view.nbytes)
-            else:
-                copy(view.ctypes.data, address, view.nbytes)
+            copy(*((address, view.ctypes.data) if is_upload else (view.ctypes.data, address)), view.nbytes)
 
-    def _apart(self, size: int) -> NDArray[np.uint8]:
-        owner = np.empty(size + ALIGNMENT, np.uint8)
-        start = -owner.ctypes.data % ALIGNMENT
-        block = self._device.allocate(size)
-        return self._known(owner, owner[start : start + size], block.address, partial(self._device.free, block))
+    def _pinned(self, array: Array) -> Any:
+        """The pinned bytes that an array is of, if it is, or can be pinned."""
+        first, size = array.ctypes.data, array.nbytes
+        for start, pin in self._pins.items():
+            if start <= first and first + size <= start + len(pin):
+                return pin
+        address = None if not size or self.find(array) is not None else self._device.pin(first, size)
+        if address is None:
+            return None
+        pin = self._pins[first] = (ctypes.c_uint8 * size).from_address(first)
+        self._know(pin, Mapped(first, size, address), partial(self._unpin, array))
+        return pin
 
-    def _shared(self, size: int) -> NDArray[np.uint8]:
-        host = self._device.driver.handle("cuMemHostAlloc", max(size, 1), MAPPED)
-        address = self._device.driver.address("cuMemHostGetDevicePointer_v2", host, 0)
-        assert host.value is not None
-        owner = (ctypes.c_uint8 * max(size, 1)).from_address(host.value)
-        whole: Array = np.ndarray(size, np.uint8, memoryview(owner))  # which keeps the owner alive
-        free = partial(self._device.driver.call, "cuMemFreeHost", host)
-        return self._known(owner, whole, address, free)
+    def _unpin(self, array: Array) -> None:
+        """The array has been kept until now: the driver knows its pages by their addresses."""
+        self._device.unpin(array.ctypes.data)
 
-    def _known(self, owner: Any, whole: NDArray[np.uint8], address: int, free: Callable[[], None]) -> NDArray[np.uint8]:
+    def _know(self, owner: Any, mapped: Mapped, free: Callable[[], None]) -> None:
         """owner: what every view of these bytes keeps alive."""
-        mapped = Mapped(whole.ctypes.data, whole.size, address)
         insort(self._mapped, mapped)
         weakref.finalize(owner, self._forget, mapped, free).atexit = False
-        return whole
 
     def _forget(self, mapped: Mapped, free: Callable[[], None]) -> None:
         """The host bytes are about to be somebody else's, so at once; no call of the driver, see Device.later."""
         self._mapped.remove(mapped)
         self._device.later(free)
+
+
+def _part(pin: Any, array: Array) -> Array:
+    """The array again, as a view that keeps its pinned bytes."""
+    part: Array = np.ndarray(array.shape, array.dtype, memoryview(pin), array.ctypes.data - ctypes.addressof(pin))
+    return part

@@ -55,7 +55,9 @@ class Session:
     @property
     def held_bytes(self) -> int:
         """Bytes of these inputs where they are a copy."""
-        return 0 if self._held is None or self._held[1] is self._held[0].x else self._held[1].nbytes
+        if self._held is None or self._held[1].ctypes.data == self._held[0].x.ctypes.data:
+            return 0
+        return self._held[1].nbytes
 
     def unbind(self) -> None:
         """Keep its schedules alone."""

@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 from edgefl.errors import BackendError
+from edgefl.graph import Graph, Model, Node
+from edgefl.graph.operations import Linear
 from edgefl.kernels.cuda.device import Device
 from edgefl.kernels.cuda.memory import Memory
 from edgefl.kernels.cuda.program import Program
+from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.rng import INIT, stream
 
 from .conftest import Seen
 
@@ -178,19 +182,68 @@ def test_a_view_keeps_its_block(place: Place, seen: Seen) -> None:
     assert np.array_equal(part, image()[1, 2:4])
 
 
-def test_one_memory_with_the_host_is_not_copied(cuda: Any, seen: Seen) -> None:
+def test_what_is_sent_may_be_written_to_at_once(place: Place) -> None:
+    x = place.array(image())
+    x[...] = 0
+    place.memory.fetch(x)
+    assert np.array_equal(x, image())
+
+
+def test_held_arrays_are_read_in_place_where_device_and_host_share_one_memory(cuda: Any, seen: Seen) -> None:
+    """So are parts of them; what reaches beyond one is copied. They are pinned as long as one of them is held."""
     seen.integrated(True)
     before, place = seen.live, Place(cuda)
-    x, y = place.array(image()), place.array(np.zeros_like(image()))
-    program = place.program()
-    program.append("relu_forward", x, y, None)
-    program.run()
-    place.memory.fetch(y)
-    assert np.array_equal(y, np.maximum(image(), 0))
+    rows = np.concatenate([image(), image() + 1])
+    seen.forget()
+    held, part = place.memory.hold(rows[:3]), place.memory.hold(rows[1:2])
+    assert held.ctypes.data == rows.ctypes.data
     assert not [call for call in seen.calls if "Memcpy" in call]
-    del program, x, y
+    beyond = place.memory.hold(rows[2:])
+    assert not np.shares_memory(beyond, rows)
+    del held
+    place.device.enter()
+    assert seen.count("cuMemHostUnregister") == 0
+    for each, expected in ((part, rows[1:2]), (beyond, rows[2:])):
+        y = place.array(np.zeros_like(expected))
+        program = place.program()
+        program.append("relu_forward", each, y, None)
+        program.run()
+        place.memory.fetch(y)
+        assert np.array_equal(y, np.maximum(expected, 0))
+    del part, beyond, each, program, y
+    place.device.enter()
+    assert seen.count("cuMemHostUnregister") == 1
     place.close()
     assert seen.live == before
+
+
+@pytest.mark.parametrize("call", ["cuMemHostRegister", "cuMemHostGetDevicePointer"])
+def test_what_cannot_be_pinned(cuda: Any, seen: Seen, call: str) -> None:
+    seen.integrated(True)
+    before, place, x = seen.live, Place(cuda), image()
+    seen.fail(call)
+    if call == "cuMemHostRegister":  # such as a file's pages
+        assert not np.shares_memory(place.memory.hold(x), x)
+    else:
+        with pytest.raises(BackendError, match=call):
+            place.memory.hold(x)
+    place.close()
+    assert seen.live == before
+
+
+def test_a_learner_holds_no_samples_where_device_and_host_share_one_memory(
+    cuda: Any, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = Graph((6,), (Node("fc", Linear(6, 3), ("input",)),))
+    x = np.random.default_rng(1).standard_normal((8, 6)).astype(np.float32)
+    fitted = []
+    for shares in (False, True):
+        monkeypatch.setattr(cuda.DEVICE, "is_integrated", shares)
+        learner = GraphLearner(Model(graph, graph.init(stream(1, INIT))), "cuda")
+        learner.fit(Samples(x, np.arange(8, dtype=np.int32) % 3), [np.arange(8, dtype=np.int32)] * 2, SGD(0.1))
+        assert ("samples" in learner.memory()) != shares
+        fitted.append(learner.read()["fc.weight"].copy())
+    assert np.array_equal(*fitted)
 
 
 def test_held_arrays_are_sent_once(place: Place, seen: Seen) -> None:

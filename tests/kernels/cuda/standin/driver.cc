@@ -22,7 +22,8 @@ namespace {
 using Status = int;
 using Address = unsigned long long;
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_IMAGE = 200,
-       INVALID_CONTEXT = 201, NOT_FOUND = 500, LAUNCH_FAILED = 719, CAPTURE_UNSUPPORTED = 900 };
+       INVALID_CONTEXT = 201, NOT_FOUND = 500, ALREADY_REGISTERED = 712,
+       NOT_REGISTERED = 713, LAUNCH_FAILED = 719, CAPTURE_UNSUPPORTED = 900 };
 
 struct Launch {
     const emulate::Kernel* kernel;
@@ -34,13 +35,20 @@ struct Graph {
     std::vector<Launch> launches;
 };
 
+struct Upload {
+    Address to;
+    const void* from;
+    size_t size;
+};
+
 struct Stand {
     std::string log;
     std::map<std::string, int> calls;
     std::string failing;
     int failing_call = 0;
     Status failure = OK;
-    std::map<Address, size_t> blocks, host_blocks;
+    std::map<Address, size_t> blocks, pinned;
+    std::vector<Upload> uploads;
     int contexts = 0, modules = 0, streams = 0, graphs = 0, events = 0;
     bool is_initialised = false, is_capturing = false, is_integrated = false;
     Graph captured;
@@ -63,6 +71,12 @@ Status ready(const char* name, const std::string& what = "") {
     return stand.contexts > 0 ? OK : INVALID_CONTEXT;
 }
 
+// Reads what is to be uploaded, as late as the driver may.
+void flush() {
+    for (const Upload& each : stand.uploads) std::memcpy(reinterpret_cast<void*>(each.to), each.from, each.size);
+    stand.uploads.clear();
+}
+
 bool is_inside(const std::map<Address, size_t>& blocks, Address first, size_t size) {
     auto after = blocks.upper_bound(first);
     if (after == blocks.begin()) return false;
@@ -70,7 +84,7 @@ bool is_inside(const std::map<Address, size_t>& blocks, Address first, size_t si
     return first + size <= after->first + after->second;
 }
 
-Status allocate(std::map<Address, size_t>& blocks, void** found, size_t size) {
+Status allocate(void** found, size_t size) {
     size_t held = 0;
     for (const auto& block : stand.blocks) held += block.second;
     if (size == 0) return INVALID_VALUE;
@@ -78,17 +92,19 @@ Status allocate(std::map<Address, size_t>& blocks, void** found, size_t size) {
     *found = std::malloc(size);
     if (!*found) return OUT_OF_MEMORY;
     std::memset(*found, 0xff, size);
-    blocks[Address(*found)] = size;
+    stand.blocks[Address(*found)] = size;
     return OK;
 }
 
-Status release(std::map<Address, size_t>& blocks, Address first) {
-    if (!blocks.erase(first)) return INVALID_VALUE;
+Status release(Address first) {
+    flush();
+    if (!stand.blocks.erase(first)) return INVALID_VALUE;
     std::free(reinterpret_cast<void*>(first));
     return OK;
 }
 
 Status start(const Launch& launch) {
+    flush();
     if (emulate::run(*launch.kernel, launch.grid, launch.block, launch.arguments.data())) return OK;
     std::fprintf(stderr, "stand-in: %s\n", emulate::complaint());
     return LAUNCH_FAILED;
@@ -112,7 +128,7 @@ void standin_reset() {
     stand.failing.clear();
 }
 int standin_live() {
-    return int(stand.blocks.size() + stand.host_blocks.size()) + stand.contexts + stand.modules + stand.streams +
+    return int(stand.blocks.size() + stand.pinned.size()) + stand.contexts + stand.modules + stand.streams +
            stand.graphs + stand.events;
 }
 void standin_order(int order) { emulate::order = order; }
@@ -183,33 +199,38 @@ Status cuMemGetInfo_v2(size_t* available, size_t* total) {
 }
 Status cuMemAlloc_v2(Address* found, size_t size) {
     TELL(ready("cuMemAlloc", std::to_string(size)));
-    return allocate(stand.blocks, reinterpret_cast<void**>(found), size);
+    return allocate(reinterpret_cast<void**>(found), size);
 }
 Status cuMemFree_v2(Address first) {
     TELL(ready("cuMemFree"));
-    return release(stand.blocks, first);
+    return release(first);
 }
-Status cuMemHostAlloc(void** found, size_t size, unsigned) {
-    TELL(ready("cuMemHostAlloc", std::to_string(size)));
-    return allocate(stand.host_blocks, found, size);
+Status cuMemHostRegister_v2(void* first, size_t size, unsigned) {
+    TELL(ready("cuMemHostRegister", std::to_string(size)));
+    for (const auto& each : stand.pinned)
+        if (each.first < Address(first) + size && Address(first) < each.first + each.second) return ALREADY_REGISTERED;
+    stand.pinned[Address(first)] = size;
+    return OK;
 }
-Status cuMemFreeHost(void* first) {
-    TELL(ready("cuMemFreeHost"));
-    return release(stand.host_blocks, Address(first));
+Status cuMemHostUnregister(void* first) {
+    TELL(ready("cuMemHostUnregister"));
+    return stand.pinned.erase(Address(first)) ? OK : NOT_REGISTERED;
 }
 Status cuMemHostGetDevicePointer_v2(Address* found, void* first, unsigned) {
+    TELL(ready("cuMemHostGetDevicePointer"));
     *found = Address(first);
-    return ready("cuMemHostGetDevicePointer");
+    return stand.pinned.count(Address(first)) ? OK : INVALID_VALUE;
 }
 Status cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t size, void*) {
     TELL(ready("cuMemcpyHtoDAsync", std::to_string(size)));
     if (stand.is_capturing || !is_inside(stand.blocks, to, size)) return INVALID_VALUE;
-    std::memcpy(reinterpret_cast<void*>(to), from, size);
+    stand.uploads.push_back({to, from, size});
     return OK;
 }
 Status cuMemcpyDtoHAsync_v2(void* to, Address from, size_t size, void*) {
     TELL(ready("cuMemcpyDtoHAsync", std::to_string(size)));
     if (stand.is_capturing || !is_inside(stand.blocks, from, size)) return INVALID_VALUE;
+    flush();
     std::memcpy(to, reinterpret_cast<void*>(from), size);
     return OK;
 }
@@ -250,7 +271,10 @@ Status cuStreamDestroy_v2(void*) {
     --stand.streams;
     return OK;
 }
-Status cuStreamSynchronize(void*) { return ready("cuStreamSynchronize"); }
+Status cuStreamSynchronize(void*) {
+    flush();
+    return ready("cuStreamSynchronize");
+}
 Status cuStreamBeginCapture_v2(void*, int) {
     TELL(ready("cuStreamBeginCapture"));
     if (stand.is_capturing) return CAPTURE_UNSUPPORTED;
