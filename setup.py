@@ -1,5 +1,6 @@
 """Builds the two native extensions: libedgefl.so, the C ABI with no Python in it, and edgefl._core on top of it; and,
-where there is nvcc, the image of the CUDA kernels (scripts/cuda.py; EDGEFL_CUDA_TARGETS names processors, or PTX).
+where there is nvcc, the image of the CUDA kernels (scripts/cuda.py; EDGEFL_CUDA_TARGETS names processors, or PTX;
+EDGEFL_CUDA_IMAGES, a folder with images that are there).
 
 All are optional: without a C++ compiler the install succeeds and edgefl uses numba or numpy instead.
 Only the baseline instruction set is compiled in; the files in csrc/isa open regions for more, chosen at run time.
@@ -19,6 +20,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 LIBRARY = "edgefl.libedgefl"
+IMAGES = "EDGEFL_CUDA_IMAGES"
 STANDARD = "-std=c++2a"  # C++17 with designated initialisers; g++ 8 and 9 (ARM boards) know C++20 by this name only
 ARITHMETIC = ["-O3", "-ffp-contract=off", "-fno-math-errno"]
 COMPILE = [STANDARD, "-g0", "-pthread", "-fvisibility=hidden", "-Wall", "-Wextra", *ARITHMETIC]
@@ -41,14 +43,18 @@ class BuildNative(build_ext):
         self.build_cuda()
 
     def build_cuda(self) -> None:
-        image = os.path.join(os.path.dirname(self.get_ext_fullpath("edgefl.kernels.cuda.kernels")), "kernels.fatbin.xz")
-        if shutil.which("nvcc") is None or self.dry_run:
+        folder, ready = os.path.dirname(self.get_ext_fullpath("edgefl.kernels.cuda.kernels")), os.environ.get(IMAGES)
+        if self.dry_run or not (ready or shutil.which("nvcc")):
             return
-        os.makedirs(os.path.dirname(image), exist_ok=True)
-        targets = os.environ.get("EDGEFL_CUDA_TARGETS", "")
+        os.makedirs(folder, exist_ok=True)
+        if ready:
+            for image in glob(os.path.join(ready, "kernels.*")):
+                shutil.copy(image, folder)
+            return
+        targets, image = os.environ.get("EDGEFL_CUDA_TARGETS", ""), os.path.join(folder, "kernels.fatbin.xz")
         made = subprocess.run([sys.executable, "scripts/cuda.py", "--targets", targets, "--out", image])
         if made.returncode:
-            print("edgefl: the CUDA kernels were not built; expected nvcc 13. EDGEFL_KERNELS=cuda will be refused.")
+            print("edgefl: the CUDA kernels were not built; nvcc failed. EDGEFL_KERNELS=cuda will be refused.")
 
     def build_extensions(self) -> None:
         compile_one = self.compiler.compile

@@ -4,15 +4,17 @@ kernel takes.
 
     scripts/cuda.py                  PTX alone, which a driver compiles for its device when it first loads it
     scripts/cuda.py --targets all    machine code for every processor that nvcc 13 knows, and PTX: for a wheel
+    scripts/cuda.py --nvrtc LIBRARY  PTX by this libnvrtc.so.12 too, of PyPI's nvidia-cuda-nvrtc-cu12
 
 The file has a line for each target and kernel: registers of a thread, shared bytes of a block, spilled bytes.
-No kernel may spill. Older boards (Jetson Nano, TX2, Xavier: sm_53 to sm_72) are beyond nvcc 13, and their drivers are
-older than what the backend asks for.
+No kernel may spill. A driver takes no PTX of a CUDA that is newer than its own: NVRTC 12.0's is for drivers from CUDA
+12.0 on (JetPack 6), and for processors from sm_60 on, which nvcc 13 no longer knows.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import lzma
 import re
 import shutil
@@ -27,9 +29,14 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "csrc" / "cuda" / "kernels.cu"
 IMAGE = ROOT / "edgefl" / "kernels" / "cuda" / "kernels.fatbin.xz"
 PTX = "75"  # the oldest: a driver makes newer machine code of it
+OLD_PTX = "60"  # the oldest that drivers for CUDA 12 know
 TARGETS = ("75", "80", "86", "87", "89", "90", "100", "103", "110", "120", "121")
 ALL = tuple(each for each in TARGETS if each not in ("86", "89", "103"))  # which run the code of 80 and 100
 FLAGS = ("-std=c++17", "-O3", "-fmad=false", "--no-compress", "-Xptxas=-v", "--threads=0")
+NVRTC_FLAGS = (  # without the host's headers
+    "--std=c++17", "--fmad=false", f"--include-path={SOURCE.parent}",
+    "--define-macro=NAN=__int_as_float(0x7fc00000)", "--define-macro=INFINITY=__int_as_float(0x7f800000)",
+)  # fmt: skip
 _KERNEL = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\w+)'")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
@@ -49,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--targets", default="", help=f"some of {','.join(TARGETS)}, or all; default: PTX alone")
     parser.add_argument("--out", type=Path, default=IMAGE)
+    parser.add_argument("--nvrtc", type=Path, metavar="LIBRARY", help="PTX by it, too")
     options = parser.parse_args(arguments)
     targets = ALL if options.targets == "all" else tuple(filter(None, options.targets.split(",")))
     unknown = set(targets) - set(TARGETS)
@@ -56,7 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--targets {','.join(sorted(unknown))}; expected some of {', '.join(TARGETS)}, or all")
     try:
         resources = compiled(targets, options.out)
-    except (OSError, subprocess.CalledProcessError) as error:
+        if options.nvrtc:
+            ptx = options.out.with_name(f"kernels.{OLD_PTX}.ptx.xz")
+            ptx.write_bytes(packed(ptx_by(options.nvrtc, OLD_PTX)))
+    except (OSError, subprocess.CalledProcessError, ValueError) as error:
         print(f"{SOURCE.name} was not compiled: {getattr(error, 'stderr', '') or error}", file=sys.stderr)
         return 1
     (options.out.parent / "kernels.csv").write_text(table(resources))
@@ -72,8 +83,30 @@ def compiled(targets: Sequence[str], out: Path) -> list[Resources]:
         raw = Path(folder) / "kernels.fatbin"
         command = [nvcc(), "-fatbin", *FLAGS, *codes, "-o", str(raw), str(SOURCE)]
         said = subprocess.run(command, check=True, capture_output=True, text=True)
-        out.write_bytes(lzma.compress(raw.read_bytes(), preset=9 | lzma.PRESET_EXTREME))  # a third of nvcc's own
+        out.write_bytes(packed(raw.read_bytes()))
     return sorted(resources_of(said.stdout + said.stderr))
+
+
+def packed(image: bytes) -> bytes:
+    return lzma.compress(image, preset=9 | lzma.PRESET_EXTREME)  # a third of nvcc's own
+
+
+def ptx_by(library: Path, target: str) -> bytes:
+    """PTX by a libnvrtc. Raises OSError if it cannot be loaded, ValueError with what it says of the sources."""
+    nvrtc, program, size = ctypes.CDLL(str(library)), ctypes.c_void_p(), ctypes.c_size_t()
+
+    def text(of: str) -> bytes:
+        getattr(nvrtc, f"nvrtcGet{of}Size")(program, ctypes.byref(size))
+        found = ctypes.create_string_buffer(size.value)
+        getattr(nvrtc, f"nvrtcGet{of}")(program, found)
+        return found.value
+
+    header = (ctypes.c_char_p * 1)(b""), (ctypes.c_char_p * 1)(b"cstring")  # whose memcpy NVRTC has anyway
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), SOURCE.read_bytes(), SOURCE.name.encode(), 1, *header)
+    flags = [each.encode() for each in (f"--gpu-architecture=compute_{target}", *NVRTC_FLAGS)]
+    if nvrtc.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags)):
+        raise ValueError(text("ProgramLog").decode())
+    return text("PTX")
 
 
 def nvcc() -> str:

@@ -12,7 +12,8 @@ cd "$(dirname "$0")/.."
 
 ZIG=0.17.1       # the compiler: other versions may be slower, or round otherwise where the standard lets them
 GLIBC=2.17       # manylinux2014; the oldest that Python 3.10 and numpy support
-LIMIT=3000000    # bytes of a wheel
+NVRTC=12.0.140   # CUDA 12.0's: what it compiles every driver takes that the backend takes
+LIMIT=5000000    # bytes of a wheel: 3 MB, and 2 of CUDA kernels
 VERSIONS="3.10 3.11 3.12 3.13 3.14"
 out=dist machines="x86_64 aarch64" includes=()
 while [ $# -gt 0 ]; do
@@ -40,6 +41,15 @@ sources() { # the files of an sdist, where zig's cache knows them
     python -m build --sdist --no-isolation -o "$work/sdist" . > "$work/log" 2>&1 || { tail "$work/log"; return 1; }
     mkdir "$work/source"
     tar xzf "$work"/sdist/*.tar.gz -C "$work/source" --strip-components=1
+}
+
+images() { # the CUDA kernels, once for all wheels, where there is nvcc
+    command -v nvcc > /dev/null || { echo "without  CUDA kernels: nvcc is not installed"; return; }
+    "$work/tools/bin/pip" install -q --disable-pip-version-check "nvidia-cuda-nvrtc-cu12==$NVRTC"
+    export EDGEFL_CUDA_IMAGES="$work/cuda"
+    mkdir -p "$EDGEFL_CUDA_IMAGES"
+    python scripts/cuda.py --targets all --out "$EDGEFL_CUDA_IMAGES/kernels.fatbin.xz" \
+        --nvrtc "$(echo "$work"/tools/lib/python*/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12)"
 }
 
 version_of() { # 3.11 of a folder with CPython's headers
@@ -93,6 +103,7 @@ unbuilt() { # what lacked headers
 
 tools
 sources
+images
 for machine in $machines; do
     rm -rf "$work/source/build"
     for include in "${includes[@]}"; do wheel "$machine" "$include"; done

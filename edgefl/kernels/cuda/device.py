@@ -7,22 +7,20 @@ what is called: driver.py.
 from __future__ import annotations
 
 import ctypes
-import lzma
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 from edgefl.errors import BackendError, MemoryLimitError
 
+from . import images
 from .driver import LEAST_VERSION, Driver, DriverError
 
-IMAGES = Path(__file__).with_name("kernels.fatbin.xz")  # of every processor, and PTX; made by scripts/cuda.py
-LEAST_CAPABILITY = (7, 5)
+LEAST_CAPABILITY = (6, 0)
 MAPPED = 2  # flag of host memory that the device sees
 _MULTIPROCESSORS, _INTEGRATED, _MAJOR, _MINOR = 16, 18, 75, 76  # CUdevice_attribute
 _NON_BLOCKING, _RELAXED = 1, 2  # flags of a stream, of a capture
@@ -69,7 +67,7 @@ class Device:
         driver.call("cuInit", 0)
         version = driver.number("cuDriverGetVersion")
         if version < LEAST_VERSION:
-            raise ImportError(f"driver for CUDA {version / 1000:g}; expected {LEAST_VERSION / 1000:g} or newer")
+            raise ImportError(f"driver for {images.cuda(version)}; expected {images.cuda(LEAST_VERSION)} or newer")
         device = driver.number("cuDeviceGet", 0)
         name = ctypes.create_string_buffer(256)
         driver.call("cuDeviceGetName", name, len(name), device)
@@ -79,13 +77,11 @@ class Device:
             raise ImportError(f"{self.name} of capability {self.capability}; expected {LEAST_CAPABILITY} or more")
         self.multiprocessors = driver.number("cuDeviceGetAttribute", _MULTIPROCESSORS, device)
         self.is_integrated = bool(driver.number("cuDeviceGetAttribute", _INTEGRATED, device))
-        image = Path(os.environ.get("EDGEFL_CUDA_KERNELS") or IMAGES)
-        if not image.is_file():
-            raise ImportError(f"{image.name} is missing: this edgefl was built without nvcc")
+        found = images.found(version, self.capability)
         self._context = driver.handle("cuDevicePrimaryCtxRetain", device)
         self._opened.append(partial(driver.call, "cuDevicePrimaryCtxRelease_v2", device))
         driver.call("cuCtxSetCurrent", self._context)
-        self._module = driver.handle("cuModuleLoadData", _unpacked(image))
+        self._module = images.loaded(driver, found)
         self._opened.append(partial(driver.call, "cuModuleUnload", self._module))
         self.stream = driver.handle("cuStreamCreate", _NON_BLOCKING)
         self._opened.append(partial(driver.call, "cuStreamDestroy_v2", self.stream))
@@ -269,8 +265,3 @@ class Device:
             function = self.driver.handle("cuModuleGetFunction", self._module, name.encode())
             self._functions[name] = function, self.driver.arguments_size(function)
         return self._functions[name]
-
-
-def _unpacked(image: Path) -> bytes:
-    packed = image.read_bytes()
-    return lzma.decompress(packed) if image.suffix == ".xz" else packed

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import lzma
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,9 @@ import pytest
 
 from edgefl import kernels
 from edgefl.errors import BackendError, MemoryLimitError
+from edgefl.kernels.cuda import images
 from edgefl.kernels.cuda.device import Device
+from edgefl.kernels.cuda.driver import Driver
 from edgefl.kernels.cuda.memory import Memory
 from edgefl.kernels.cuda.program import Program
 
@@ -46,6 +50,38 @@ def test_a_failing_call_refuses_the_device_by_name_and_keeps_nothing(cuda: Any, 
     with pytest.raises(ImportError, match=rf"no CUDA device: {call}\w* failed with CUDA_ERROR_LAUNCH_FAILED \(719\)"):
         Device()
     assert seen.live == before
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Of a wheel."""
+    names = ["kernels.60.ptx.xz", "kernels.80.ptx.xz", "kernels.fatbin.xz"]
+    for name in names:
+        (tmp_path / name).write_bytes(lzma.compress(name.encode()))
+    monkeypatch.setattr(images, "FOLDER", tmp_path)
+    monkeypatch.delenv("EDGEFL_CUDA_KERNELS", raising=False)
+    return names
+
+
+def test_a_driver_is_given_what_it_takes_first(cuda: Any, files: list[str]) -> None:
+    first, second, third = files
+    for version, capability, expected in (
+        (13000, (9, 0), [third, second, first]),
+        (12060, (8, 7), [second, first, third]),
+        (12020, (7, 2), [first, third]),
+    ):
+        assert [path.name for path in images.found(version, capability)] == expected
+
+
+def test_an_image_without_code_for_the_device_is_passed_over(cuda: Any, seen: Seen, files: list[str]) -> None:
+    seen.fail("cuModuleLoadData", status=209)
+    Device().close()
+    assert seen.count("cuModuleLoadData") == 2
+    driver, one = Driver(), images.found(12000, (6, 1))[:1]
+    seen.forget()
+    seen.fail("cuModuleLoadData", status=222)
+    with pytest.raises(ImportError, match=r"no kernels for this device and its driver \(kernels.60.ptx.xz: .*\(222\)"):
+        images.loaded(driver, one)
 
 
 def test_kernels_that_were_not_compiled_are_missed_by_name(

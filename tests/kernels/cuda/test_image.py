@@ -1,12 +1,14 @@
-"""What nvcc makes of the kernels: all of them, none that spills, none that takes more than resources.csv says."""
+"""What nvcc and NVRTC make of the kernels: all of them, none that spills, none that takes more than resources.csv says."""
 
 from __future__ import annotations
 
 import csv
 import ctypes
+import re
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,37 @@ def test_no_kernel_spills_or_takes_more_than_recorded(compiled: Table) -> None:
     for key, most in recorded.items():
         assert all(found <= limit for found, limit in zip(compiled[key], most, strict=True)), (key, compiled[key])
         assert compiled[key][2] == 0, key
+
+
+@pytest.fixture(scope="module")
+def ptx(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """By NVRTC 12, for drivers and processors that nvcc 13's is too new for."""
+    package = find_spec("nvidia.cuda_nvrtc") if find_spec("nvidia") else None
+    if package is None or not package.submodule_search_locations:
+        pytest.skip("nvidia-cuda-nvrtc-cu12 is not installed")
+    library = Path(package.submodule_search_locations[0]) / "lib" / "libnvrtc.so.12"
+    spec = spec_from_file_location("scripts_cuda", standin.ROOT / "scripts" / "cuda.py")
+    assert spec and spec.loader
+    spec.loader.exec_module(script := module_from_spec(spec))
+    made = tmp_path_factory.mktemp("ptx") / "kernels.ptx"
+    made.write_bytes(script.ptx_by(library, script.OLD_PTX))
+    return made
+
+
+def test_nvrtc_compiles_all_kernels_for_old_drivers(ptx: Path) -> None:
+    text = ptx.read_text()
+    assert ".version 8.0\n.target sm_60\n" in text
+    assert set(re.findall(r"\.entry (\w+)\(", text)) == {kernel for kernel, _ in table(RECORDED)}
+
+
+def test_no_kernel_of_nvrtc_spills_on_orin(ptx: Path) -> None:
+    if shutil.which("ptxas") is None:
+        pytest.skip("ptxas is not installed")
+    command = ["ptxas", "-arch=sm_87", "-v", str(ptx), "-o", str(ptx.with_suffix(".cubin"))]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    spilled = re.findall(r"(\d+) bytes spill stores", said)
+    assert len(spilled) >= len({kernel for kernel, _ in table(RECORDED)})
+    assert set(spilled) == {"0"}
 
 
 def test_the_emulation_has_the_kernels_that_are_compiled(seen: Seen) -> None:
