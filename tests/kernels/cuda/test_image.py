@@ -1,4 +1,4 @@
-"""What nvcc and NVRTC make of the kernels: all of them, none that spills, none that takes more than resources.csv says."""
+"""What nvcc and NVRTC make of the kernels: all, none that spills, none that takes more than resources.csv says."""
 
 from __future__ import annotations
 
