@@ -103,7 +103,8 @@ WORLDLY = {  # standard modules with files, clocks, sockets, threads or chance i
 }  # fmt: skip
 GRANTED = {
     "edgefl.kernels": {"os"},  # EDGEFL_KERNELS
-    "edgefl.kernels.cuda.device": {"pathlib", "threading"},  # the compiled kernels; one device for all threads
+    "edgefl.kernels.cuda.device": {"threading"},  # one device for all threads
+    "edgefl.kernels.cuda.images": {"pathlib"},  # the compiled kernels
 }
 FORBIDDEN = {  # standard module -> the modules that may import it
     "asyncio": [f"edgefl.server.{name}" for name in ("entrance", "peer", "secured", "serve")],

@@ -1,4 +1,5 @@
-"""Every built-in model tracks torch in float64 over 50 training steps, whole and half frozen; on other backends over 5.
+"""Every built-in model tracks torch in float64 over 50 training steps, whole and half frozen; on other backends over 5;
+on a CUDA device over 50, on its stand-in two of them over 2.
 
 VGG and ResNet take one example, a small input and a hundredth of the rate, to stay quick and calm. Two bounds: on the
 sum of the steps' losses, and on the distance from torch's parameters as a share of the distance these moved, plus a few
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernels.cuda import standin  # tests/kernels
 
 from edgefl import rng
 from edgefl.graph import models
@@ -20,7 +22,7 @@ from . import oracle
 from .graphs import model, samples
 
 CLASSES = 10
-STEPS = {"native": 50, "numba": 5, "reference": 5}
+STEPS = {"native": 50, "numba": 5, "reference": 5, "cuda": 50 if standin.is_real() else 2}
 DISTINCT = 5  # batches, taken in turn
 DEEP = ("vgg11", "resnet18")
 LARGE = (*DEEP, "pflego_cifar", "pflego_omniglot")  # too slow for numpy here
@@ -28,11 +30,13 @@ BOUNDS = {name: (1e-4, 5e-2) if name in DEEP else (1e-5, 1e-2) for name in model
 ROUNDING = 1e-6
 GREY = (1, 28, 28)
 INPUTS = {"digits_cnn": (1, 8, 8), "lenet5": GREY, "pflego_mlp": GREY, "pflego_omniglot": GREY, "resnet18": (3, 16, 16)}
+ON_CUDA = models.PUBLISHED if standin.is_real() else ("digits_cnn", "feddyn_mlp")
 CASES = [
     *((name, "native", 0.5) for name in models.PUBLISHED),
     *((name, "native", 1.0) for name in models.PUBLISHED if name not in DEEP),
     *((name, "reference", 0.5) for name in models.PUBLISHED if name not in LARGE),
     *((name, "numba", 0.5) for name in ("digits_cnn", "fedspu_cifar")),
+    *((name, "cuda", keep) for name in ON_CUDA for keep in (0.5, 1.0)),
 ]
 
 
@@ -70,5 +74,19 @@ def test_one_and_two_threads_give_the_same_bits(name: str, keep: float) -> None:
             found.append(learner.read())
     finally:
         native.set_threads(before)
+    for parameter, value in found[0].items():
+        np.testing.assert_array_equal(value, found[1][parameter], err_msg=parameter)
+
+
+@pytest.mark.parametrize("name", ON_CUDA)
+def test_two_runs_on_a_device_give_the_same_bits(name: str) -> None:
+    standin.backend()
+    graph, found = models.build(name, INPUTS.get(name, (3, 32, 32)), CLASSES), []
+    data, index = samples(graph, 16, classes=CLASSES), np.arange(16, dtype=np.int32)
+    for _ in range(2):
+        learner = GraphLearner(model(graph), "cuda")
+        neurons = NeuronSet.draw(learner.spec, 0.5, rng.stream(5, rng.NEURONS))
+        learner.fit(data, [index] * STEPS["cuda"], SGD(0.001), neurons)
+        found.append(learner.read())
     for parameter, value in found[0].items():
         np.testing.assert_array_equal(value, found[1][parameter], err_msg=parameter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from edgefl.kernels.cuda.driver import Driver
 from edgefl.kernels.cuda.memory import Memory
 from edgefl.kernels.cuda.program import Program
 
+from . import standin
 from .conftest import Seen
 
 OPENING = (
@@ -99,6 +101,15 @@ def test_no_driver_is_a_backend_that_cannot_be_loaded() -> None:
     )
     assert "EDGEFL_KERNELS=cuda cannot be loaded (no CUDA driver: libnone.so.7" in done.stderr
     assert "BackendError" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there may be a device")
+@pytest.mark.parametrize("part", ["tests", "sanitizer", "times"])
+def test_without_a_device_nothing_is_measured(part: str) -> None:
+    done = subprocess.run(
+        ["scripts/cuda_device.sh", part], cwd=standin.ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "not run: no device\n"
 
 
 def test_cuda_is_never_the_default() -> None:
