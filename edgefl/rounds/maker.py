@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from edgefl import __version__, kernels
 from edgefl.wire.text import printable
 
-MAKER = re.compile(r"edgefl (\S+) (native|numba|reference|cuda)(?:-(\w+))?")
+MAKER = re.compile(r"edgefl (\S+) (native|numba|reference|cuda(?:-tf32)?)(?:-(\w+))?")
 
 
 def maker() -> str:

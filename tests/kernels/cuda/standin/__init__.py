@@ -19,7 +19,7 @@ from edgefl import kernels
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
-SOURCES = (HERE / "driver.cc", HERE / "emulate.cc")
+SOURCES = (HERE / "driver.cc", HERE / "emulate.cc", HERE / "tf32.cc")
 FLAGS = ("-std=c++2a", "-O1", "-g1", "-fPIC", "-shared", "-pthread", "-march=native", "-ffp-contract=off", "-Wall")
 ASAN = ("-fsanitize=address", "-fsanitize-sections=efl_shared")
 
