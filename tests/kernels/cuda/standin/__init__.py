@@ -52,12 +52,12 @@ def built(*more: str, kernels: Path = ROOT / "csrc" / "cuda") -> Path:
 
 
 @functools.cache
-def backend() -> ModuleType:
-    """The CUDA backend, on the stand-in unless EDGEFL_LIBCUDA names a device's own driver."""
+def backend(name: str = "cuda") -> ModuleType:
+    """A CUDA backend, on the stand-in unless EDGEFL_LIBCUDA names a device's own driver."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment().items():
-            patch.setenv(name, value)
-        return kernels.backend("cuda")
+        for variable, value in environment().items():
+            patch.setenv(variable, value)
+        return kernels.backend(name)
 
 
 def environment(*more: str) -> dict[str, str]:
