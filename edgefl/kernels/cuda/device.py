@@ -111,8 +111,12 @@ class Device:
         with self.lock:
             self.enter()
             free, total = self.driver.sizes("cuMemGetInfo_v2")
-        major, minor = self.capability
-        return f"{self.name}, sm_{major}{minor}, {free >> 20} of {total >> 20} MiB free"
+        return f"{self.name}, {self.architecture}, {free >> 20} of {total >> 20} MiB free"
+
+    @property
+    def architecture(self) -> str:
+        """Of its processors, as nvcc names it."""
+        return "sm_{}{}".format(*self.capability)
 
     def enter(self) -> None:
         """Let this thread, which has the lock, use the device. Every function below expects that."""

@@ -1,7 +1,7 @@
-"""The CUDA backend with the products of Linear layers and dense convolutions in TF32: csrc/cuda/tf32.cuh. The device, its
-memory and all else are backend.py's.
+"""The CUDA backend with the products of Linear layers and dense convolutions in TF32: csrc/cuda/tf32.cuh. The device,
+its memory and all else are backend.py's.
 
-Their inputs are rounded to 10 bits behind the leading one, sums are fp32. Importing this raises ImportError as
+Inputs of products are rounded to 10 bits behind the leading one, sums are fp32. Importing this raises ImportError as
 backend.py does, and where the device has no TF32.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import convolution
-from .backend import DEVICE, KNOWN as EXACT, MEMORY, backend_of, scratch_bytes
+from .backend import DEVICE, MEMORY, backend_of, scratch_bytes
+from .backend import KNOWN as EXACT
 from .launch import Launches
 from .program import Body
 

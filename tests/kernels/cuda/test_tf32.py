@@ -18,11 +18,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgefl import __version__
+from edgefl.commands import doctor
 from edgefl.graph import INPUT, Graph, Model, Node
 from edgefl.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU
-from edgefl.kernels.cuda.launch import At
+from edgefl.kernels.cuda.launch import At, Launches
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.rng import INIT, stream
+from edgefl.rounds.maker import maker
 
 from ..bounds import LINEAR, Bounds, bounds
 from ..calls import check_case, copied, each, run
@@ -38,7 +41,7 @@ GEOMETRIES = (
     Geometry(3, 19, 133, (9, 10), stride=(2, 1)),
     Geometry(2, 34, 68, (8, 8), (2, 2), stride=(2, 1), dilation=(2, 3), groups=2),
 )
-SIZES = ((17, 300, 70), (130, 257, 70), (70, 70, 520))
+SIZES = {"narrow": (17, 300, 70), "wide": (70, 130, 100)}
 ROUNDING = 2.0**-11  # of a value to 10 bits behind the leading one, at most half of the last, beside the value
 
 
@@ -73,7 +76,14 @@ def allowed(op: str, before: Args, after: Args) -> Bounds:
 
 def found(module: ModuleType, op: str, args: Args) -> bytes:
     """The bits of what a call writes."""
-    return b"".join(value.tobytes() for value in run(module, op, copied(args)).values() if isinstance(value, np.ndarray))
+    return b"".join(
+        value.tobytes() for value in run(module, op, copied(args)).values() if isinstance(value, np.ndarray)
+    )
+
+
+def launched(module: ModuleType, case: Case) -> Launches:
+    given = [At(value) if isinstance(value, np.ndarray) else value for value in case.args().values()]
+    return list(module.KNOWN[case.op].body(*given))
 
 
 def of_whole_numbers(args: Args) -> Args:
@@ -101,7 +111,7 @@ def test_tiles_of_every_kind(
 ) -> None:
     own = exact.convolution
     monkeypatch.setattr(own, "TILES", [tile for tile in own.TILES if tile.name == kind])
-    monkeypatch.setattr(own, "SPLITS", {1, (1, 3, 8)[order]})
+    monkeypatch.setattr(own, "SPLITS", {1, (1, 3, 1)[order]})
     monkeypatch.setattr(own, "LEAST_DEPTH", 1)
     monkeypatch.setattr(own, "PROCESSORS", 1 << 20)  # so many that every split is welcome
     g = GEOMETRIES[order % len(GEOMETRIES)]
@@ -110,19 +120,24 @@ def test_tiles_of_every_kind(
         Case("conv2d_grad_input", str(g), partial(grad_input, g=g, rows="odd", cols="but_one")),
         Case("conv2d_grad_weight", str(g), partial(grad_weight, g=g, rows="but_one", cols="all")),
     )
+    assert all(launched(tf32, case)[0].kernel.endswith(f"_{kind}_tf32") for case in cases)
     each((case, partial(check_all, tf32, exact, case)) for case in cases)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("kind", SIZES)
 def test_linear_products_of_several_tiles(
-    tf32: ModuleType, exact: ModuleType, order: int, size: tuple[int, int, int]
+    tf32: ModuleType, exact: ModuleType, order: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if kind == "wide":
+        monkeypatch.setattr(exact.linear, "_FULL", 1)
+    size = SIZES[kind]
     cases = (
         Case("linear_forward", str(size), lambda rng: linear_forward(rng, *size, True)),
         Case("linear_grad_input", str(size), lambda rng: linear_grad_input(rng, *size, "odd", "but_one")),
         Case("linear_grad_weight", str(size), lambda rng: linear_grad_weight(rng, *size, "but_one", "odd")),
         Case("linear_update", str(size), lambda rng: linear_update(rng, *size, "odd", "all", False)),
     )
+    assert all(launched(tf32, case)[0].kernel.endswith(f"_{kind}_tf32") for case in cases)
     each((case, partial(check_all, tf32, exact, case)) for case in cases)
 
 
@@ -157,18 +172,24 @@ def test_device_and_memory_are_those_of_cuda(tf32: ModuleType, exact: ModuleType
     assert tf32.KNOWN.keys() == exact.KNOWN.keys()
 
 
+def test_it_is_named_by_runs_and_by_the_doctor(tf32: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEFL_KERNELS", "cuda-tf32")
+    assert maker() == f"edgefl {__version__} cuda-tf32-{tf32.DEVICE.architecture}"
+    found = doctor.examine()
+    assert (found["backend"], found["reason"]) == ("cuda-tf32", "EDGEFL_KERNELS=cuda-tf32")
+    assert found["cuda"].endswith(", TF32 with cuda-tf32")
+
+
 def test_launches_are_those_of_cuda_but_for_the_names_of_forms(tf32: ModuleType, exact: ModuleType) -> None:
     replaced = set()
     for op in (*EVERY, "channel_sum", "relu_forward", "sgd"):
-        for case in adversarial(op):
-            given = [At(value) if isinstance(value, np.ndarray) else value for value in case.args().values()]
-            pairs = zip(exact.KNOWN[op].body(*given), tf32.KNOWN[op].body(*given), strict=True)
-            for one, other in pairs:
+        for case in adversarial(op)[:: EVERY.get(op, 8)]:
+            for one, other in zip(launched(exact, case), launched(tf32, case), strict=True):
                 is_form = one.kernel in tf32.FORMS
                 assert other.kernel == one.kernel + "_tf32" * is_form
-                assert [str(part) for part in other[1:]] == [str(part) for part in one[1:]]
+                assert (other.grid, other.threads, str(other.fields)) == (one.grid, one.threads, str(one.fields))
                 replaced |= {one.kernel} if is_form else set()
-    assert len(replaced) > len(tf32.FORMS) / 2
+    assert {kernel.rpartition("_")[0] for kernel in replaced} == {kernel.rpartition("_")[0] for kernel in tf32.FORMS}
 
 
 def test_forms_take_the_threads_and_arguments_of_their_kernels(tf32: ModuleType, seen: Any) -> None:
