@@ -52,6 +52,11 @@ def test_no_kernel_spills_or_takes_more_than_recorded(compiled: Table) -> None:
         assert compiled[key][2] == 0, key
 
 
+def test_tf32_is_compiled_for_processors_that_have_it(compiled: Table) -> None:
+    forms = {key for key in compiled if key[0].endswith("_tf32")}
+    assert {target for _, target in forms} == {target for _, target in compiled if int(target) >= 80}
+
+
 def test_the_emulation_has_the_kernels_that_are_compiled(seen: Seen) -> None:
     library = standin.controls()
     threads, size = ctypes.c_int(), ctypes.c_size_t()
