@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from edgefl.errors import BackendError, MemoryLimitError
 
-from .driver import LEAST_VERSION, Driver, DriverError
+from .driver import LEAST_VERSION, NOT_FOUND, Driver, DriverError
 
 IMAGES = Path(__file__).with_name("kernels.fatbin.xz")  # of every processor, and PTX; made by scripts/cuda.py
 LEAST_CAPABILITY = (7, 5)
@@ -206,6 +206,18 @@ class Device:
         if size not in (None, len(launch.arguments)):
             raise BackendError(f"{launch.kernel} takes {size} bytes of arguments; got {len(launch.arguments)}")
         self.driver.call("cuLaunchKernel", function, *launch.grid, launch.threads, 1, 1, 0, self.stream, pointers, None)
+
+    def has(self, kernel: str) -> bool:
+        """Whether the kernels that were loaded have this one."""
+        with self.lock:
+            self.enter()
+            try:
+                self._function(kernel)
+            except DriverError as error:
+                if error.status != NOT_FOUND:
+                    raise
+                return False
+            return True
 
     def capture(self, launches: Sequence[Launch]) -> ctypes.c_void_p:
         """A graph that makes these launches in order; see cuGraphLaunch. To be given to `drop`."""

@@ -36,5 +36,7 @@ if DEVICE.capability < LEAST_CAPABILITY:
     raise ImportError(
         f"{DEVICE.name} of capability {DEVICE.capability}; expected {LEAST_CAPABILITY} or more, which have TF32"
     )
+if not DEVICE.has(f"{FORMS[0]}_tf32"):
+    raise ImportError(f"the kernels loaded on {DEVICE.name} have no TF32 forms; expected those of scripts/cuda.py")
 KNOWN = {name: operation._replace(body=_in_tf32(operation.body)) for name, operation in EXACT.items()}
 globals().update(backend_of(KNOWN))

@@ -204,22 +204,31 @@ def test_forms_take_the_threads_and_arguments_of_their_kernels(tf32: ModuleType,
         assert taken(f"{kernel}_tf32") == taken(kernel)
 
 
-def test_device_without_tf32_is_refused_before_anything_runs(seen: Any) -> None:
-    code = """
+@pytest.mark.parametrize(
+    ("capability", "status", "said"),
+    [
+        (75, 0, "stand-in of capability (7, 5); expected (8, 0) or more, which have TF32"),
+        (87, 500, "the kernels loaded on stand-in have no TF32 forms; expected those of scripts/cuda.py"),
+    ],
+)
+def test_device_without_tf32_is_refused_before_anything_runs(
+    seen: Any, capability: int, status: int, said: str
+) -> None:
+    code = f"""
 import ctypes, os
 from edgefl import kernels
-assert kernels.backend("cuda").DEVICE.capability == (7, 5)
+kernels.backend("cuda")
+library = ctypes.CDLL(os.environ["EDGEFL_LIBCUDA"])
+library.standin_fail(b"cuModuleGetFunction", 1, {status})
 try:
     kernels.backend("cuda-tf32")
 except kernels.BackendError as error:
     print(error)
-library = ctypes.CDLL(os.environ["EDGEFL_LIBCUDA"])
 library.standin_log.restype = ctypes.c_char_p
 assert b"cuLaunchKernel" not in library.standin_log()
 """
-    env = {**os.environ, **standin.environment(), "EDGEFL_STANDIN_CAPABILITY": "75"}
+    env = {**os.environ, **standin.environment(), "EDGEFL_STANDIN_CAPABILITY": str(capability)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    said = "stand-in of capability (7, 5); expected (8, 0) or more, which have TF32"
     assert done.stdout.startswith(f"EDGEFL_KERNELS=cuda-tf32 cannot be loaded ({said})")
 
 
