@@ -3,9 +3,10 @@
 Ours are steps of a learner as its fit makes them (native_steps.py): uint8 examples gathered by index on the device, at
 shares p of active neurons and at densities of an ERK mask, with every layer that can on masked kernels and with none:
 where the two meet, sparsity.py is to have its limits. PyTorch's are whole dense steps with ready float32 inputs:
-eager, torch.compile, and eager captured as a CUDA graph; TF32 off and cudnn.benchmark on. What TF32 gives PyTorch is a
-row of its own, labelled; the backend has no TF32 form. Without a device that the backend and torch both see, this says
-so and prints no number. `--part I/N` takes every N-th case, for machines that are lent for minutes.
+eager, torch.compile, and eager captured as a CUDA graph; TF32 off and cudnn.benchmark on. Rows labelled TF32 are those
+of the backend cuda-tf32 and of PyTorch where it may use TF32, in turns with each other. Without a device that the
+backend and torch both see, this says so and prints no number. `--part I/N` takes every N-th case, for machines that are
+lent for minutes.
 """
 
 from __future__ import annotations
@@ -142,10 +143,8 @@ def _contenders(clock: EventClock, case: Case, batch: int) -> Iterator[tuple[str
     spec, dense = ModelSpec.of(model.graph), step_macs(model.graph)
     for keep in KEEPS:
         neurons = None if keep == 1 else NeuronSet.draw(spec, keep, stream(SEED, NEURONS))
-        learner = GraphLearner(model, "cuda")
-        run = steps(learner, samples, _rows(samples, batch), SGD(LEARNING_RATE), neurons)
         share = 1.0 if neurons is None else step_macs(model.graph, neurons) / dense
-        yield f"edgefl p={keep:g}", (clock.ours(run), share)
+        yield f"edgefl p={keep:g}", (clock.ours(_ours(model, samples, batch, "cuda", neurons)), share)
     for density in DENSITIES if case.model in MASKED else ():
         for name, is_sparse in (("masked", True), ("dense", False)):
             learner = GraphLearner(model, "cuda")
@@ -158,8 +157,20 @@ def _contenders(clock: EventClock, case: Case, batch: int) -> Iterator[tuple[str
 
 
 def _tf32(clock: EventClock, case: Case, batch: int) -> Mapping[str, Contender]:
+    """Whole steps in TF32; ours where the device has it."""
     model, samples = _problem(case, batch)
-    return {f"torch {name}, TF32": clock.theirs(run) for name, run in _theirs(model, samples, batch).items()}
+    found = {f"torch {name}, TF32": clock.theirs(run) for name, run in _theirs(model, samples, batch).items()}
+    try:
+        ours = _ours(model, samples, batch, "cuda-tf32")
+    except BackendError as error:
+        print(f"edgefl p=1, TF32: {error}", file=sys.stderr)
+        return found
+    return {"edgefl p=1, TF32": clock.ours(ours), **found}
+
+
+def _ours(model: Model, samples: Samples, batch: int, backend: str, neurons: NeuronSet | None = None) -> Contender:
+    learner = GraphLearner(model, backend)
+    return steps(learner, samples, _rows(samples, batch), SGD(LEARNING_RATE), neurons)
 
 
 def _problem(case: Case, batch: int) -> tuple[Model, Samples]:

@@ -28,8 +28,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "csrc" / "cuda" / "kernels.cu"
 IMAGE = ROOT / "edgefl" / "kernels" / "cuda" / "kernels.fatbin.xz"
-PTX = "75"  # the oldest: a driver makes newer machine code of it
-OLD_PTX = "60"  # the oldest that drivers for CUDA 12 know
+PTX = ("75", "80")  # a driver makes newer machine code of the last that its device can run; TF32 is from 80 on
+OLD_PTX = ("60", "80")  # the first is the oldest that drivers for CUDA 12 know
 TARGETS = ("75", "80", "86", "87", "89", "90", "100", "103", "110", "120", "121")
 ALL = tuple(each for each in TARGETS if each not in ("86", "89", "103"))  # which run the code of 80 and 100
 FLAGS = ("-std=c++17", "-O3", "-fmad=false", "--no-compress", "-Xptxas=-v", "--threads=0")
@@ -65,8 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         resources = compiled(targets, options.out)
         if options.nvrtc:
-            ptx = options.out.with_name(f"kernels.{OLD_PTX}.ptx.xz")
-            ptx.write_bytes(packed(ptx_by(options.nvrtc, OLD_PTX)))
+            for target in OLD_PTX:
+                ptx = options.out.with_name(f"kernels.{target}.ptx.xz")
+                ptx.write_bytes(packed(ptx_by(options.nvrtc, target)))
     except (OSError, subprocess.CalledProcessError, ValueError) as error:
         print(f"{SOURCE.name} was not compiled: {getattr(error, 'stderr', '') or error}", file=sys.stderr)
         return 1
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def compiled(targets: Sequence[str], out: Path) -> list[Resources]:
     """Writes the image, machine code for these targets and PTX. Raises CalledProcessError, with what nvcc said."""
     codes = [f"-gencode=arch=compute_{each},code=sm_{each}" for each in targets]
-    codes.append(f"-gencode=arch=compute_{PTX},code=compute_{PTX}")
+    codes += [f"-gencode=arch=compute_{each},code=compute_{each}" for each in PTX]
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder) / "kernels.fatbin"
         command = [nvcc(), "-fatbin", *FLAGS, *codes, "-o", str(raw), str(SOURCE)]

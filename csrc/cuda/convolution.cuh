@@ -194,7 +194,7 @@ EFL_DEVICE void multiply_for_weight(const WeightArgs& a, gathered::Shared<T, tru
 
 }  // namespace convolution
 
-// Registers for 512 threads a processor, 384 of the long tiles.
+// Registers for 512 threads a processor, 384 of the long tiles. tf32.cuh has more of these.
 #define EFL_CONVOLUTION(name, Tile, blocks)                                                               \
     EFL_KERNEL(convolution_##name, EFL_RESIDENT(Tile::THREADS, blocks), convolution::WindowArgs) {        \
         EFL_SHARED gathered::Shared<Tile, false> shared;                                                  \
@@ -211,7 +211,6 @@ EFL_CONVOLUTION(huge, convolution::Huge, 2)
 EFL_CONVOLUTION(long, convolution::Long, 3)
 EFL_CONVOLUTION(square, convolution::Square, 4)
 EFL_CONVOLUTION(flat, convolution::Flat, 4)
-#undef EFL_CONVOLUTION
 
 // ---- sums over parts ------------------------------------------------------------------------------------------------
 

@@ -24,12 +24,20 @@ struct alignas(16) Column {
     int right, h, w;
 };
 
+// A line has 4 floats more than it needs: threads that store 8 depths of 4 neighbours meet 32 banks.
+template <int LINES>
+constexpr int PITCH = LINES + 4;
+
 // ROWS x COLUMNS sums of a block, DEPTH values deep in shared memory. A warp has 4 x 8 threads; a thread's rows and
 // columns lie in fours, side by side with those of its neighbours, so that a warp reads 64 and 128 bytes in one go.
+// Products are fmaf's; tf32.cuh has tiles whose products are not, with fours of columns too.
 template <int ROWS_, int COLUMNS_, int DEPTH_, int TALL_, int WIDE_>
 struct Tile {
     static constexpr int ROWS = ROWS_, COLUMNS = COLUMNS_, DEPTH = DEPTH_, TALL = TALL_, WIDE = WIDE_;
     static constexpr int THREADS = ROWS * COLUMNS / (TALL * WIDE), WARPS_DOWN = ROWS / (4 * TALL);
+
+    // What is put into shared memory for a value.
+    EFL_DEVICE float kept(float value) { return value; }
 
     EFL_DEVICE int row(int i) {
         const int warp = int(threadIdx.x) / 32 % WARPS_DOWN, lane = int(threadIdx.x) % 32 / 8;
@@ -39,13 +47,30 @@ struct Tile {
         const int warp = int(threadIdx.x) / 32 / WARPS_DOWN, lane = int(threadIdx.x) % 8;
         return warp * 8 * WIDE + i / 4 * 32 + lane * 4 + i % 4;
     }
+
+    // sum += left right
+    EFL_DEVICE void add_products(const float (&left)[DEPTH][PITCH<ROWS>], const float (&right)[DEPTH][PITCH<COLUMNS>],
+                                 float (&sum)[TALL][WIDE]) {
+        EFL_UNROLL
+        for (int k = 0; k < DEPTH; ++k) {
+            float rows[TALL], columns[WIDE];
+            EFL_UNROLL
+            for (int i = 0; i < TALL; i += 4) read_four(&left[k][row(i)], rows + i);
+            EFL_UNROLL
+            for (int j = 0; j < WIDE; j += 4) read_four(&right[k][column(j)], columns + j);
+            EFL_UNROLL
+            for (int i = 0; i < TALL; ++i) {
+                EFL_UNROLL
+                for (int j = 0; j < WIDE; ++j) sum[i][j] = fmaf(rows[i], columns[j], sum[i][j]);
+            }
+        }
+    }
 };
 
-// A line has 4 floats more than it needs: threads that store 8 depths of 4 neighbours meet 32 banks.
 // ALONG: the right operand's neighbours in memory lie along the depth, as the left one's do, not along the columns.
 template <class T, bool ALONG>
 struct alignas(16) Shared {
-    float left[2][T::DEPTH][T::ROWS + 4], right[2][T::DEPTH][T::COLUMNS + 4];
+    float left[2][T::DEPTH][PITCH<T::ROWS>], right[2][T::DEPTH][PITCH<T::COLUMNS>];
     Place places[2][T::DEPTH];
     int rows[T::ROWS];
     Column columns[ALONG ? T::COLUMNS : 1];  // else a thread fetches for one column, and knows it
@@ -107,32 +132,10 @@ EFL_DEVICE void put(const Carried<T, ALONG>& carried, int half, Shared<T, ALONG>
     using Left = typename Carried<T, ALONG>::Left;
     using Right = typename Carried<T, ALONG>::Right;
     EFL_UNROLL
-    for (int i = 0; i < Left::COUNT; ++i) shared.left[half][Left::depth(i)][Left::line(i)] = carried.left[i];
+    for (int i = 0; i < Left::COUNT; ++i) shared.left[half][Left::depth(i)][Left::line(i)] = T::kept(carried.left[i]);
     EFL_UNROLL
-    for (int i = 0; i < Right::COUNT; ++i) shared.right[half][Right::depth(i)][Right::line(i)] = carried.right[i];
-}
-
-template <class T, bool ALONG>
-EFL_DEVICE void add_tiles(const Shared<T, ALONG>& shared, int half, float (&sum)[T::TALL][T::WIDE]) {
-    EFL_UNROLL
-    for (int k = 0; k < T::DEPTH; ++k) {
-        float left[T::TALL], right[T::WIDE];
-        EFL_UNROLL
-        for (int i = 0; i < T::TALL; i += 4) {
-            const float4 four = *reinterpret_cast<const float4*>(&shared.left[half][k][T::row(i)]);
-            left[i] = four.x, left[i + 1] = four.y, left[i + 2] = four.z, left[i + 3] = four.w;
-        }
-        EFL_UNROLL
-        for (int j = 0; j < T::WIDE; j += 4) {
-            const float4 four = *reinterpret_cast<const float4*>(&shared.right[half][k][T::column(j)]);
-            right[j] = four.x, right[j + 1] = four.y, right[j + 2] = four.z, right[j + 3] = four.w;
-        }
-        EFL_UNROLL
-        for (int i = 0; i < T::TALL; ++i) {
-            EFL_UNROLL
-            for (int j = 0; j < T::WIDE; ++j) sum[i][j] = fmaf(left[i], right[j], sum[i][j]);
-        }
-    }
+    for (int i = 0; i < Right::COUNT; ++i)
+        shared.right[half][Right::depth(i)][Right::line(i)] = T::kept(carried.right[i]);
 }
 
 template <class T, bool ALONG, class Source>
@@ -159,7 +162,7 @@ EFL_DEVICE void multiply(const Source& of, int first_row, int first_column, int 
         const bool is_fetched = next >= 0 && next < steps;
         if (is_fetched) fetch(of, next & 1, shared, carried);
         note_places(of, next + 1, first, last, shared);  // over those of `step`, which are used up
-        if (step >= 0) add_tiles(shared, step & 1, sum);
+        if (step >= 0) T::add_products(shared.left[step & 1], shared.right[step & 1], sum);
         if (is_fetched) put(carried, next & 1, shared);
         if (next < steps) barrier();
     }

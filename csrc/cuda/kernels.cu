@@ -16,4 +16,5 @@
 #include "sparse_linear.cuh"
 #include "steps.cuh"
 #include "target_loss.cuh"
+#include "tf32.cuh"
 #include "update.cuh"

@@ -31,16 +31,18 @@ EFL_DEVICE Part part_of(const ProductArgs& a, int rows) {
 }
 
 // The columns of out that this thread's sums belong to, or -1, and their biases.
+template <class Tile>
 struct Places {
-    int columns[THREAD_COLUMNS];
-    float biases[THREAD_COLUMNS];
+    int columns[Tile::WIDE];
+    float biases[Tile::WIDE];
 };
 
-EFL_DEVICE Places places_of(const ProductArgs& a, int first) {
-    Places places;
+template <class Tile>
+EFL_DEVICE Places<Tile> places_of(const ProductArgs& a, int first) {
+    Places<Tile> places;
     EFL_UNROLL
-    for (int n = 0; n < THREAD_COLUMNS; ++n) {
-        const int column = first + column_of_thread() + n * COLUMN_THREADS;
+    for (int n = 0; n < Tile::WIDE; ++n) {
+        const int column = first + Tile::column(n);
         const bool is_inside = column < a.columns.count;
         places.columns[n] = is_inside ? id_at(a.placed, column) : -1;
         places.biases[n] = is_inside && a.bias ? a.bias[column] : 0.0f;
@@ -51,16 +53,15 @@ EFL_DEVICE Places places_of(const ProductArgs& a, int first) {
 // Writes each sum as `change(place, sum, bias)` says; to_row: of out, for a row.
 template <class Tile, class Row, class Change>
 EFL_DEVICE void put(const ProductArgs& a, const Part& part, const Sums<Tile>& sums, Row to_row, Change change) {
-    constexpr int ROWS = Sums<Tile>::ROWS;
     float* const out = a.out + Size(blockIdx.z) * a.rows.count * a.out_pitch;
-    const Places places = places_of(a, part.column);
+    const Places<Tile> places = places_of<Tile>(a, part.column);
     EFL_UNROLL
-    for (int m = 0; m < ROWS; ++m) {
-        const int row = part.row + row_of_thread(ROWS) + m;
+    for (int m = 0; m < Tile::TALL; ++m) {
+        const int row = part.row + Tile::row(m);
         if (row >= a.rows.count) break;
         float* const to = out + to_row(row) * a.out_pitch;
         EFL_UNROLL
-        for (int n = 0; n < THREAD_COLUMNS; ++n)
+        for (int n = 0; n < Tile::WIDE; ++n)
             if (places.columns[n] >= 0) change(to[places.columns[n]], sums.of[m][n], places.biases[n]);
     }
 }

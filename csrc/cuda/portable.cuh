@@ -1,7 +1,7 @@
 // What the kernels are written in. nvcc compiles it for a GPU; tests/kernels/cuda/standin compiles the same sources as
 // plain C++ and emulates blocks, threads and barriers (emulate.h there). Nothing else of CUDA is used: no warp
-// functions, no atomics, no dynamic shared memory, so that each result is the same every time and what is tested is
-// what runs.
+// functions but tf32_product.cuh's, no atomics, no dynamic shared memory, so that each result is the same every time
+// and what is tested is what runs.
 //
 // A kernel takes one struct, whose fields have 8 bytes each: pointers, Size or double, in the order in which
 // edgefl/kernels/cuda/<family>.py lists them. Arithmetic is not contracted (-fmad=false): where a product is to be
@@ -33,6 +33,12 @@ EFL_DEVICE T smaller(T a, T b) {
 template <class T>
 EFL_DEVICE T larger(T a, T b) {
     return a < b ? b : a;
+}
+
+// Four neighbours, on 16 bytes.
+EFL_DEVICE void read_four(const float* from, float* to) {
+    const float4 four = *reinterpret_cast<const float4*>(from);
+    to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
 }
 
 // Ids of channels, rows or columns: the i-th of them, of a list or of all.

@@ -1,26 +1,67 @@
 // A tile of a product of two matrices, of chosen rows, columns and terms, which are gathered while they are loaded. No
-// kernels: linear.cuh has them. Each sum takes its terms in their order, by fmaf, so that it has the same bits in
-// either tile.
+// kernels: linear.cuh has them, and tf32.cuh, with tiles of its own. Here each sum takes its terms in their order, by
+// fmaf, so that it has the same bits in either tile.
 #pragma once
 #include "portable.cuh"
 
 namespace product {
 
 constexpr int PRODUCT_THREADS = 128;  // 8 groups of rows by 16 columns of threads
-constexpr int ROW_GROUPS = 8, COLUMN_THREADS = 16;
-constexpr int TILE_COLUMNS = 64, THREAD_COLUMNS = TILE_COLUMNS / COLUMN_THREADS;
+constexpr int ROW_GROUPS = 8, COLUMN_THREADS = 16, TERMS_UNROLLED = 8;
+constexpr int TILE_COLUMNS = 64;
+
+// A tile of ROWS x 64 sums, of which a thread has TALL x WIDE: of neighbouring rows, and of columns 16 apart, so that a
+// warp writes neighbours. In shared memory a term has LEFT_MORE and RIGHT_MORE floats more than it needs.
+template <int ROWS_, int TERMS_, int LEFT_MORE, int RIGHT_MORE>
+struct Tile {
+    static constexpr int ROWS = ROWS_, TERMS = TERMS_;
+    static constexpr int LEFT_PITCH = ROWS + LEFT_MORE, RIGHT_PITCH = TILE_COLUMNS + RIGHT_MORE;
+    static constexpr int TALL = ROWS / ROW_GROUPS, WIDE = TILE_COLUMNS / COLUMN_THREADS;
+
+    EFL_DEVICE int row(int m) { return int(threadIdx.x) / COLUMN_THREADS * TALL + m; }
+    EFL_DEVICE int column(int n) { return int(threadIdx.x) % COLUMN_THREADS + n * COLUMN_THREADS; }
+
+    // What is put into shared memory for a value.
+    EFL_DEVICE float kept(float value) { return value; }
+
+    // sum += left [TERMS][LEFT_PITCH] right [TERMS][RIGHT_PITCH]
+    EFL_DEVICE void add_products(const float* left, const float* right, float (&sum)[TALL][WIDE]) {
+        left += row(0);
+        right += column(0);
+        EFL_ROLLED
+        for (int t = 0; t < TERMS; t += TERMS_UNROLLED) {
+            EFL_UNROLL
+            for (int u = 0; u < TERMS_UNROLLED; ++u, left += LEFT_PITCH, right += RIGHT_PITCH) {
+                float rows[TALL], columns[WIDE];
+                read_rows(left, rows);
+                EFL_UNROLL
+                for (int n = 0; n < WIDE; ++n) columns[n] = right[n * COLUMN_THREADS];
+                EFL_UNROLL
+                for (int m = 0; m < TALL; ++m) {
+                    EFL_UNROLL
+                    for (int n = 0; n < WIDE; ++n) sum[m][n] = fmaf(rows[m], columns[n], sum[m][n]);
+                }
+            }
+        }
+    }
+
+private:
+    // A thread's rows of one term, four at once where the pitch keeps them aligned.
+    EFL_DEVICE void read_rows(const float* from, float (&rows)[TALL]) {
+        if constexpr (LEFT_PITCH % 4 == 0) {
+            EFL_UNROLL
+            for (int m = 0; m < TALL; m += 4) read_four(from + m, rows + m);
+        } else {
+            EFL_UNROLL
+            for (int m = 0; m < TALL; ++m) rows[m] = from[m];
+        }
+    }
+};
 
 // For products of many rows, and of few: where there are few, blocks wait for memory, so that more terms are on their
 // way at once. Pitches are such that few or no threads of a warp meet in a bank.
-struct WideTile {
-    static constexpr int ROWS = 64, TERMS = 16;
-    static constexpr int LEFT_PITCH = ROWS + 4, RIGHT_PITCH = TILE_COLUMNS + 2;
-};
-
-struct NarrowTile {
-    static constexpr int ROWS = 16, TERMS = 32;
-    static constexpr int LEFT_PITCH = ROWS + 1, RIGHT_PITCH = TILE_COLUMNS + 1;
-};
+using WideTile = Tile<64, 16, 4, 2>;
+using NarrowTile = Tile<16, 32, 1, 1>;
 
 // Two of each, [terms][pitch]: one is read while the next is filled.
 template <class Tile>
@@ -53,12 +94,12 @@ EFL_DEVICE void fetch(AlongTerms<SPAN, TERMS>& from, int term, int last) {
     }
 }
 
-template <int SPAN, int TERMS>
+template <class Tile, int SPAN, int TERMS>
 EFL_DEVICE void store(const AlongTerms<SPAN, TERMS>& from, float* tile, int pitch) {
     using Matrix = AlongTerms<SPAN, TERMS>;
     float* const to = tile + int(threadIdx.x) % TERMS * pitch + int(threadIdx.x) / TERMS;
     EFL_UNROLL
-    for (int j = 0; j < Matrix::EACH; ++j) to[j * Matrix::APART] = from.next[j];
+    for (int j = 0; j < Matrix::EACH; ++j) to[j * Matrix::APART] = Tile::kept(from.next[j]);
 }
 
 // [term, column]: neighbours in memory are columns, of which each thread has one, or none: column -1.
@@ -89,64 +130,21 @@ EFL_DEVICE void fetch(AcrossTerms<SPAN, TERMS>& from, int term, int last) {
     }
 }
 
-template <int SPAN, int TERMS>
+template <class Tile, int SPAN, int TERMS>
 EFL_DEVICE void store(const AcrossTerms<SPAN, TERMS>& from, float* tile, int pitch) {
     using Matrix = AcrossTerms<SPAN, TERMS>;
     float* const to = tile + int(threadIdx.x) / SPAN * pitch + int(threadIdx.x) % SPAN;
     EFL_UNROLL
-    for (int j = 0; j < Matrix::EACH; ++j) to[j * Matrix::APART * pitch] = from.next[j];
+    for (int j = 0; j < Matrix::EACH; ++j) to[j * Matrix::APART * pitch] = Tile::kept(from.next[j]);
 }
 
 // ---- products ------------------------------------------------------------------------------------------------------
 
-// A thread's sums: of neighbouring rows, and of columns 16 apart, so that a warp writes neighbours.
+// A thread's.
 template <class Tile>
 struct Sums {
-    static constexpr int ROWS = Tile::ROWS / ROW_GROUPS;
-    float of[ROWS][THREAD_COLUMNS];
+    float of[Tile::TALL][Tile::WIDE];
 };
-
-EFL_DEVICE int row_of_thread(int rows) { return int(threadIdx.x) / COLUMN_THREADS * rows; }
-EFL_DEVICE int column_of_thread() { return int(threadIdx.x) % COLUMN_THREADS; }
-
-// A thread's rows of one term, four at once where the pitch keeps them aligned.
-template <class Tile>
-EFL_DEVICE void read_rows(const float* from, float (&rows)[Sums<Tile>::ROWS]) {
-    if constexpr (Tile::LEFT_PITCH % 4 == 0) {
-        EFL_UNROLL
-        for (int m = 0; m < Sums<Tile>::ROWS; m += 4) {
-            const float4 four = *reinterpret_cast<const float4*>(from + m);
-            rows[m] = four.x, rows[m + 1] = four.y, rows[m + 2] = four.z, rows[m + 3] = four.w;
-        }
-    } else {
-        EFL_UNROLL
-        for (int m = 0; m < Sums<Tile>::ROWS; ++m) rows[m] = from[m];
-    }
-}
-
-constexpr int TERMS_UNROLLED = 8;
-
-template <class Tile>
-EFL_DEVICE void add_products(Sums<Tile>& sums, const float* left, const float* right) {
-    constexpr int ROWS = Sums<Tile>::ROWS;
-    left += row_of_thread(ROWS);
-    right += column_of_thread();
-    EFL_ROLLED
-    for (int t = 0; t < Tile::TERMS; t += TERMS_UNROLLED) {
-        EFL_UNROLL
-        for (int u = 0; u < TERMS_UNROLLED; ++u, left += Tile::LEFT_PITCH, right += Tile::RIGHT_PITCH) {
-            float rows[ROWS], columns[THREAD_COLUMNS];
-            read_rows<Tile>(left, rows);
-            EFL_UNROLL
-            for (int n = 0; n < THREAD_COLUMNS; ++n) columns[n] = right[n * COLUMN_THREADS];
-            EFL_UNROLL
-            for (int m = 0; m < ROWS; ++m) {
-                EFL_UNROLL
-                for (int n = 0; n < THREAD_COLUMNS; ++n) sums.of[m][n] = fmaf(rows[m], columns[n], sums.of[m][n]);
-            }
-        }
-    }
-}
 
 // The sums over terms [first, last) of left * right, which are AlongTerms or AcrossTerms. While a tile is summed the
 // next is on its way.
@@ -159,10 +157,10 @@ EFL_DEVICE Sums<Tile> summed(ProductMemory<Tile>& memory, Left& left, Right& rig
             fetch(left, term, last);
             fetch(right, term, last);
         }
-        if (term > first) add_products<Tile>(sums, memory.left[turn ^ 1], memory.right[turn ^ 1]);
+        if (term > first) Tile::add_products(memory.left[turn ^ 1], memory.right[turn ^ 1], sums.of);
         if (term >= last) return sums;
-        store(left, memory.left[turn], Tile::LEFT_PITCH);
-        store(right, memory.right[turn], Tile::RIGHT_PITCH);
+        store<Tile>(left, memory.left[turn], Tile::LEFT_PITCH);
+        store<Tile>(right, memory.right[turn], Tile::RIGHT_PITCH);
         barrier();  // and what is stored next has been read
     }
 }

@@ -106,13 +106,16 @@ def _kernels() -> dict[str, Any]:
 
 
 def _cuda() -> str:
-    """The device that --backend cuda would use, or why there is none."""
+    """The device that --backend cuda would use, and whether cuda-tf32 would; or why there is none."""
     try:
-        cuda = kernels.backend("cuda")
+        device = kernels.backend("cuda").DEVICE
     except BackendError as error:
         return f"none ({error.__cause__})"
-    found: str = cuda.DEVICE.described
-    return found
+    try:
+        kernels.backend("cuda-tf32")
+    except BackendError:
+        return f"{device.described}, no TF32"
+    return f"{device.described}, TF32 with cuda-tf32"
 
 
 def cores(ops: ModuleType, sys_folder: str = "/sys") -> dict[str, Any] | None:

@@ -94,7 +94,7 @@ def _flops(row: Row) -> int | None:
 def _where() -> str:
     """What follows from the machine."""
     ops = kernels.backend()
-    name = ops.__name__.rpartition(".")[2]
+    name = kernels.name_of(ops)
     return f"{name}, {ops.isa()}" if name == "native" else name
 
 

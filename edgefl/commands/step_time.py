@@ -56,7 +56,7 @@ def _targets(loss: Loss, draw: np.random.Generator, batch: int, outputs: int) ->
 def _where() -> str:
     """Backend, instruction set and threads."""
     ops = kernels.backend()
-    name = ops.__name__.rpartition(".")[2]
+    name = kernels.name_of(ops)
     if not hasattr(ops, "threads"):
         return name
     threads = ops.threads()

@@ -4,6 +4,7 @@ native     C++ behind csrc/edgefl.h           edgefl/kernels/native.py
 numba      compiled at first use               edgefl/kernels/numba/
 reference  numpy, the readable definition      edgefl/kernels/reference/
 cuda       on a GPU, where one is named        edgefl/kernels/cuda/
+cuda-tf32  the same, products in TF32          edgefl/kernels/cuda/tf32.py
 
 `backend()` chooses. EDGEFL_KERNELS names one; a named backend is used or refused, never replaced.
 """
@@ -26,7 +27,7 @@ BACKENDS: dict[str, str] = {
 }
 """Names, best first, and their modules."""
 
-NAMED = {"cuda": "edgefl.kernels.cuda.backend"}
+NAMED = {"cuda": "edgefl.kernels.cuda.backend", "cuda-tf32": "edgefl.kernels.cuda.tf32"}
 """Those that are used only where they are named."""
 
 ISAS = ("scalar", "neon") if platform.machine() in ("aarch64", "arm64") else ("scalar", "avx2", "avx512")

@@ -1,7 +1,7 @@
 """What computes a run: the version of edgefl and the kernels, as text like "edgefl 0.1.0 native-avx512".
 
-Results are bit-identical between equal makers only: an instruction set fixes the order of sums. Where the text is kept
-is for run.json and the server's database to say.
+Results are bit-identical between equal makers only: an instruction set fixes the order of sums, and so does the
+processor of a GPU in TF32. Where the text is kept is for run.json and the server's database to say.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from collections.abc import Iterable
 from edgefl import __version__, kernels
 from edgefl.wire.text import printable
 
-MAKER = re.compile(r"edgefl (\S+) (native|numba|reference|cuda)(?:-(\w+))?")
+MAKER = re.compile(r"edgefl (\S+) (native|numba|reference|cuda-tf32|cuda)(?:-(\w+))?")
 
 
 def maker() -> str:
     """The maker that this process is."""
     ops = kernels.backend()
     name = kernels.name_of(ops)
-    return f"edgefl {__version__} {name}-{ops.isa()}" if name == "native" else f"edgefl {__version__} {name}"
+    if name == "native":
+        name = f"native-{ops.isa()}"
+    elif name == "cuda-tf32":
+        name = f"cuda-tf32-{ops.DEVICE.architecture}"
+    return f"edgefl {__version__} {name}"
 
 
 def other_makers(made_by: Iterable[str]) -> str | None:
@@ -41,8 +45,8 @@ def _setting(made: str) -> str | None:
     found = MAKER.fullmatch(made)
     if found is None:
         return None
-    version, name, isa = found.groups()
+    version, name, order = found.groups()
     what = [f"EDGEFL_KERNELS={name}"] if name != "native" else []
-    what += [f"EDGEFL_ISA={isa}"] if isa else []
+    what += [f"EDGEFL_ISA={order}" if name == "native" else f"a GPU of {order}"] if order else []
     what += [f"edgefl {version}"] if version != __version__ else []
     return " with ".join(what)

@@ -16,7 +16,7 @@ import pytest
 from edgefl.kernels import ISAS, reference
 from edgefl.kernels.table import FAMILIES
 
-from .bounds import bounds
+from .bounds import Bounds, bounds
 from .cases import Args, Array, Case
 
 GUARD = 64  # elements on each side
@@ -106,7 +106,7 @@ def copied(args: Args) -> Args:
     return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in args.items()}
 
 
-def check_case(module: ModuleType, case: Case) -> None:
+def check_case(module: ModuleType, case: Case, bounds: Callable[..., Bounds] = bounds) -> None:
     """Compare one call with the float64 reference, and everything it may not touch with what was there."""
     args = case.args()
     before, wanted = as_float64(args), run(reference, case.op, as_float64(args))

@@ -35,6 +35,8 @@ def test_equal_makers_need_no_word() -> None:
     [
         (f"edgefl {__version__} native-avx2", "EDGEFL_ISA=avx2 gives the same"),
         (f"edgefl {__version__} numba", "EDGEFL_KERNELS=numba gives the same"),
+        (f"edgefl {__version__} cuda", "EDGEFL_KERNELS=cuda gives the same"),
+        (f"edgefl {__version__} cuda-tf32-sm_87", "EDGEFL_KERNELS=cuda-tf32 with a GPU of sm_87 gives the same"),
         ("edgefl 0.0.1 native-avx512", "EDGEFL_ISA=avx512 with edgefl 0.0.1 gives the same"),
     ],
 )

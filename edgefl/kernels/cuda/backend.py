@@ -1,4 +1,5 @@
-"""The CUDA backend on the device of this machine. Chosen by name, never by default.
+"""The CUDA backend on the device of this machine, in fp32; tf32.py is another, of the same device and memory. Chosen by
+name, never by default.
 
 Importing this raises ImportError where there is no device, no driver or no compiled kernels. Masks and values as bytes,
 and the structures of masked weights, are the host's: those calls run on the best other backend.
@@ -7,6 +8,7 @@ and the structures of masked weights, are the host's: those calls run on the bes
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -61,29 +63,8 @@ KNOWN: dict[str, Operation] = operations(BODIES)
 KNOWN |= {name: KNOWN[name]._replace(check=host.StructureCheck(TABLE[name])) for name in host.FOLLOWED}
 
 
-class Program(RecordedCalls):
-    """A recorded list of calls to the operations of this backend."""
-
-    def __init__(self) -> None:
-        super().__init__(DEVICE, MEMORY, KNOWN)
-
-
-def _call(name: str) -> Any:
-    @functools.wraps(getattr(reference, name))
-    def call(*args: Any, **named: Any) -> None:
-        program = Program()
-        program.append(name, *args, **named)
-        program.run()
-
-    return call
-
-
-globals().update({name: _call(name) for name in TABLE})  # one without a kernel refuses
-globals().update({name: host.operation(name, MEMORY) for name in host.OPERATIONS})
-
-
 def isa() -> str:
-    """What kernels/sparsity.py knows its masked layers by."""
+    """What kernels/sparsity.py knows its masked layers by. tf32.py has none: there they are dense, on tensor cores."""
     return "cuda"
 
 
@@ -92,13 +73,39 @@ def scratch_bytes() -> int:
     return DEVICE.scratch_bytes
 
 
-def scratch_needed(op: str, *args: Any) -> int:
-    """Bytes of it that such a call would need. Nothing runs."""
-    program = Program()
-    program.append(op, *args)
-    return program.scratch_needed()
+def backend_of(known: Mapping[str, Operation]) -> dict[str, Any]:
+    """What the module of a backend with these operations has, by name: the calls of the table; Program, a recorded list
+    of them; and what they need of scratch_bytes, nothing of which runs.
+    """
+
+    class Program(RecordedCalls):
+        """A recorded list of calls to the operations of this backend."""
+
+        def __init__(self) -> None:
+            super().__init__(DEVICE, MEMORY, known)
+
+    def call_of(name: str) -> Any:
+        @functools.wraps(getattr(reference, name))
+        def call(*args: Any, **named: Any) -> None:
+            program = Program()
+            program.append(name, *args, **named)
+            program.run()
+
+        return call
+
+    def scratch_needed(op: str, *args: Any) -> int:
+        """Bytes of scratch memory that such a call would need."""
+        program = Program()
+        program.append(op, *args)
+        return program.scratch_needed()
+
+    def packs(op: str) -> bool:
+        """Whether scratch_needed is to be asked of an operation."""
+        return op in known
+
+    calls = {name: call_of(name) for name in TABLE}  # one without a kernel refuses
+    on_host = {name: host.operation(name, MEMORY) for name in host.OPERATIONS}
+    return {**calls, **on_host, "Program": Program, "scratch_needed": scratch_needed, "packs": packs}
 
 
-def packs(op: str) -> bool:
-    """Whether scratch_needed is to be asked of an operation."""
-    return op in KNOWN
+globals().update(backend_of(KNOWN))

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from edgefl.errors import BackendError, MemoryLimitError
 
 from . import images
-from .driver import LEAST_VERSION, Driver, DriverError
+from .driver import LEAST_VERSION, NOT_FOUND, Driver, DriverError
 
 LEAST_CAPABILITY = (6, 0)
 MAPPED = 2  # flag of host memory that the device sees
@@ -107,8 +107,12 @@ class Device:
         with self.lock:
             self.enter()
             free, total = self.driver.sizes("cuMemGetInfo_v2")
-        major, minor = self.capability
-        return f"{self.name}, sm_{major}{minor}, {free >> 20} of {total >> 20} MiB free"
+        return f"{self.name}, {self.architecture}, {free >> 20} of {total >> 20} MiB free"
+
+    @property
+    def architecture(self) -> str:
+        """Of its processors, as nvcc names it."""
+        return "sm_{}{}".format(*self.capability)
 
     def enter(self) -> None:
         """Let this thread, which has the lock, use the device. Every function below expects that."""
@@ -216,6 +220,18 @@ class Device:
         if size not in (None, len(launch.arguments)):
             raise BackendError(f"{launch.kernel} takes {size} bytes of arguments; got {len(launch.arguments)}")
         self.driver.call("cuLaunchKernel", function, *launch.grid, launch.threads, 1, 1, 0, self.stream, pointers, None)
+
+    def has(self, kernel: str) -> bool:
+        """Whether the kernels that were loaded have this one."""
+        with self.lock:
+            self.enter()
+            try:
+                self._function(kernel)
+            except DriverError as error:
+                if error.status != NOT_FOUND:
+                    raise
+                return False
+            return True
 
     def capture(self, launches: Sequence[Launch]) -> ctypes.c_void_p:
         """A graph that makes these launches in order; see cuGraphLaunch. To be given to `drop`."""

@@ -12,7 +12,7 @@ from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64
 from edgefl.errors import BackendError
 
 LIBRARY = "libcuda.so.1"
-OUT_OF_MEMORY = 2
+OUT_OF_MEMORY, NOT_FOUND = 2, 500  # what a call returns
 LEAST_VERSION = 12000  # of the driver: CUDA 12
 
 _FUNCTIONS: dict[str, tuple[object, ...]] = {

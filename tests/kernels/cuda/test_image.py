@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -55,8 +56,8 @@ def test_no_kernel_spills_or_takes_more_than_recorded(compiled: Table) -> None:
 
 
 @pytest.fixture(scope="module")
-def ptx(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """By NVRTC 12, for drivers and processors that nvcc 13's is too new for."""
+def ptx(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """By NVRTC 12, for drivers and processors that nvcc 13's is too new for: files by the oldest processor."""
     package = find_spec("nvidia.cuda_nvrtc") if find_spec("nvidia") else None
     if package is None or not package.submodule_search_locations:
         pytest.skip("nvidia-cuda-nvrtc-cu12 is not installed")
@@ -64,25 +65,33 @@ def ptx(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spec = spec_from_file_location("scripts_cuda", standin.ROOT / "scripts" / "cuda.py")
     assert spec and spec.loader
     spec.loader.exec_module(script := module_from_spec(spec))
-    made = tmp_path_factory.mktemp("ptx") / "kernels.ptx"
-    made.write_bytes(script.ptx_by(library, script.OLD_PTX))
+    made = {target: tmp_path_factory.mktemp("ptx") / f"{target}.ptx" for target in script.OLD_PTX}
+    for target, path in made.items():
+        path.write_bytes(script.ptx_by(library, target))
     return made
 
 
-def test_nvrtc_compiles_all_kernels_for_old_drivers(ptx: Path) -> None:
-    text = ptx.read_text()
-    assert ".version 8.0\n.target sm_60\n" in text
-    assert set(re.findall(r"\.entry (\w+)\(", text)) == {kernel for kernel, _ in table(RECORDED)}
+def test_nvrtc_compiles_all_kernels_for_old_drivers(ptx: Mapping[str, Path]) -> None:
+    every = {kernel for kernel, _ in table(RECORDED)}
+    for target, kernels in ("60", {name for name in every if not name.endswith("_tf32")}), ("80", every):
+        text = ptx[target].read_text()
+        assert f".version 8.0\n.target sm_{target}\n" in text
+        assert set(re.findall(r"\.entry (\w+)\(", text)) == kernels
 
 
-def test_no_kernel_of_nvrtc_spills_on_orin(ptx: Path) -> None:
+def test_no_kernel_of_nvrtc_spills_on_orin(ptx: Mapping[str, Path]) -> None:
     if shutil.which("ptxas") is None:
         pytest.skip("ptxas is not installed")
-    command = ["ptxas", "-arch=sm_87", "-v", str(ptx), "-o", str(ptx.with_suffix(".cubin"))]
+    command = ["ptxas", "-arch=sm_87", "-v", str(ptx["80"]), "-o", str(ptx["80"].with_suffix(".cubin"))]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stderr
     spilled = re.findall(r"(\d+) bytes spill stores", said)
     assert len(spilled) >= len({kernel for kernel, _ in table(RECORDED)})
     assert set(spilled) == {"0"}
+
+
+def test_tf32_is_compiled_for_processors_that_have_it(compiled: Table) -> None:
+    forms = {key for key in compiled if key[0].endswith("_tf32")}
+    assert {target for _, target in forms} == {target for _, target in compiled if int(target) >= 80}
 
 
 def test_the_emulation_has_the_kernels_that_are_compiled(seen: Seen) -> None:

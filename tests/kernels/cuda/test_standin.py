@@ -67,6 +67,43 @@ def test_barrier_that_not_all_threads_reach_fails_the_launch(
     trial.run("uneven", THREADS, THREADS)  # and the next launch is none the worse
 
 
+# ---- warps -----------------------------------------------------------------------------------------------------------
+
+
+def products(trial: Trial, lanes: int = 32, threads: int = THREADS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of two warps, what is to be found, and what each thread read of another's in shared memory."""
+    draw = np.random.default_rng(0)
+    x, z = (draw.integers(-9, 9, shape).astype(np.float32) for shape in ((2, 16, 8), (8, 8)))
+    y, left = trial.put(np.zeros((2, 16, 8), np.float32)), trial.put(np.zeros(THREADS, np.float32))
+    trial.run(
+        "product_of_warps", *(block.address for block in (trial.put(x), trial.put(z), y, left)), lanes, threads=threads
+    )
+    return trial.get(y).reshape(2, 16, 8), x @ z, trial.get(left)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_product_of_a_warp_is_that_of_its_fragments(trial: Trial, order: int) -> None:
+    trial.order(order)
+    found, wanted, _ = products(trial)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_product_that_not_all_threads_of_a_warp_reach_fails_the_launch(
+    trial: Trial, refused: Callable[..., None], order: int
+) -> None:
+    trial.order(order)
+    for lanes, threads in ((1, 64), (31, 64), (32, 63), (32, 17)):
+        refused(LAUNCH_FAILED, products, trial, lanes, threads)
+    products(trial)  # and the next launch is none the worse
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_product_of_a_warp_stands_in_for_no_barrier(trial: Trial, order: int) -> None:
+    trial.order(order)
+    assert np.isnan(products(trial)[2]).any()  # of the warp that had not run
+
+
 # ---- blocks ----------------------------------------------------------------------------------------------------------
 
 

@@ -12,14 +12,15 @@ from edgefl.kernels.cuda.device import Block, Device, Launch
 
 from . import standin
 
-KERNELS = Path(__file__).with_name("trial_kernels.cu"), standin.ROOT / "csrc" / "cuda" / "portable.cuh"
+KERNELS = {"kernels.cu": Path(__file__).with_name("trial_kernels.cu")}
+KERNELS |= {name: standin.ROOT / "csrc" / "cuda" / name for name in ("portable.cuh", "tf32_product.cuh")}
 THREADS = 64
 ORDERS = (0, 1, 2)
 
 
 def put_kernels(folder: Path) -> None:
     """What the trial is built of."""
-    for path, name in zip(KERNELS, ("kernels.cu", "portable.cuh"), strict=True):
+    for name, path in KERNELS.items():
         (folder / name).write_text(path.read_text())
 
 

@@ -1,5 +1,6 @@
 // Kernels that try out the emulation itself (test_standin.py); no GPU runs them.
 #include "portable.cuh"
+#include "tf32_product.cuh"
 
 // y = x with each block's values the other way round, twice. Without a barrier (bit 0: after writing, bit 1: before writing
 // again) it is wrong.
@@ -51,6 +52,31 @@ struct CountArgs {
 EFL_KERNEL(count_threads, 64, CountArgs) {
     const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     a.y[block * blockDim.x + threadIdx.x] += 1;
+}
+
+// y [threads / 32, 16, 8] = x [threads / 32, 16, 8] z [8, 8] by one product of each warp, of its first `lanes` threads;
+// then `left` is another's place in shared memory.
+struct ProductArgs {
+    const float *x, *z;
+    float *y, *left;
+    Size lanes;
+};
+
+EFL_KERNEL(product_of_warps, 64, ProductArgs) {
+    EFL_SHARED float shared[64];
+    const int thread = int(threadIdx.x), warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
+    const float* const x = a.x + warp * 16 * 8;
+    float* const y = a.y + warp * 16 * 8;
+    float above[2] = {}, below[2] = {};
+    const float left[4] = {x[g * 8 + t], x[(g + 8) * 8 + t], x[g * 8 + t + 4], x[(g + 8) * 8 + t + 4]};
+    const float right[2] = {a.z[t * 8 + g], a.z[(t + 4) * 8 + g]};
+    shared[thread] = float(thread);
+    if (thread % 32 < a.lanes) tf32::multiply(above, below, left, right);
+    a.left[thread] = shared[int(blockDim.x) - 1 - thread];
+    for (int i = 0; i < 2; ++i) {
+        y[g * 8 + 2 * t + i] = above[i];
+        y[(g + 8) * 8 + 2 * t + i] = below[i];
+    }
 }
 
 struct NothingArgs {

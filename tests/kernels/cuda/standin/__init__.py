@@ -19,7 +19,7 @@ from edgefl import kernels
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
-SOURCES = (HERE / "driver.cc", HERE / "emulate.cc")
+SOURCES = (HERE / "driver.cc", HERE / "emulate.cc", HERE / "tf32.cc")
 FLAGS = ("-std=c++2a", "-O1", "-g1", "-fPIC", "-shared", "-pthread", "-march=native", "-ffp-contract=off", "-Wall")
 ASAN = ("-fsanitize=address", "-fsanitize-sections=efl_shared")
 
@@ -52,12 +52,12 @@ def built(*more: str, kernels: Path = ROOT / "csrc" / "cuda") -> Path:
 
 
 @functools.cache
-def backend() -> ModuleType:
-    """The CUDA backend, on the stand-in unless EDGEFL_LIBCUDA names a device's own driver."""
+def backend(name: str = "cuda") -> ModuleType:
+    """A CUDA backend, on the stand-in unless EDGEFL_LIBCUDA names a device's own driver."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment().items():
-            patch.setenv(name, value)
-        return kernels.backend("cuda")
+        for variable, value in environment().items():
+            patch.setenv(variable, value)
+        return kernels.backend(name)
 
 
 def environment(*more: str) -> dict[str, str]:

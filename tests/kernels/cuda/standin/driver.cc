@@ -5,6 +5,8 @@
 //     standin_fail      the nth call (from 1) of a function returns this status
 //     standin_live      allocations, streams, modules and graphs that have not been given back
 //     standin_order     in which order threads run, see emulate.h; EDGEFL_STANDIN_ORDER until it is called
+//
+// The device's compute capability is 9.0, or EDGEFL_STANDIN_CAPABILITY tenths.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -56,6 +58,11 @@ struct Stand {
 };
 
 Stand stand;
+
+int capability() {
+    const char* const asked = std::getenv("EDGEFL_STANDIN_CAPABILITY");
+    return asked ? std::atoi(asked) : 90;
+}
 
 // Writes the call down; what it shall return if it is the one to fail.
 Status called(const char* name, const std::string& what = "") {
@@ -176,8 +183,8 @@ Status cuDeviceGetAttribute(int* value, int attribute, int) {
         case 16: *value = 4; return OK;                      // multiprocessors
         case 18: *value = stand.is_integrated; return OK;    // one memory with the host
         case 19: *value = 1; return OK;                      // can map host memory
-        case 75: *value = 9; return OK;                      // compute capability
-        case 76: *value = 0; return OK;
+        case 75: *value = capability() / 10; return OK;
+        case 76: *value = capability() % 10; return OK;
         default: return INVALID_VALUE;
     }
 }

@@ -7,6 +7,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,12 +32,19 @@ namespace {
 
 constexpr size_t STACK = 128 << 10;
 
+// Where a thread waits. RELEASED: its warp has met, so that it may go on.
+enum class State { AT_BARRIER, MEETING, RELEASED, DONE };
+
 struct Fiber {
     std::unique_ptr<char[]> stack{new char[STACK]};
     ucontext_t begin;
     jmp_buf place;
     void* fake = nullptr;
-    bool is_begun = false, is_done = false;
+    bool is_begun = false;
+    State state = State::AT_BARRIER;
+    unsigned thread = 0;      // of its block
+    unsigned pass = 0;        // in which it has run
+    void* brought = nullptr;  // to an operation of its warp
 };
 
 Kernel* kernels = nullptr;
@@ -64,7 +72,7 @@ void enter() {
     ARRIVE(nullptr, &scheduler_bottom, &scheduler_size);
     for (;;) {
         running->body(running_arguments);
-        self.is_done = true;
+        self.state = State::DONE;
         pause(self);
     }
 }
@@ -82,6 +90,7 @@ void resume(Fiber& fiber) {
 
 void add_fiber() {
     fibers.push_back(std::make_unique<Fiber>());
+    fibers.back()->thread = unsigned(fibers.size() - 1);
     ucontext_t& begin = fibers.back()->begin;
     getcontext(&begin);
     begin.uc_stack.ss_sp = fibers.back()->stack.get();
@@ -105,27 +114,70 @@ void place(unsigned thread) {
     threadIdx = {thread % blockDim.x, thread / blockDim.x % blockDim.y, thread / (blockDim.x * blockDim.y)};
 }
 
+using Fibers = std::vector<Fiber*>;
+
+long count_in(State state, const Fibers& some) {
+    return std::count_if(some.begin(), some.end(), [&](Fiber* each) { return each->state == state; });
+}
+
+bool complain(const std::string& what) {
+    said = std::string(running->name) + ": " + what;
+    fibers.clear();  // some are in the middle of it
+    return false;
+}
+
+// All threads, in the order in which they come in a pass.
+Fibers in_turn(unsigned count, unsigned pass) {
+    Fibers found;
+    std::vector<bool> seen(count);
+    for (unsigned i = 0; i < count; ++i) {
+        unsigned thread = turn(i, count, pass);
+        while (seen[thread]) thread = (thread + 1) % count;
+        seen[thread] = true;
+        found.push_back(fibers[thread].get());
+    }
+    return found;
+}
+
+// Runs a thread until it waits, if it has not come to the end of this pass; whether it ran.
+bool advance(Fiber& fiber, unsigned pass) {
+    const bool is_due = fiber.state == State::AT_BARRIER && fiber.pass != pass;
+    if (!is_due && fiber.state != State::RELEASED) return false;
+    fiber.pass = pass;
+    fiber.state = State::AT_BARRIER;  // that is where it comes to, if it says nothing else
+    place(fiber.thread);
+    resume(fiber);
+    return true;
+}
+
+// Runs a warp to its next barrier. False if some threads wait for others that do not come.
+bool advance_warp(unsigned warp, const Fibers& turns, unsigned pass) {
+    Fibers lanes;
+    std::copy_if(turns.begin(), turns.end(), std::back_inserter(lanes),
+                 [&](Fiber* each) { return each->thread / WARP == warp; });
+    for (bool is_moving = true; is_moving;) {
+        is_moving = false;
+        for (Fiber* const lane : lanes) is_moving |= advance(*lane, pass);
+    }
+    const long waiting = count_in(State::MEETING, lanes);
+    return waiting == 0 || complain(std::to_string(waiting) + " of " + std::to_string(WARP) + " threads of warp " +
+                                    std::to_string(warp) + " come to an operation of the warp");
+}
+
 bool run_block(unsigned count) {
     spoil_shared();
-    for (unsigned i = 0; i < count; ++i) fibers[i]->is_done = false;
-    for (unsigned pass = 0;; ++pass) {
-        std::vector<bool> seen(count);
-        for (unsigned i = 0; i < count; ++i) {
-            unsigned thread = turn(i, count, pass);
-            while (seen[thread]) thread = (thread + 1) % count;
-            seen[thread] = true;
-            if (fibers[thread]->is_done) continue;
-            place(thread);
-            resume(*fibers[thread]);
+    for (unsigned i = 0; i < count; ++i) fibers[i]->state = State::AT_BARRIER, fibers[i]->pass = 0;
+    for (unsigned pass = 1;; ++pass) {
+        const Fibers turns = in_turn(count, pass - 1);
+        for (Fiber* const each : turns) {
+            advance(*each, pass);
+            if (each->state == State::MEETING && !advance_warp(each->thread / WARP, turns, pass)) return false;
         }
-        const auto done = std::count_if(fibers.begin(), fibers.begin() + count, [](auto& f) { return f->is_done; });
+        const long done = count_in(State::DONE, turns);
         if (done == long(count)) return true;
-        if (done > 0) {
-            said = std::string(running->name) + ": " + std::to_string(done) + " of " + std::to_string(count) +
-                   " threads end while the others wait at a barrier";
-            fibers.clear();  // some are in the middle of it
-            return false;
-        }
+        if (done > 0)
+            return complain(std::to_string(done) + " of " + std::to_string(count) +
+                            " threads end while the others wait at a barrier");
     }
 }
 
@@ -151,6 +203,21 @@ const char* complaint() { return said.c_str(); }
 
 void wait() {
     pause(*current);
+}
+
+void meet(void* brought, Operation operate) {
+    Fiber& self = *current;
+    self.brought = brought;
+    self.state = State::MEETING;
+    const unsigned first = self.thread / WARP * WARP, last = first + WARP, count = blockDim.x * blockDim.y * blockDim.z;
+    void* all[WARP];
+    for (unsigned thread = first; thread < last; ++thread) {
+        if (thread >= count || fibers[thread]->state != State::MEETING) return pause(self);
+        all[thread - first] = fibers[thread]->brought;
+    }
+    operate(all);
+    for (unsigned thread = first; thread < last; ++thread) fibers[thread]->state = State::RELEASED;
+    self.state = State::AT_BARRIER;
 }
 
 bool run(const Kernel& kernel, Dim grid, Dim block, const void* arguments) {

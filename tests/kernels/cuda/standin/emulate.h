@@ -1,6 +1,10 @@
 // A GPU's blocks, threads and barriers on one thread of the host: each thread of a block is a fiber that runs until its
 // next barrier, in an order that can be chosen. Shared memory is filled with NaN before each block. It does not show
 // races between blocks, the memory model within a warp, coalescing, nor limits of a launch.
+//
+// An operation of a warp is made when its 32 threads have come to it; one that some of them pass by fails the launch. A
+// warp of which a thread waits there runs to its next barrier before other warps do anything, so that what they leave in
+// shared memory is missed where a barrier is.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -25,10 +29,20 @@ struct Kernel {
 
 const Kernel* find(const char* name);
 extern int order;  // 0 forwards, 1 backwards, 2 mixed, another way after each barrier
-// False, with `complaint` set, if some threads of a block end while others wait at a barrier.
+// False, with `complaint` set, if some threads of a block end while others wait at a barrier, or some of a warp come to
+// an operation of it while others do not.
 bool run(const Kernel& kernel, Dim grid, Dim block, const void* arguments);
 const char* complaint();
 void wait();
+
+constexpr unsigned WARP = 32;
+// Waits for the other threads of the warp; what each brought, by their lanes, is handed to `operate` once.
+using Operation = void (*)(void* const* brought);
+void meet(void* brought, Operation operate);
+
+float rounded_to_tf32(float value);
+// mma.m16n8k8 of the PTX ISA, .tf32: a thread's accumulators 0 and 1, 2 and 3, and its fragments of both inputs.
+void multiply_m16n8k8(float (&above)[2], float (&below)[2], const float (&left)[4], const float (&right)[2]);
 
 }  // namespace emulate
 

@@ -1,0 +1,42 @@
+"""The CUDA backend with the products of Linear layers and dense convolutions in TF32: csrc/cuda/tf32.cuh. The device,
+its memory and all else are backend.py's.
+
+Inputs of products are rounded to 10 bits behind the leading one, sums are fp32. Importing this raises ImportError as
+backend.py does, and where the device has no TF32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import convolution
+from .backend import DEVICE, MEMORY, backend_of, scratch_bytes
+from .backend import KNOWN as EXACT
+from .launch import Launches
+from .program import Body
+
+__all__ = ["DEVICE", "KNOWN", "MEMORY", "scratch_bytes"]
+
+LEAST_CAPABILITY = (8, 0)
+FORMS = (
+    *(f"convolution{what}_{tile.name}" for what in ("", "_weight") for tile in convolution.TILES),
+    *(f"linear_{what}_{size}" for what in ("forward", "grad_input", "grad_weight") for size in ("wide", "narrow")),
+)
+"""The kernels that have a TF32 form, of the same arguments, grid and threads."""
+
+
+def _in_tf32(body: Body) -> Body:
+    def launches(*values: Any) -> Launches:
+        return [each._replace(kernel=f"{each.kernel}_tf32") if each.kernel in FORMS else each for each in body(*values)]
+
+    return launches
+
+
+if DEVICE.capability < LEAST_CAPABILITY:
+    raise ImportError(
+        f"{DEVICE.name} of capability {DEVICE.capability}; expected {LEAST_CAPABILITY} or more, which have TF32"
+    )
+if not DEVICE.has(f"{FORMS[0]}_tf32"):
+    raise ImportError(f"the kernels loaded on {DEVICE.name} have no TF32 forms; expected those of scripts/cuda.py")
+KNOWN = {name: operation._replace(body=_in_tf32(operation.body)) for name, operation in EXACT.items()}
+globals().update(backend_of(KNOWN))
