@@ -4,7 +4,7 @@ kernel takes.
 
     scripts/cuda.py                  PTX alone, which a driver compiles for its device when it first loads it
     scripts/cuda.py --targets all    machine code for every processor that nvcc 13 knows, and PTX: for a wheel
-    scripts/cuda.py --nvrtc LIBRARY  PTX by this libnvrtc.so.12 too, of PyPI's nvidia-cuda-nvrtc-cu12
+    scripts/cuda.py --nvrtc LIBRARY  PTX by this libnvrtc.so.12, of PyPI's nvidia-cuda-nvrtc-cu12, in files of its own
 
 The file has a line for each target and kernel: registers of a thread, shared bytes of a block, spilled bytes.
 No kernel may spill. A driver takes no PTX of a CUDA that is newer than its own: NVRTC 12.0's is for drivers from CUDA
@@ -56,14 +56,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--targets", default="", help=f"some of {','.join(TARGETS)}, or all; default: PTX alone")
     parser.add_argument("--out", type=Path, default=IMAGE)
-    parser.add_argument("--nvrtc", type=Path, metavar="LIBRARY", help="PTX by it, too")
+    parser.add_argument("--nvrtc", type=Path, metavar="LIBRARY", help="PTX by it in place of nvcc's")
     options = parser.parse_args(arguments)
     targets = ALL if options.targets == "all" else tuple(filter(None, options.targets.split(",")))
     unknown = set(targets) - set(TARGETS)
     if unknown:
         parser.error(f"--targets {','.join(sorted(unknown))}; expected some of {', '.join(TARGETS)}, or all")
     try:
-        resources = compiled(targets, options.out)
+        resources = compiled(targets, () if options.nvrtc else PTX, options.out) if targets or not options.nvrtc else []
         if options.nvrtc:
             for target in OLD_PTX:
                 ptx = options.out.with_name(f"kernels.{target}.ptx.xz")
@@ -72,14 +72,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{SOURCE.name} was not compiled: {getattr(error, 'stderr', '') or error}", file=sys.stderr)
         return 1
     (options.out.parent / "kernels.csv").write_text(table(resources))
-    print(f"{options.out}: {options.out.stat().st_size} bytes", file=sys.stderr)
+    for image in sorted(options.out.parent.glob("kernels.*.xz")):
+        print(f"{image}: {image.stat().st_size} bytes", file=sys.stderr)
     return 1 if any(each.spilled for each in resources) else 0
 
 
-def compiled(targets: Sequence[str], out: Path) -> list[Resources]:
-    """Writes the image, machine code for these targets and PTX. Raises CalledProcessError, with what nvcc said."""
+def compiled(targets: Sequence[str], ptx: Sequence[str], out: Path) -> list[Resources]:
+    """Writes the image, machine code for `targets` and PTX. Raises CalledProcessError, with what nvcc said."""
     codes = [f"-gencode=arch=compute_{each},code=sm_{each}" for each in targets]
-    codes += [f"-gencode=arch=compute_{each},code=compute_{each}" for each in PTX]
+    codes += [f"-gencode=arch=compute_{each},code=compute_{each}" for each in ptx]
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder) / "kernels.fatbin"
         command = [nvcc(), "-fatbin", *FLAGS, *codes, "-o", str(raw), str(SOURCE)]
