@@ -66,7 +66,7 @@ struct Warp {
         right += lane() % 4 * APART * RIGHT_PITCH + first_column() + lane() / 4 * ACROSS;
         EFL_ROLLED
         for (int k = 0; k < DEPTH; k += 8) {
-            // Of this thread the depths `first` and the next, all of them once: APART of its own, 3 APART of others'.
+            // Of 4 APART depths the first APART, from `left` on, are this thread's: it takes two of them at a time.
             const int first = k / (4 * APART) * 4 * APART + k % (4 * APART) / 4;
             add_eight<LEFT_PITCH, RIGHT_PITCH>(left + first * LEFT_PITCH, right + first * RIGHT_PITCH, sum);
         }

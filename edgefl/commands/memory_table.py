@@ -18,7 +18,7 @@ NOTES = {  # account or meter -> what its numbers are, in the order of the colum
     "pfeiffer2023": "outputs of all modules, state dict and all tensors with a gradient, as Pfeiffer et al. 2023 count",
     "paper": "weights, active gradients, active outputs and the input; at a batch of 1 it gives FedSPU's Figure 5",
     "bound": "weights, active gradients and what an exact backward pass reads: no buffers that come and go",
-    "exact": "what the native learner allocates: parameters, arena's peak, states, id lists, packing memory",
+    "exact": "what the learner allocates: parameters, arena's peak, states, id lists, packing memory",
     "learner": "measured: what the learner held after training",
     "saved": "of exact: what is kept from the forward pass for the backward pass",
     "torch": "measured: what eager PyTorch keeps for the backward pass, nothing else; compare with `saved`",

@@ -36,7 +36,15 @@ class Memory(Protocol):
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
     """Uninitialised memory of the host's that starts on a cache line."""
-    owner = np.empty(size + ALIGNMENT, np.uint8)
+    return _aligned(np.empty(size + ALIGNMENT, np.uint8), size)
+
+
+def aligned_zeros(size: int) -> NDArray[np.uint8]:
+    """The same filled with zeros: where it is large, address space until it is written."""
+    return _aligned(np.zeros(size + ALIGNMENT, np.uint8), size)
+
+
+def _aligned(owner: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
     start = -owner.ctypes.data % ALIGNMENT
     return owner[start : start + size]
 

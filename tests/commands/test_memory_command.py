@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
+from kernels.cuda import standin  # tests/kernels
 
 from edgefl import rng
 from edgefl.commands import cli
@@ -45,6 +46,17 @@ def test_the_table_says_what_each_account_is(capsys: pytest.CaptureFixture[str])
     assert "362.9 kB -53" in out
     assert "bound: weights, active gradients and what an exact backward pass reads" in out
     assert "exact" not in out.split("bound:")[0]
+
+
+@pytest.mark.parametrize("backend", ["cuda", "cuda-tf32"])
+def test_it_is_asked_of_a_device_too(
+    backend: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standin.backend()
+    monkeypatch.setenv("EDGEFL_KERNELS", "native")  # so that it is put back
+    code, out, err = answer(capsys, "digits_cnn", "--backend", backend, "--batch", "4", "--optimizer", "adam")
+    assert (code, err) == (0, "")
+    assert f"executed on {backend}\n" in out
 
 
 def test_the_arena_is_listed_tensor_by_tensor(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from kernels.cuda import standin  # tests/kernels
 
 from edgefl import rng
 from edgefl.algorithms import PFLEGO
@@ -18,7 +19,7 @@ from edgefl.graph.cuts import cuts
 from edgefl.graph.operations import Conv2d
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.learners.lowering.updates import Terms
-from edgefl.learners.optimizers import Saved
+from edgefl.learners.optimizers import Adam, Optimizer, Saved
 from edgefl.memory import Training, best, estimate, fit
 from edgefl.neurons.spec import ModelSpec
 
@@ -97,6 +98,27 @@ def test_pflego_is_accounted_pass_by_pass() -> None:
     learner.with_head(10).head().fit(features, [np.arange(2000, dtype=np.int32)], SGD(0.0))
     assert steps.phase == "head steps"
     assert own(steps.parts) == {**held(learner), "features": features.x.nbytes}
+
+
+@pytest.mark.parametrize("name", ["feddyn_mlp", "digits_cnn"])
+@pytest.mark.parametrize("optimizer", [SGD(0.1), SGD(0.1, momentum=0.9, clip=1.0), Adam(0.1)], ids=repr)
+def test_a_limit_of_so_many_bytes_is_kept_on_a_device(
+    name: str, optimizer: Optimizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which packs for other operations than the processor does, and holds samples beside what is limited."""
+    backend = standin.backend()
+    monkeypatch.setenv("EDGEFL_KERNELS", "cuda")
+    graph = models.build(name, INPUTS.get(name, (1, 8, 8)), 10)
+    training = Training(name, graph, 2, keep=0.5, examples=2, terms=Terms.of(optimizer))
+    account = estimate("exact", training)
+    samples = data(graph, 2)
+    one = samples, [np.arange(2, dtype=np.int32)], optimizer, training.trained[1]
+    learner = GraphLearner(model(graph), limit_bytes=account.total)
+    learner.fit(*one)
+    assert held(learner) == {**own(account.parts), "samples": samples.x.nbytes}
+    assert backend.scratch_bytes() >= account.parts["scratch"]
+    with pytest.raises(MemoryLimitError, match=f"needs {account.total} bytes"):
+        GraphLearner(model(graph), limit_bytes=account.total - 1).fit(*one)
 
 
 def test_a_round_of_pflego_runs_within_its_account_and_gives_the_same_heads_to_rounding() -> None:

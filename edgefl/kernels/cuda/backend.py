@@ -100,8 +100,8 @@ def backend_of(known: Mapping[str, Operation]) -> dict[str, Any]:
         return program.scratch_needed()
 
     def packs(op: str) -> bool:
-        """Whether scratch_needed is to be asked of an operation."""
-        return op in known
+        """Whether scratch_needed is to be asked of an operation: those that read a data set have no use for any."""
+        return op in known and not hasattr(batch, op)
 
     calls = {name: call_of(name) for name in TABLE}  # one without a kernel refuses
     on_host = {name: host.operation(name, MEMORY) for name in host.OPERATIONS}

@@ -13,10 +13,10 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from edgefl.kernels.memory import aligned_bytes
-from edgefl.kernels.table import HYPER, TABLE
-from edgefl.learners.lowering.schedule import Param, Schedule, Structure
-from edgefl.learners.running.binding import Memory
+from edgefl.kernels.memory import aligned_zeros
+from edgefl.kernels.table import ADAM, ADAM_RATES, HYPER, TABLE
+from edgefl.learners.lowering.schedule import Companion, Param, Schedule, Structure
+from edgefl.learners.running.binding import Array, Memory
 
 
 def scratch_bytes(
@@ -34,6 +34,24 @@ def scratch_bytes(
     calls = [call for call in schedule.calls if packs(call.op)]
     args = [arg for call in calls for arg in call.args]
     params = {arg.name: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Param)}
-    slots = {"hyper": np.zeros(len(HYPER), np.float32)}
-    memory = Memory(aligned_bytes(schedule.arena_bytes), np.float32, params, {}, slots, structures)
+    states = {arg: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Companion)}
+    memory = Memory(aligned_zeros(schedule.arena_bytes), np.float32, params, states, _slots(), structures)
     return max((needed(call.op, *(memory.resolve(schedule, arg) for arg in call.args)) for call in calls), default=0)
+
+
+def _slots() -> dict[str, Array | None]:
+    """What calls read or add to beside a data set; those that read one pack nothing."""
+    total = np.zeros(1)
+    return {
+        "hyper": np.zeros(len(HYPER), np.float32),
+        "adam": np.array([name == "eps" for name in ADAM], np.float64),
+        "adam_steps": np.zeros(1, np.int64),
+        "rates": np.array([name == "eps" for name in ADAM_RATES], np.float32),
+        "loss": np.zeros(1),
+        "correct": np.zeros(1, np.int64),
+        "output_weight": None,
+        "total": total,
+        "total_bits": total.view(np.float32),
+        "clip": np.zeros(1, np.float32),
+        "dropout": np.zeros(3, np.int64),
+    }
