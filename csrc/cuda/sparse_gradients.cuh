@@ -100,12 +100,13 @@ EFL_DEVICE void sparse_gradient(const SparseGradientArgs& a, float4* places) {
     }
 }
 
-EFL_KERNEL(sparse_gradient_large, 256, SparseGradientArgs) {
+// Registers for two blocks on a processor: ptxas takes fewer of itself on some, and spills.
+EFL_KERNEL(sparse_gradient_large, EFL_RESIDENT(256, 2), SparseGradientArgs) {
     EFL_SHARED float4 places[SPARSE_PLACES];
     sparse_gradient<2>(a, places);
 }
 
-EFL_KERNEL(sparse_gradient_small, 256, SparseGradientArgs) {
+EFL_KERNEL(sparse_gradient_small, EFL_RESIDENT(256, 2), SparseGradientArgs) {
     EFL_SHARED float4 places[SPARSE_PLACES];
     sparse_gradient<1>(a, places);
 }
