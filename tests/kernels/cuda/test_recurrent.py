@@ -13,7 +13,7 @@ from edgefl.kernels.cuda import recurrent
 from edgefl.kernels.cuda.launch import At
 
 from ..calls import as_float64, check_case, each, run
-from ..cases import Args, Case
+from ..cases import Args, Case, shape_label
 from ..cases_recurrent import from_steps, gru_backward, gru_forward, lstm_backward, lstm_forward, to_steps
 from . import standin
 
@@ -23,12 +23,16 @@ STEPWISE = [(2, 17, 129), (3, 2, 268)]
 SHARED = {"weight", "bias", "units"}  # by examples
 
 
+def named(shape: tuple[int, int, int]) -> str:
+    return shape_label(*shape)
+
+
 @pytest.fixture
 def cuda() -> ModuleType:
     return standin.backend()
 
 
-@pytest.mark.parametrize("shape", [*THROUGH, *STEPWISE], ids=str)
+@pytest.mark.parametrize("shape", [*THROUGH, *STEPWISE], ids=named)
 def test_every_form_is_the_reference(cuda: ModuleType, shape: tuple[int, int, int]) -> None:
     cases = [
         Case("gru_forward", "bias", lambda rng: gru_forward(rng, shape, True, True)),
@@ -42,7 +46,7 @@ def test_every_form_is_the_reference(cuda: ModuleType, shape: tuple[int, int, in
     each((case, lambda case=case: check_case(cuda, case)) for case in cases)
 
 
-@pytest.mark.parametrize("shape", [*THROUGH, *STEPWISE], ids=str)
+@pytest.mark.parametrize("shape", [*THROUGH, *STEPWISE], ids=named)
 def test_products_that_no_order_rounds_are_exact(cuda: ModuleType, shape: tuple[int, int, int]) -> None:
     for op, args in (
         ("gru_forward", _saturated(shape)),
@@ -85,7 +89,7 @@ def _whole(values: np.ndarray) -> np.ndarray:
     return np.sign(np.round(values / max(float(values.std()), 1e-9) / 2)).astype(np.float32)
 
 
-@pytest.mark.parametrize("shape", [(4, 19, 20), (2, 5, 128), (2, 19, 130)], ids=str)
+@pytest.mark.parametrize("shape", [(4, 19, 20), (2, 5, 128), (2, 19, 130)], ids=named)
 def test_an_example_is_the_same_whoever_is_beside_it(cuda: ModuleType, shape: tuple[int, int, int]) -> None:
     rng = np.random.default_rng(5)
     makers = (
