@@ -79,10 +79,9 @@ struct Extents {
 struct ForwardArgs {
     float* gates;
     const float* weight;
-    const float* turned;  // the weight, terms by rows; or null where nobody reads it
-    const float* bias;    // or null
-    float* beside;        // of a GRU hidden, or null; of an LSTM its cells after the first
-    float* start;         // of a GRU null; of an LSTM its cells
+    const float* bias;  // or null
+    float* beside;      // of a GRU hidden, or null; of an LSTM its cells after the first
+    float* start;       // of a GRU null; of an LSTM its cells
     float* states;
     Extents extents;
     Size turn;  // groups of examples of a block, or the step

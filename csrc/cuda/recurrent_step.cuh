@@ -112,18 +112,23 @@ EFL_DEVICE void add_terms(StepSums& sums, const StepMemory& memory) {
     }
 }
 
-// memory.parts: the warps' parts of the block's sums, after the caller's barrier. values [examples, terms].
+// memory.parts: the warps' parts of the block's sums, after the caller's barrier. values [examples, terms]. While terms
+// are added the next ones are on their way.
 template <class Right>
 EFL_DEVICE void multiply(StepMemory& memory, const float* values, int examples, int terms, const Right& right) {
     StepSums sums = {};
     Next next = {};
+    fetch_left(next, values, examples, terms, 0);
+    fetch_right(next, right, 0);
     for (int first = 0; first < terms; first += TERMS) {
-        fetch_left(next, values, examples, terms, first);
-        fetch_right(next, right, first);
         if (first > 0) barrier();  // what was stored before has been read
         store_left(next, memory);
         store_right(next, right, memory);
         barrier();
+        if (first + TERMS < terms) {
+            fetch_left(next, values, examples, terms, first + TERMS);
+            fetch_right(next, right, first + TERMS);
+        }
         add_terms(sums, memory);
     }
     const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
@@ -200,22 +205,22 @@ EFL_DEVICE void step_backward(const BackwardArgs& a, StepMemory& memory) {
     put<Cell>(a, slopes, step, example, unit);
 }
 
-EFL_KERNEL(gru_step, STEP_THREADS, ForwardArgs) {
+EFL_KERNEL(gru_step, EFL_RESIDENT(STEP_THREADS, 2), ForwardArgs) {
     EFL_SHARED StepMemory memory;
     step_forward<Gru>(a, memory);
 }
 
-EFL_KERNEL(lstm_step, STEP_THREADS, ForwardArgs) {
+EFL_KERNEL(lstm_step, EFL_RESIDENT(STEP_THREADS, 2), ForwardArgs) {
     EFL_SHARED StepMemory memory;
     step_forward<Lstm>(a, memory);
 }
 
-EFL_KERNEL(gru_back_step, STEP_THREADS, BackwardArgs) {
+EFL_KERNEL(gru_back_step, EFL_RESIDENT(STEP_THREADS, 2), BackwardArgs) {
     EFL_SHARED StepMemory memory;
     step_backward<Gru>(a, memory);
 }
 
-EFL_KERNEL(lstm_back_step, STEP_THREADS, BackwardArgs) {
+EFL_KERNEL(lstm_back_step, EFL_RESIDENT(STEP_THREADS, 2), BackwardArgs) {
     EFL_SHARED StepMemory memory;
     step_backward<Lstm>(a, memory);
 }

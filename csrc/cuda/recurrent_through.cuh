@@ -126,12 +126,12 @@ EFL_DEVICE void finish(const ForwardArgs& a, const Role& role, int step, const f
     }
 }
 
-// While a step is computed, what the input gives the next one is on its way.
+// The weight is turned, terms by rows, so that a warp reads neighbours. While a step is computed, what the input gives
+// the next one is on its way.
 template <class Cell, int THREADS>
 EFL_DEVICE void through_forward(const ForwardArgs& a, ThroughMemory<THREADS>& memory) {
     const Role role = role_of<Cell>(a.extents, int(a.turn));
-    const bool is_near = role.units <= NEAR;
-    Row row = {is_near ? a.weight + role.row * role.units : a.turned + role.row, is_near ? 1 : role.rows, {}};
+    Row row = {a.weight + role.row, role.rows, {}};
     fetch(row, role.units);
     const float bias = a.bias ? a.bias[role.row] : 0.0f;
     float next[EXAMPLES], carried[EXAMPLES] = {};

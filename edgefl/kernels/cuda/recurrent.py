@@ -13,7 +13,6 @@ from .elementwise import fill_zero
 from .launch import At, Field, Ids, Launches, Planned, Scratch, tiled
 
 _THROUGH = 128  # most units of a layer that takes one launch
-_NEAR = 64  # of them, those whose weights stay in registers
 _FEW, _MANY = 256, 512  # threads, of which a row of the weight takes one
 _EXAMPLES, _GROUPS = 2, 8  # of a thread; of examples, at most, in a block
 _SIDE = 16  # of the sums of a block that makes one step: examples, and rows or units
@@ -85,11 +84,11 @@ def _forward(
         return [each for to in (states, beside[1]) if to is not None for each in fill_zero(to)]
     if not layer.is_one_launch:
         grid = -(-layer.units // (_SIDE // layer.gates)), -(-layer.batch // _SIDE), 1
-        fields = gates, weight, None, bias, *beside, states, *layer.extents
+        fields = gates, weight, bias, *beside, states, *layer.extents
         return [tiled(f"{layer.name}_step", grid, *fields, step) for step in range(layer.steps)]
-    turned = Scratch(0, 4 * weight.size) if layer.units > _NEAR else None
-    turn = [] if turned is None else transposed(weight, turned, 1, layer.rows, layer.units)
-    return [*turn, _through(layer, "through", gates, weight, turned, bias, *beside, states, *layer.extents)]
+    turned = Scratch(0, 4 * weight.size)
+    turn = transposed(weight, turned, 1, layer.rows, layer.units)
+    return [*turn, _through(layer, "through", gates, turned, bias, *beside, states, *layer.extents)]
 
 
 def _backward(layer: _Layer, arrays: tuple[At | None, ...], units: At | None) -> Launches:

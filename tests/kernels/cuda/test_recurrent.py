@@ -114,7 +114,7 @@ def of_last(values: np.ndarray) -> np.ndarray:
 
 def test_layers_of_many_units_take_a_launch_a_step() -> None:
     rng = np.random.default_rng(0)
-    for units, forward, backward in ((64, 1, 1), (65, 2, 1), (128, 2, 1), (129, 5, 6)):  # of 5 steps
+    for units, forward, backward in ((1, 2, 1), (128, 2, 1), (129, 5, 6)):  # of 5 steps
         assert len(recurrent.gru_forward(*map(At, gru_forward(rng, (5, 2, units), True, True).values()))) == forward
         assert len(recurrent.gru_backward(*map(At, gru_backward(rng, (5, 2, units), "odd").values()))) == backward
 
