@@ -12,6 +12,7 @@
 #include "norm_relu.cuh"
 #include "parameters.cuh"
 #include "pool.cuh"
+#include "recurrent.cuh"
 #include "sparse_convolution.cuh"
 #include "sparse_linear.cuh"
 #include "steps.cuh"

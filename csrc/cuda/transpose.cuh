@@ -17,9 +17,9 @@ EFL_DEVICE TilePlace tile_of_block(int rows, int cols) {
     return {int(blockIdx.x) / tiles, tile / across * TILE, tile % across * TILE};
 }
 
-// y[image, c, r] = read(image, r, c), of y [batch, cols, rows].
-template <class Read>
-EFL_DEVICE void transpose_tile(int rows, int cols, float* y, Tile& shared, const Read& read) {
+// write(image, r, c, read(image, r, c)), of all places of this block's tile: read along c, written along r.
+template <class Read, class Write>
+EFL_DEVICE void exchange_tile(int rows, int cols, Tile& shared, const Read& read, const Write& write) {
     const TilePlace place = tile_of_block(rows, cols);
     const int lane = int(threadIdx.x) % TILE, first = int(threadIdx.x) / TILE;
     for (int r = first; r < TILE; r += TILE_THREADS / TILE)
@@ -28,5 +28,12 @@ EFL_DEVICE void transpose_tile(int rows, int cols, float* y, Tile& shared, const
     barrier();
     for (int c = first; c < TILE; c += TILE_THREADS / TILE)
         if (place.col + c < cols && place.row + lane < rows)
-            y[(Size(place.image) * cols + place.col + c) * rows + place.row + lane] = shared[lane][c];
+            write(place.image, place.row + lane, place.col + c, shared[lane][c]);
+}
+
+// y[image, c, r] = read(image, r, c), of y [batch, cols, rows].
+template <class Read>
+EFL_DEVICE void transpose_tile(int rows, int cols, float* y, Tile& shared, const Read& read) {
+    exchange_tile(rows, cols, shared, read,
+                  [&](int image, int r, int c, float value) { y[(Size(image) * cols + c) * rows + r] = value; });
 }

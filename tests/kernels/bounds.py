@@ -299,7 +299,8 @@ def _largest(*arrays: Array | None) -> float:
 def _recurrence(before: Args, after: Args, names: tuple[str, ...]) -> Bounds:
     """What a step errs is handed on, hardly shrunk or grown: rows of these weights have length 1."""
     steps, units = len(before["gates"]), before["weight"].shape[1]
-    size = 1 + _largest(before.get("dy"), before.get("hidden"), before.get("cells"), *(after[name] for name in names))
+    read = (before.get(name) for name in ("dy", "hidden", "cells") if name not in names)
+    size = 1 + _largest(*read, *(after[name] for name in names))
     if "bias" in before:
         size += _largest(before["gates"], before["bias"])
     return {name: np.full(after[name].shape, 8 * growth(4 * units) * (1 + steps) * size) for name in names}

@@ -464,4 +464,4 @@ def targets(loss: Loss, draw: np.random.Generator, count: int, outputs: int) -> 
     return (values > 0).astype(np.float32) if loss.decisions(outputs) else values
 
 
-WITHOUT_CUDA = ("recurrent", "attention")  # graphs with operations that the CUDA backend has no kernels for
+WITHOUT_CUDA = ("attention",)  # graphs with operations that the CUDA backend has no kernels for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .launch import At, Ids, Launches, launch, tiled
+from .launch import At, Field, Ids, Launches, launch, tiled
 
 TILE = 32
 TABLE_ROWS, TABLE_COLS = 8, 32  # of a block
@@ -46,15 +46,15 @@ def transpose(x: At, y: At) -> Launches:
     return [launch("transpose_lines", y.size, x, y, batch, rows, cols, inner)]
 
 
-def transposed(x: At, y: At, batch: int, rows: int, cols: int) -> Launches:
+def transposed(x: Field, y: Field, batch: int, rows: int, cols: int) -> Launches:
     """y[b, c, r] = x[b, r, c], whatever their shapes."""
-    return [tiled("transpose_values", _tiles(batch, rows, cols), x, y, batch, rows, cols, 1)]
+    return [tiled("transpose_values", tiles_of(batch, rows, cols), x, y, batch, rows, cols, 1)]
 
 
 def embedding_forward(ids: At, weight: At, y: At) -> Launches:
     batch, length = ids.shape
     rows, features = weight.shape
-    return [tiled("embedding_forward", _tiles(batch, length, features), ids, weight, y, length, rows, features)]
+    return [tiled("embedding_forward", tiles_of(batch, length, features), ids, weight, y, length, rows, features)]
 
 
 def embedding_backward(dy: At, ids: At, dweight: At, padding: int, cols: At | None) -> Launches:
@@ -77,5 +77,5 @@ def _room(x: At, top: int, left: int, y: At) -> tuple[int, ...]:
     return *_planes(x), top, left, *y.shape[2:]
 
 
-def _tiles(batch: int, rows: int, cols: int) -> tuple[int, int, int]:
+def tiles_of(batch: int, rows: int, cols: int) -> tuple[int, int, int]:
     return batch * -(-rows // TILE) * -(-cols // TILE), 1, 1

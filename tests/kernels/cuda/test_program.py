@@ -155,7 +155,7 @@ def test_ids_that_became_wrong_are_refused_at_every_run(place: Place) -> None:
 def test_an_operation_without_a_kernel_is_refused_by_name(place: Place) -> None:
     x = np.zeros((2, 3, 4), np.float32)
     with pytest.raises(BackendError, match="to_steps has no CUDA kernel"):
-        place.program().append("to_steps", x, np.zeros((4, 2, 3), np.float32))
+        Program(place.device, place.memory, {}).append("to_steps", x, np.zeros((4, 2, 3), np.float32))
 
 
 def test_what_is_no_longer_used_is_given_back(cuda: Any, seen: Seen) -> None:
