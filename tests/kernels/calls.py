@@ -71,7 +71,7 @@ def is_emulated(backend: ModuleType) -> bool:
 
 def without(backend: ModuleType) -> set[str]:
     """The operations that a backend has no kernels for."""
-    families = ("recurrent", "attention") if backend.__name__.endswith(".cuda.backend") else ()
+    families = ("recurrent",) if backend.__name__.endswith(".cuda.backend") else ()
     return {row.name for family in families for row in FAMILIES[family]}
 
 

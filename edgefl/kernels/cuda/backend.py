@@ -15,6 +15,7 @@ from ..table import TABLE
 from . import (
     activation,
     arrange,
+    attention,
     batch,
     convolution,
     dropout,
@@ -51,6 +52,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     activation,
     arrange,
     dropout,
+    attention,
     loss,
     update,
     growth,
