@@ -22,12 +22,13 @@ struct AttentionMemory {
 struct Column {
     int query, end;  // of the keys that count
     int warp, lane;
+    int share;  // where its first one lies in [keys][queries] of shares
 };
 
 EFL_DEVICE Column column_of_thread(const Lines& lines, const Tile& tile) {
     const int lane = int(threadIdx.x) % OWN, places = int(lines.places), query = tile.first + lane;
     const int end = query >= places ? 0 : lines.is_causal ? query + 1 : places;
-    return {query, end, int(threadIdx.x) / OWN, lane};
+    return {query, end, int(threadIdx.x) / OWN, lane, shares_at(lines, tile) + query};
 }
 
 // visit(value of the tile, its key) for those of the keys [from, to) that count.
@@ -45,15 +46,14 @@ EFL_DEVICE void clear(const Column& column, float* tile, int from, int to) {
         if (key >= column.end) tile[(key - from) * OWN + column.lane] = 0;
 }
 
-// A column's place in [keys][queries] of shares.
 EFL_DEVICE int share_at(const Lines& lines, const Column& column, int key) {
-    return key * int(lines.places) + column.query;
+    return column.share + key * int(lines.places);
 }
 
 // What is asked of a tile's columns: `look` at each, `settle` what is asked of all of them, `change` each into what is
 // multiplied, where again is whether it has been made anew since the look. What is asked forward: softmax.
 struct Softmax {
-    float* kept;  // shares of the head, or null
+    float* kept;  // shares, or null
     float top, total, share;
 };
 
@@ -85,8 +85,8 @@ EFL_DEVICE void change(const Lines& lines, const Column& column, float& value, i
 
 // What is asked back: slopes of shares become those of scores.
 struct Slopes {
-    const float* shares;  // of the head
-    float* totals;        // of its queries
+    const float* shares;
+    float* totals;  // as AttentionBackwardArgs has them
     float total, scale;
 };
 
@@ -102,7 +102,7 @@ EFL_DEVICE void settle(const Lines& lines, const Column& column, AttentionMemory
     barrier();
     slopes.total = 0;
     for (int w = 0; w < WARPS; ++w) slopes.total += memory.totals[w][column.lane];
-    if (column.warp == 0 && column.query < lines.places) slopes.totals[column.query] = slopes.total;
+    if (column.warp == 0 && column.query < lines.places) slopes.totals[totals_at(lines) + column.query] = slopes.total;
 }
 
 EFL_DEVICE void change(const Lines& lines, const Column& column, float& value, int key, bool, Slopes& slopes) {
@@ -118,24 +118,24 @@ EFL_DEVICE void by_queries(const Lines& lines, const Tile& own, AttentionMemory<
     const bool again = end > HELD;
     int turn = 0;
     EFL_ROLLED
-    for (int key = 0; key < end; key += HELD) {
-        const int to = smaller(key + HELD, end);
-        pairs(lines, memory.stage, turn, pair, key, to, factor, memory.tile);
-        barrier();
-        look(lines, column, memory.tile, key, to, asked);
-    }
-    settle(lines, column, memory, asked);
-    EFL_ROLLED
-    for (int key = 0; key < end; key += HELD) {
-        const int to = smaller(key + HELD, end);
-        if (again) {
-            pairs(lines, memory.stage, turn, pair, key, to, factor, memory.tile);
-            barrier();
+    for (int pass = 0; pass < 2; ++pass) {
+        EFL_ROLLED
+        for (int key = 0; key < end; key += HELD) {
+            const int to = smaller(key + HELD, end);
+            if (pass == 0 || again) {
+                pairs(lines, memory.stage, turn, pair, key, to, factor, memory.tile);
+                barrier();
+            }
+            if (pass == 0) {
+                look(lines, column, memory.tile, key, to, asked);
+                continue;
+            }
+            each_counted(column, memory.tile, key, to,
+                         [&](float& value, int at) { change(lines, column, value, at, again, asked); });
+            clear(column, memory.tile, key, rounded(to, 4));
+            sum_over(lines, memory.stage, turn, {values, memory.tile, OWN, key, to, own.first, key > 0}, out);
         }
-        each_counted(column, memory.tile, key, to,
-                     [&](float& value, int at) { change(lines, column, value, at, again, asked); });
-        clear(column, memory.tile, key, rounded(to, 4));
-        sum_over(lines, memory.stage, turn, {values, memory.tile, OWN, key, to, own.first, key > 0}, out);
+        if (pass == 0) settle(lines, column, memory, asked);
     }
 }
 
@@ -150,7 +150,7 @@ EFL_DEVICE void forward(const AttentionForwardArgs& a, AttentionMemory<HELD>& me
     const Tile own = tile_of_block(a.lines);
     const float *const queries = a.qkv + part_at(a.lines, own, 3, 0), *const keys = a.qkv + part_at(a.lines, own, 3, 1);
     const float* const values = a.qkv + part_at(a.lines, own, 3, 2);
-    Softmax softmax = {a.shares ? a.shares + shares_at(a.lines, own) : nullptr, -INFINITY, 0, 0};
+    Softmax softmax = {a.shares, -INFINITY, 0, 0};
     const Pair pair = {keys, queries, own.first};
     by_queries(a.lines, own, memory, pair, float(a.lines.scale), values, a.y + part_at(a.lines, own, 1, 0), softmax);
     const Column column = column_of_thread(a.lines, own);
@@ -161,12 +161,12 @@ EFL_DEVICE void forward(const AttentionForwardArgs& a, AttentionMemory<HELD>& me
         if (key >= column.end) softmax.kept[share_at(a.lines, column, key)] = 0;
 }
 
-EFL_KERNEL(attention_forward_short, ATTENTION_THREADS, AttentionForwardArgs) {
+EFL_KERNEL(attention_forward_short, EFL_RESIDENT(ATTENTION_THREADS, 4), AttentionForwardArgs) {
     EFL_SHARED AttentionMemory<OTHERS> memory;
     forward(a, memory);
 }
 
-EFL_KERNEL(attention_forward_long, ATTENTION_THREADS, AttentionForwardArgs) {
+EFL_KERNEL(attention_forward_long, EFL_RESIDENT(ATTENTION_THREADS, 4), AttentionForwardArgs) {
     EFL_SHARED AttentionMemory<4 * OTHERS> memory;
     forward(a, memory);
 }
@@ -180,26 +180,22 @@ struct AttentionBackwardArgs {
     Lines lines;
 };
 
-EFL_DEVICE float* totals_of(const AttentionBackwardArgs& a, const Tile& own) {
-    return a.totals + own.slot * int(a.lines.places);
-}
-
 template <int HELD>
 EFL_DEVICE void queries_back(const AttentionBackwardArgs& a, AttentionMemory<HELD>& memory) {
     const Tile own = tile_of_block(a.lines);
     const float *const keys = a.qkv + part_at(a.lines, own, 3, 1), *const values = a.qkv + part_at(a.lines, own, 3, 2);
     const float* const dy = a.dy + part_at(a.lines, own, 1, 0);
-    Slopes slopes = {a.shares + shares_at(a.lines, own), totals_of(a, own), 0, float(a.lines.scale)};
+    Slopes slopes = {a.shares, a.totals, 0, float(a.lines.scale)};
     const Pair pair = {values, dy, own.first};
     by_queries(a.lines, own, memory, pair, 1.0f, keys, a.dqkv + part_at(a.lines, own, 3, 0), slopes);
 }
 
-EFL_KERNEL(attention_queries_short, ATTENTION_THREADS, AttentionBackwardArgs) {
+EFL_KERNEL(attention_queries_short, EFL_RESIDENT(ATTENTION_THREADS, 4), AttentionBackwardArgs) {
     EFL_SHARED AttentionMemory<OTHERS> memory;
     queries_back(a, memory);
 }
 
-EFL_KERNEL(attention_queries_long, ATTENTION_THREADS, AttentionBackwardArgs) {
+EFL_KERNEL(attention_queries_long, EFL_RESIDENT(ATTENTION_THREADS, 4), AttentionBackwardArgs) {
     EFL_SHARED AttentionMemory<4 * OTHERS> memory;
     queries_back(a, memory);
 }
@@ -253,28 +249,28 @@ EFL_DEVICE void change(KeyMemory& memory, const float* totals, int from, int to,
     }
 }
 
-EFL_KERNEL(attention_keys, ATTENTION_THREADS, AttentionBackwardArgs) {
+EFL_KERNEL(attention_keys, EFL_RESIDENT(ATTENTION_THREADS, 4), AttentionBackwardArgs) {
     EFL_SHARED KeyMemory memory;
     const Tile own = tile_of_block(a.lines);
     const int places = int(a.lines.places), begin = a.lines.is_causal ? own.first : 0;
     const float *const queries = a.qkv + part_at(a.lines, own, 3, 0), *const dy = a.dy + part_at(a.lines, own, 1, 0);
     const Pair pair = {dy, a.qkv + part_at(a.lines, own, 3, 2), own.first};
-    float *const dkeys = a.dqkv + part_at(a.lines, own, 3, 1), *const dvalues = a.dqkv + part_at(a.lines, own, 3, 2);
     int turn = 0;
     EFL_ROLLED
     for (int query = begin; query < places; query += OTHERS) {
         const int to = smaller(query + OTHERS, places);
-        const bool adds = query > begin;
         TurnedShares next;
         fetch(a.shares + shares_at(a.lines, own), places, query, own.first, next);
         pairs(a.lines, memory.stage, turn, pair, query, to, 1.0f, memory.slopes);
         store(next, memory.shares);  // what was there has been read before a barrier of `pairs`
         barrier();
-        change(memory, totals_of(a, own), query, to, float(a.lines.scale));
-        const Over by_slopes = {queries, memory.slopes, OWN, query, to, own.first, adds};
-        sum_over(a.lines, memory.stage, turn, by_slopes, dkeys);
-        const Over by_shares = {dy, memory.shares, SHARE_PITCH, query, to, own.first, adds};
-        sum_over(a.lines, memory.stage, turn, by_shares, dvalues);
+        change(memory, a.totals + totals_at(a.lines), query, to, float(a.lines.scale));
+        const Over of_keys = {queries, memory.slopes, OWN, query, to, own.first, query > begin};
+        const Over of_values = {dy, memory.shares, SHARE_PITCH, query, to, own.first, query > begin};
+        EFL_ROLLED
+        for (int part = 1; part <= 2; ++part)
+            sum_over(a.lines, memory.stage, turn, part == 1 ? of_keys : of_values,
+                     a.dqkv + part_at(a.lines, own, 3, part));
     }
 }
 

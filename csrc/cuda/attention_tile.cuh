@@ -35,13 +35,12 @@ struct Stage {
 // A block's head of an image, and the first of its places.
 struct Tile {
     int image, head, first;
-    int slot;  // of the head, among all that the launch has
 };
 
 EFL_DEVICE Tile tile_of_block(const Lines& lines) {
     const int block = int(blockIdx.x), tiles = int(lines.tiles), heads = int(lines.heads.count);
     const int slot = block / tiles;
-    return {slot / heads, id_at(lines.heads, slot % heads), block % tiles * OWN, slot};
+    return {slot / heads, id_at(lines.heads, slot % heads), block % tiles * OWN};
 }
 
 // Where a part of the tile's head begins among `parts` of them: queries, keys and values; or the result alone.
@@ -53,6 +52,9 @@ EFL_DEVICE int part_at(const Lines& lines, const Tile& tile, int parts, int part
 EFL_DEVICE int shares_at(const Lines& lines, const Tile& tile) {
     return (tile.image * int(lines.all_heads) + tile.head) * int(lines.places) * int(lines.places);
 }
+
+// Where a block's values begin in [images, heads that the launch has, places].
+EFL_DEVICE int totals_at(const Lines& lines) { return int(blockIdx.x) / int(lines.tiles) * int(lines.places); }
 
 EFL_DEVICE int rounded(int count, int to) { return (count + to - 1) / to * to; }
 
@@ -68,8 +70,34 @@ EFL_DEVICE void add_product(float (&sums)[EACH], float factor, const float4& fou
     sums[3] = fmaf(factor, four.w, sums[3]);
 }
 
-// ---- tile[other][own] = scale * sum over channels of far[c][other] near[c][own]
-// --------------------------------------
+// A thread's values of a place, of channels from one on: those of a block have SPAN places. Zeros beyond the ends.
+template <int SPAN, int COUNT>
+EFL_DEVICE void fetch(const Lines& lines, const float* head, int channel, int place, float (&next)[COUNT]) {
+    constexpr int APART = ATTENTION_THREADS / SPAN;
+    const int places = int(lines.places), left = place < places ? int(lines.size) - channel : 0;
+    int from = channel * places + place;
+    EFL_UNROLL
+    for (int m = 0; m < COUNT; ++m, from += APART * places) next[m] = m * APART < left ? head[from] : 0.0f;
+}
+
+template <int SPAN, int PITCH, int COUNT>
+EFL_DEVICE void store(const float (&next)[COUNT], float* stage) {
+    constexpr int APART = ATTENTION_THREADS / SPAN;
+    stage += int(threadIdx.x) / SPAN * PITCH + int(threadIdx.x) % SPAN;
+    EFL_UNROLL
+    for (int m = 0; m < COUNT; ++m) stage[m * APART * PITCH] = next[m];
+}
+
+// ---- tile[other][own] = scale * sum over channels of far[c][other] near[c][own] -------------------------------------
+
+// What is staged at once: others from one on, channels from one on.
+struct Step {
+    int other, channel;
+};
+
+EFL_DEVICE Step after(const Step& step, int size) {
+    return step.channel + TERMS < size ? Step{step.other, step.channel + TERMS} : Step{step.other + OTHERS, 0};
+}
 
 struct Pair {
     const float *far, *near;  // of a head; zeros beyond its channels and places
@@ -81,38 +109,35 @@ struct PairValues {
     float far[FAR], near[NEAR];
 };
 
-EFL_DEVICE void fetch(const Lines& lines, const Pair& pair, int other, int channel, PairValues& next) {
-    const int size = int(lines.size), places = int(lines.places), thread = int(threadIdx.x);
-    const int far = other + thread % OTHERS, near = pair.own + thread % OWN;
-    EFL_UNROLL
-    for (int m = 0; m < PairValues::FAR; ++m) {
-        const int c = channel + thread / OTHERS + m * (ATTENTION_THREADS / OTHERS);
-        next.far[m] = c < size && far < places ? pair.far[c * places + far] : 0.0f;
-    }
-    EFL_UNROLL
-    for (int m = 0; m < PairValues::NEAR; ++m) {
-        const int c = channel + thread / OWN + m * (ATTENTION_THREADS / OWN);
-        next.near[m] = c < size && near < places ? pair.near[c * places + near] : 0.0f;
-    }
+EFL_DEVICE void fetch(const Lines& lines, const Pair& pair, const Step& step, PairValues& next) {
+    const int thread = int(threadIdx.x);
+    fetch<OTHERS>(lines, pair.far, step.channel + thread / OTHERS, step.other + thread % OTHERS, next.far);
+    fetch<OWN>(lines, pair.near, step.channel + thread / OWN, pair.own + thread % OWN, next.near);
 }
 
 EFL_DEVICE void store(const PairValues& next, float* stage) {
-    const int thread = int(threadIdx.x);
+    store<OTHERS, SIDES>(next.far, stage);
+    store<OWN, SIDES>(next.near, stage + OTHERS);
+}
+
+// The sums of a thread's four rows, which begin anew.
+EFL_DEVICE void put(float (&sums)[EACH][EACH], float scale, float* to) {
     EFL_UNROLL
-    for (int m = 0; m < PairValues::FAR; ++m)
-        stage[(thread / OTHERS + m * (ATTENTION_THREADS / OTHERS)) * SIDES + thread % OTHERS] = next.far[m];
-    EFL_UNROLL
-    for (int m = 0; m < PairValues::NEAR; ++m)
-        stage[(thread / OWN + m * (ATTENTION_THREADS / OWN)) * SIDES + OTHERS + thread % OWN] = next.near[m];
+    for (int m = 0; m < EACH; ++m) {
+        float* const row = to + m * OWN;
+        *reinterpret_cast<float4*>(row) =
+            make_float4(scale * sums[m][0], scale * sums[m][1], scale * sums[m][2], scale * sums[m][3]);
+        sums[m][0] = sums[m][1] = sums[m][2] = sums[m][3] = 0;
+    }
 }
 
 // Of some terms, a multiple of 4.
 EFL_DEVICE void add_pairs(float (&sums)[EACH][EACH], const float* stage, int terms) {
     const float *far = stage + group_of_thread() * EACH, *near = stage + OTHERS + own_of_thread();
     EFL_ROLLED
-    for (int t = 0; t < terms; t += 4) {
+    for (int t = 0; t < terms; t += 2) {
         EFL_UNROLL
-        for (int u = 0; u < 4; ++u, far += SIDES, near += SIDES) {
+        for (int u = 0; u < 2; ++u, far += SIDES, near += SIDES) {
             const float4 rows = four_at(far), columns = four_at(near);
             add_product(sums[0], rows.x, columns);
             add_product(sums[1], rows.y, columns);
@@ -122,38 +147,31 @@ EFL_DEVICE void add_pairs(float (&sums)[EACH][EACH], const float* stage, int ter
     }
 }
 
-// Of the others [from, to): rows from - from on of tile [..][OWN], whose rows up to a multiple of 4 are written. Before
-// it writes a barrier has been passed; the caller's is to follow.
+// Of the others [from, to), one a row of tile [..][OWN], whose rows up to a multiple of 4 are written. Before that a
+// barrier has been passed; the caller's is to follow.
 EFL_DEVICE void pairs(const Lines& lines, Stage& stage, int& turn, const Pair& pair, int from, int to, float scale,
                       float* tile) {
     const int size = larger(int(lines.size), 1), row = group_of_thread() * EACH;
-    PairValues next;
-    fetch(lines, pair, from, 0, next);
+    float sums[EACH][EACH] = {};
+    Step next = {from, 0}, step = {to, 0};
     EFL_ROLLED
-    for (int other = from; other < to; other += OTHERS) {
-        float sums[EACH][EACH] = {};
-        const bool has_rows = other + row < to;
-        EFL_ROLLED
-        for (int channel = 0; channel < size; channel += TERMS, turn ^= 1) {
-            store(next, stage.values[turn]);
-            barrier();
-            const bool is_last = channel + TERMS >= size;
-            if (!is_last || other + OTHERS < to)
-                fetch(lines, pair, is_last ? other + OTHERS : other, is_last ? 0 : channel + TERMS, next);
-            if (has_rows) add_pairs(sums, stage.values[turn], smaller(rounded(size - channel, 4), TERMS));
+    for (;;) {
+        PairValues values;
+        if (next.other < to) fetch(lines, pair, next, values);
+        if (step.other + row < to) {
+            add_pairs(sums, stage.values[turn ^ 1], smaller(rounded(size - step.channel, 4), TERMS));
+            if (next.channel == 0) put(sums, scale, tile + (step.other - from + row) * OWN + own_of_thread());
         }
-        if (!has_rows) continue;
-        EFL_UNROLL
-        for (int m = 0; m < EACH; ++m) {
-            float* const four = tile + (other - from + row + m) * OWN + own_of_thread();
-            *reinterpret_cast<float4*>(four) =
-                make_float4(scale * sums[m][0], scale * sums[m][1], scale * sums[m][2], scale * sums[m][3]);
-        }
+        if (next.other >= to) return;
+        store(values, stage.values[turn]);
+        barrier();
+        turn ^= 1;
+        step = next;
+        next = after(step, size);
     }
 }
 
-// ---- out[c][own] = sum over others of values[c][other] tile[other][own]
-// ----------------------------------------------
+// ---- out[c][own] = sum over others of values[c][other] tile[other][own] ---------------------------------------------
 
 // A tile's rows stand for the others [from, to); those up to a multiple of 4 are there, zeros beyond the places.
 struct Over {
@@ -163,33 +181,6 @@ struct Over {
     int from, to, own;
     bool adds;  // to what is in out
 };
-
-template <int ROWS>
-struct OverValues {
-    static constexpr int EVERY = ATTENTION_THREADS / TERMS, COUNT = ROWS * DOWN / EVERY;
-    float of[COUNT];
-};
-
-template <int ROWS>
-EFL_DEVICE void fetch(const Lines& lines, const Over& over, int channel, int other, OverValues<ROWS>& next) {
-    using Values = OverValues<ROWS>;
-    const int size = int(lines.size), places = int(lines.places), thread = int(threadIdx.x);
-    const int at = other + thread % TERMS;
-    EFL_UNROLL
-    for (int m = 0; m < Values::COUNT; ++m) {
-        const int c = channel + thread / TERMS + m * Values::EVERY;
-        next.of[m] = c < size && at < places ? over.values[c * places + at] : 0.0f;
-    }
-}
-
-template <int ROWS>
-EFL_DEVICE void store(const OverValues<ROWS>& next, float* stage) {
-    using Values = OverValues<ROWS>;
-    const int thread = int(threadIdx.x);
-    EFL_UNROLL
-    for (int m = 0; m < Values::COUNT; ++m)
-        stage[(thread / TERMS + m * Values::EVERY) * CHANNEL_PITCH + thread % TERMS] = next.of[m];
-}
 
 template <int ROWS>
 EFL_DEVICE void add_over(float (&sums)[ROWS][EACH], const float* stage, const float* tile, int pitch, int terms) {
@@ -213,32 +204,29 @@ EFL_DEVICE void add_over(float (&sums)[ROWS][EACH], const float* stage, const fl
 // Of the channels from `channel` on, ROWS a thread.
 template <int ROWS>
 EFL_DEVICE void over_channels(const Lines& lines, Stage& stage, int& turn, const Over& over, int channel, float* out) {
-    const int size = int(lines.size), places = int(lines.places);
-    const int first = channel + group_of_thread(), own = over.own + own_of_thread();
-    float sums[ROWS][EACH];
-    OverValues<ROWS> next;
-    fetch(lines, over, channel, over.from, next);
-    EFL_UNROLL
-    for (int m = 0; m < ROWS; ++m) {
-        EFL_UNROLL
-        for (int n = 0; n < EACH; ++n) {
-            const bool is_there = over.adds && first + m * DOWN < size && own + n < places;
-            sums[m][n] = is_there ? out[(first + m * DOWN) * places + own + n] : 0.0f;
-        }
-    }
+    const int thread = int(threadIdx.x);
+    float sums[ROWS][EACH] = {};
     EFL_ROLLED
-    for (int other = over.from; other < over.to; other += TERMS, turn ^= 1) {
-        store(next, stage.values[turn]);
+    for (int other = over.from;; other += TERMS) {
+        float values[ROWS * DOWN * TERMS / ATTENTION_THREADS];
+        if (other < over.to) fetch<TERMS>(lines, over.values, channel + thread / TERMS, other + thread % TERMS, values);
+        if (other > over.from) {
+            const int at = other - TERMS, terms = smaller(rounded(over.to - at, 4), TERMS);
+            add_over(sums, stage.values[turn ^ 1], over.tile + (at - over.from) * over.pitch, over.pitch, terms);
+        }
+        if (other >= over.to) break;
+        store<TERMS, CHANNEL_PITCH>(values, stage.values[turn]);
         barrier();
-        if (other + TERMS < over.to) fetch(lines, over, channel, other + TERMS, next);
-        const int terms = smaller(rounded(over.to - other, 4), TERMS);
-        add_over(sums, stage.values[turn], over.tile + (other - over.from) * over.pitch, over.pitch, terms);
+        turn ^= 1;
     }
+    const int places = int(lines.places), first = channel + group_of_thread(), own = over.own + own_of_thread();
+    const int rows = int(lines.size) - first, columns = places - own;
+    float* to = out + first * places + own;
     EFL_UNROLL
-    for (int m = 0; m < ROWS; ++m) {
+    for (int m = 0; m < ROWS; ++m, to += DOWN * places) {
         EFL_UNROLL
         for (int n = 0; n < EACH; ++n)
-            if (first + m * DOWN < size && own + n < places) out[(first + m * DOWN) * places + own + n] = sums[m][n];
+            if (m * DOWN < rows && n < columns) to[n] = over.adds ? to[n] + sums[m][n] : sums[m][n];
     }
 }
 
