@@ -5,7 +5,7 @@
 // registers; they are stored in the two halves of Stage by turns, of which one has been read when the barrier after the
 // other is passed. Each sum takes its terms in their order, by fmaf.
 #pragma once
-#include "portable.cuh"
+#include "places.cuh"
 
 namespace attention {
 
@@ -201,6 +201,19 @@ EFL_DEVICE void add_over(float (&sums)[ROWS][EACH], const float* stage, const fl
     }
 }
 
+// Neighbours of a line's last `columns`: four at once where they lie so.
+EFL_DEVICE void put(const float (&sums)[EACH], bool adds, int columns, float* to) {
+    if (columns >= EACH && are_aligned(to)) {
+        float4& four = *reinterpret_cast<float4*>(to);
+        const float4 was = adds ? four : make_float4(0, 0, 0, 0);
+        four = make_float4(was.x + sums[0], was.y + sums[1], was.z + sums[2], was.w + sums[3]);
+        return;
+    }
+    EFL_UNROLL
+    for (int n = 0; n < EACH; ++n)
+        if (n < columns) to[n] = adds ? to[n] + sums[n] : sums[n];
+}
+
 // Of the channels from `channel` on, ROWS a thread.
 template <int ROWS>
 EFL_DEVICE void over_channels(const Lines& lines, Stage& stage, int& turn, const Over& over, int channel, float* out) {
@@ -223,11 +236,8 @@ EFL_DEVICE void over_channels(const Lines& lines, Stage& stage, int& turn, const
     const int rows = int(lines.size) - first, columns = places - own;
     float* to = out + first * places + own;
     EFL_UNROLL
-    for (int m = 0; m < ROWS; ++m, to += DOWN * places) {
-        EFL_UNROLL
-        for (int n = 0; n < EACH; ++n)
-            if (m * DOWN < rows && n < columns) to[n] = over.adds ? to[n] + sums[m][n] : sums[m][n];
-    }
+    for (int m = 0; m < ROWS; ++m, to += DOWN * places)
+        if (m * DOWN < rows) put(sums[m], over.adds, columns, to);
 }
 
 // It reads the tile after a barrier.
