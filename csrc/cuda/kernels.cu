@@ -1,6 +1,7 @@
 // All kernels, as one translation unit: nvcc makes one image of it for each processor (scripts/cuda.py).
 #include "activation.cuh"
 #include "arrange.cuh"
+#include "attention.cuh"
 #include "batch.cuh"
 #include "convolution.cuh"
 #include "dropout.cuh"

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from edgefl.kernels import ISAS, reference
-from edgefl.kernels.table import FAMILIES
 
 from .bounds import Bounds, bounds
 from .cases import Args, Array, Case
@@ -67,12 +66,6 @@ class Guarded:
 def is_emulated(backend: ModuleType) -> bool:
     """Whether it is the CUDA backend on its stand-in."""
     return backend.__name__.endswith(".cuda.backend") and backend.DEVICE.name == "stand-in"
-
-
-def without(backend: ModuleType) -> set[str]:
-    """The operations that a backend has no kernels for."""
-    families = ("attention",) if backend.__name__.endswith(".cuda.backend") else ()
-    return {row.name for family in families for row in FAMILIES[family]}
 
 
 def native_isas() -> list[str]:

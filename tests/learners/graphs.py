@@ -462,6 +462,3 @@ def targets(loss: Loss, draw: np.random.Generator, count: int, outputs: int) -> 
         return draw.integers(0, outputs, count).astype(np.int32)
     values = draw.standard_normal((count, outputs)).astype(np.float32)
     return (values > 0).astype(np.float32) if loss.decisions(outputs) else values
-
-
-WITHOUT_CUDA = ("attention",)  # graphs with operations that the CUDA backend has no kernels for

@@ -18,7 +18,7 @@ from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.neurons.selection import NeuronSet
 
 from . import oracle
-from .graphs import CLASSES, GRAPHS, WITHOUT_CUDA, model, samples
+from .graphs import CLASSES, GRAPHS, model, samples
 
 BACKENDS = ("native", "reference", "cuda")
 
@@ -27,10 +27,8 @@ def everything(count: int) -> np.ndarray:
     return np.arange(count, dtype=np.int32)
 
 
-@pytest.mark.parametrize(
-    ("backend", "name"),
-    [(backend, name) for backend in BACKENDS for name in GRAPHS if backend != "cuda" or name not in WITHOUT_CUDA],
-)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", GRAPHS)
 def test_evaluation_and_prediction_equal_torch(backend: str, name: str) -> None:
     graph = GRAPHS[name]
     learner, data = GraphLearner(model(graph), backend), samples(graph, 9)

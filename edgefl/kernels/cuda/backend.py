@@ -17,6 +17,7 @@ from ..table import TABLE
 from . import (
     activation,
     arrange,
+    attention,
     batch,
     convolution,
     dropout,
@@ -55,6 +56,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     arrange,
     recurrent,
     dropout,
+    attention,
     loss,
     update,
     growth,

@@ -1,0 +1,43 @@
+"""Attention by heads, both ways: csrc/cuda/attention.cuh."""
+
+from __future__ import annotations
+
+import math
+
+from .launch import At, Field, Ids, Launches, Planned, Scratch, tiled
+
+OWN, SHORT, LONG = 32, 64, 256  # places of a block, and others that it holds at once in either form
+FLOAT = 4  # bytes
+
+
+def attention_forward(qkv: At, heads: int, causal: bool, y: At, shares: At | None) -> Launches:
+    lines = _lines(y, heads, causal, Ids(None, heads))
+    return [_tiled("attention_forward" + _form(y), y, heads, qkv, y, shares, *lines)]
+
+
+def attention_backward(
+    dy: At, qkv: At, shares: At, heads: int, causal: bool, dqkv: At, heads_needed: At | None
+) -> Launches:
+    needed = Ids.of(heads_needed, heads)
+    totals = Scratch(0, FLOAT * dy.shape[0] * needed.count * dy.shape[2])
+    fields = dy, qkv, shares, dqkv, totals, *_lines(dy, heads, causal, needed)
+    return [_tiled(kernel, dy, needed.count, *fields) for kernel in ("attention_queries" + _form(dy), "attention_keys")]
+
+
+def _form(y: At) -> str:
+    """The longest lines hold little, in turns, so that more blocks are at work; those between are held whole."""
+    return "_long" if SHORT < y.shape[2] <= LONG else "_short"
+
+
+def _lines(y: At, heads: int, causal: bool, needed: Ids) -> tuple[Field, ...]:
+    """`Lines` of attention_tile.cuh, eight fields of a struct."""
+    size, places = y.shape[1] // heads, y.shape[2]
+    return needed, heads, size, places, _tiles(places), causal, 1 / math.sqrt(max(size, 1))
+
+
+def _tiles(places: int) -> int:
+    return -(-places // OWN)
+
+
+def _tiled(kernel: str, y: At, heads: int, *fields: Field) -> Planned:
+    return tiled(kernel, (y.shape[0] * heads * _tiles(y.shape[2]), 1, 1), *fields, threads=128)
