@@ -146,7 +146,7 @@ EFL_DEVICE void begin(const ForwardArgs& a, int example, int unit) {
     if (a.start) a.start[at] = 0;
 }
 
-// 1 for units that are listed and 0 for others. Barriers: nobody else writes marks; they are whole after the next one.
+// marks: 1 for units that are listed and 0 for others, once the block has come to its next barrier.
 EFL_DEVICE void mark(const Ids& listed, int units, float* marks) {
     const int thread = int(threadIdx.x), threads = int(blockDim.x);
     for (int i = thread; i < units; i += threads) marks[i] = listed.list ? 0.0f : 1.0f;
