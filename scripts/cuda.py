@@ -4,7 +4,7 @@ kernel takes.
 
     scripts/cuda.py                  PTX alone, which a driver compiles for its device when it first loads it
     scripts/cuda.py --targets all    machine code for every processor that nvcc 13 knows, and PTX: for a wheel
-    scripts/cuda.py --nvrtc LIBRARY  PTX by this libnvrtc.so.12, of PyPI's nvidia-cuda-nvrtc-cu12, in files of its own
+    scripts/cuda.py --nvrtc LIBRARY  PTX by this libnvrtc.so.12, of PyPI's nvidia-cuda-nvrtc-cu12, in a file of its own
 
 The file has a line for each target and kernel: registers of a thread, shared bytes of a block, spilled bytes.
 No kernel may spill. A driver takes no PTX of a CUDA that is newer than its own: NVRTC 12.0's is for drivers from CUDA
@@ -65,9 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         resources = compiled(targets, () if options.nvrtc else PTX, options.out) if targets or not options.nvrtc else []
         if options.nvrtc:
-            for target in OLD_PTX:
-                ptx = options.out.with_name(f"kernels.{target}.ptx.xz")
-                ptx.write_bytes(packed(ptx_by(options.nvrtc, target)))
+            made = b"\0".join(ptx_by(options.nvrtc, target) for target in OLD_PTX)  # which are much alike
+            options.out.with_name(f"kernels.{'-'.join(OLD_PTX)}.ptx.xz").write_bytes(packed(made))
     except (OSError, subprocess.CalledProcessError, ValueError) as error:
         print(f"{SOURCE.name} was not compiled: {getattr(error, 'stderr', '') or error}", file=sys.stderr)
         return 1

@@ -1,6 +1,5 @@
 // Recurrent layers of up to 128 units: a block takes a few examples through all steps. A thread has one row of the
-// weight, of a gate of a unit; the first 64 values of it stay in its registers, the others come through the first
-// cache.
+// weight, of a gate of a unit; the first values of it stay in its registers, the others come through the first cache.
 #pragma once
 #include "recurrent_cells.cuh"
 
@@ -8,6 +7,7 @@ namespace recurrent {
 
 constexpr int EXAMPLES = 2;                         // of a thread
 constexpr int NEAR = 64, CHUNK = 16, FAR = 8;       // terms: in registers; behind one question; at once, of the others
+constexpr int NEAR_OF_MANY = 48;                    // backward, where a thread has 128 registers; 64 spill on sm_100
 constexpr int MOST_UNITS = 128, MOST_TERMS = 1024;  // _THROUGH of recurrent.py; of a block's examples
 
 template <int THREADS>
@@ -41,15 +41,17 @@ EFL_DEVICE Role role_of(const Extents& extents, int groups) {
 }
 
 // A row of the weight, whose values are `step` apart.
+template <int COUNT>
 struct Row {
     const float* values;
     int step;
-    float near[NEAR];
+    float near[COUNT];
 };
 
-EFL_DEVICE void fetch(Row& row, int units) {
+template <int COUNT>
+EFL_DEVICE void fetch(Row<COUNT>& row, int units) {
     EFL_UNROLL
-    for (int k = 0; k < NEAR; ++k) row.near[k] = k < units ? row.values[k * row.step] : 0.0f;
+    for (int k = 0; k < COUNT; ++k) row.near[k] = k < units ? row.values[k * row.step] : 0.0f;
 }
 
 template <int COUNT>
@@ -68,12 +70,13 @@ EFL_DEVICE void add_products(float (&sums)[EXAMPLES], const float* row, const fl
 }
 
 // Adds to the sums the row's products with the terms of the thread's examples, `apart` from each other.
-EFL_DEVICE void add_row(float (&sums)[EXAMPLES], const Row& row, int units, const float* terms, int apart) {
+template <int COUNT>
+EFL_DEVICE void add_row(float (&sums)[EXAMPLES], const Row<COUNT>& row, int units, const float* terms, int apart) {
     EFL_UNROLL
-    for (int k = 0; k < NEAR; k += CHUNK)
+    for (int k = 0; k < COUNT; k += CHUNK)
         if (k < units) add_products<CHUNK>(sums, row.near + k, terms + k, apart);
     EFL_ROLLED
-    for (int k = NEAR; k < units; k += FAR) {
+    for (int k = COUNT; k < units; k += FAR) {
         float far[FAR];
         EFL_UNROLL
         for (int i = 0; i < FAR; ++i) far[i] = k + i < units ? row.values[(k + i) * row.step] : 0.0f;
@@ -131,7 +134,7 @@ EFL_DEVICE void finish(const ForwardArgs& a, const Role& role, int step, const f
 template <class Cell, int THREADS>
 EFL_DEVICE void through_forward(const ForwardArgs& a, ThroughMemory<THREADS>& memory) {
     const Role role = role_of<Cell>(a.extents, int(a.turn));
-    Row row = {a.weight + role.row, role.rows, {}};
+    Row<NEAR> row = {a.weight + role.row, role.rows, {}};
     fetch(row, role.units);
     const float bias = a.bias ? a.bias[role.row] : 0.0f;
     float next[EXAMPLES], carried[EXAMPLES] = {};
@@ -184,7 +187,8 @@ template <class Cell, int THREADS>
 EFL_DEVICE void through_backward(const BackwardArgs& a, ThroughMemory<THREADS>& memory, float* marks) {
     const Role role = role_of<Cell>(a.extents, int(a.turn));
     const int own = role.local * role.rows + role.row, terms = (role.local * Cell::GATES + role.gate) * role.pitch;
-    Row row = {a.weight + role.gate * role.units * role.units + role.unit, role.units, {}};
+    Row<THREADS <= 256 ? NEAR : NEAR_OF_MANY> row = {
+        a.weight + role.gate * role.units * role.units + role.unit, role.units, {}};
     fetch(row, role.units);
     Saved saved[EXAMPLES] = {};
     float carried[EXAMPLES] = {};

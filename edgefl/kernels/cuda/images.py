@@ -1,7 +1,7 @@
-"""The compiled kernels (scripts/cuda.py): which of the files beside this one a driver is given.
+"""The compiled kernels (scripts/cuda.py): which of the files beside this one, or of their parts, a driver is given.
 
-kernels.fatbin.xz   by nvcc: machine code of several processors, and PTX
-kernels.NN.ptx.xz   by NVRTC 12.0: PTX for processors from sm_NN on, which every driver takes
+kernels.fatbin.xz     by nvcc: machine code of several processors, and PTX
+kernels.N-M.ptx.xz    by NVRTC 12.0: PTX for processors from sm_N on, and from sm_M on, which every driver takes
 
 EDGEFL_CUDA_KERNELS names another file.
 """
@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from ctypes import c_void_p
 from pathlib import Path
+from typing import NamedTuple
 
 from .driver import Driver, DriverError
 
@@ -21,31 +22,48 @@ NVCC_VERSION = 13000  # of a driver from which on it takes nvcc 13's machine cod
 NO_CODE = (200, 209, 218, 222)  # what cuModuleLoadData returns of an image that is not for this device or this driver
 
 
-def found(version: int, capability: tuple[int, ...]) -> list[Path]:
+class Image(NamedTuple):
+    """A file, or a part of one; target: of a part, from which processor on it is for."""
+
+    path: Path
+    target: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path.name if self.target is None else f"{self.path.name} (sm_{self.target})"
+
+    @property
+    def code(self) -> bytes:
+        packed = self.path.read_bytes()
+        code = lzma.decompress(packed) if self.path.suffix == ".xz" else packed
+        return code if self.target is None else code.split(b"\0")[_targets(self.path).index(self.target)]
+
+
+def found(version: int, capability: tuple[int, ...]) -> list[Image]:
     """Those for this driver and device, the best first. Raises ImportError if there is none."""
     named = os.environ.get("EDGEFL_CUDA_KERNELS")
     by_nvcc = Path(named) if named else FOLDER / "kernels.fatbin.xz"
     ours = 10 * capability[0] + capability[1]
-    by_nvrtc = [] if named else sorted(FOLDER.glob("kernels.*.ptx.xz"), key=_target, reverse=True)
-    fitting = [path for path in by_nvrtc if _target(path) <= ours]
-    images = [by_nvcc, *fitting] if version >= NVCC_VERSION else [*fitting, by_nvcc]
-    images = [path for path in images if path.is_file()]
+    files = [] if named else FOLDER.glob("kernels.*.ptx.xz")
+    parts = sorted((-part, path) for path in files for part in _targets(path) if part <= ours)
+    by_nvrtc = [Image(path, -part) for part, path in parts]
+    whole = [Image(by_nvcc)] if by_nvcc.is_file() else []
+    images = [*whole, *by_nvrtc] if version >= NVCC_VERSION else [*by_nvrtc, *whole]
     if not images:
         raise ImportError(f"{by_nvcc.name} is missing: this edgefl was built without nvcc")
     return images
 
 
-def loaded(driver: Driver, images: Sequence[Path]) -> c_void_p:
+def loaded(driver: Driver, images: Sequence[Image]) -> c_void_p:
     """A module of the first that has code for the device. Raises ImportError if none has, DriverError otherwise."""
     said = []
-    for path in images:
-        packed = path.read_bytes()
+    for image in images:
         try:
-            return driver.handle("cuModuleLoadData", lzma.decompress(packed) if path.suffix == ".xz" else packed)
+            return driver.handle("cuModuleLoadData", image.code)
         except DriverError as error:
             if error.status not in NO_CODE:
                 raise
-            said.append(f"{path.name}: {error}")
+            said.append(f"{image.name}: {error}")
     raise ImportError(f"no kernels for this device and its driver ({'; '.join(said)}); build edgefl on this machine")
 
 
@@ -54,6 +72,6 @@ def cuda(version: int) -> str:
     return f"CUDA {version // 1000}.{version % 1000 // 10}"
 
 
-def _target(path: Path) -> int:
-    """80, of kernels.80.ptx.xz."""
-    return int(path.name.split(".")[1])
+def _targets(path: Path) -> list[int]:
+    """60 and 80, of kernels.60-80.ptx.xz."""
+    return [int(each) for each in path.name.split(".")[1].split("-")]

@@ -55,34 +55,36 @@ def test_a_failing_call_refuses_the_device_by_name_and_keeps_nothing(cuda: Any, 
 
 
 @pytest.fixture
-def files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """Of a wheel."""
-    names = ["kernels.60.ptx.xz", "kernels.80.ptx.xz", "kernels.fatbin.xz"]
-    for name in names:
-        (tmp_path / name).write_bytes(lzma.compress(name.encode()))
+def files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[bytes]:
+    """Of a wheel: what the images in them are."""
+    whole, *parts = b"machine code\0", b"PTX of 60", b"PTX of 80"
+    (tmp_path / "kernels.fatbin.xz").write_bytes(lzma.compress(whole))
+    (tmp_path / "kernels.60-80.ptx.xz").write_bytes(lzma.compress(b"\0".join(parts)))
     monkeypatch.setattr(images, "FOLDER", tmp_path)
     monkeypatch.delenv("EDGEFL_CUDA_KERNELS", raising=False)
-    return names
+    return [*parts, whole]
 
 
-def test_a_driver_is_given_what_it_takes_first(cuda: Any, files: list[str]) -> None:
+def test_a_driver_is_given_what_it_takes_first(cuda: Any, files: list[bytes]) -> None:
     first, second, third = files
     for version, capability, expected in (
         (13000, (9, 0), [third, second, first]),
         (12060, (8, 7), [second, first, third]),
         (12020, (7, 2), [first, third]),
     ):
-        assert [path.name for path in images.found(version, capability)] == expected
+        assert [image.code for image in images.found(version, capability)] == expected
 
 
-def test_an_image_without_code_for_the_device_is_passed_over(cuda: Any, seen: Seen, files: list[str]) -> None:
+def test_an_image_without_code_for_the_device_is_passed_over(cuda: Any, seen: Seen, files: list[bytes]) -> None:
     seen.fail("cuModuleLoadData", status=209)
     Device().close()
     assert seen.count("cuModuleLoadData") == 2
     driver, one = Driver(), images.found(12000, (6, 1))[:1]
     seen.forget()
     seen.fail("cuModuleLoadData", status=222)
-    with pytest.raises(ImportError, match=r"no kernels for this device and its driver \(kernels.60.ptx.xz: .*\(222\)"):
+    with pytest.raises(
+        ImportError, match=r"no kernels for this device and its driver \(kernels.60-80.ptx.xz \(sm_60\): .*\(222\)"
+    ):
         images.loaded(driver, one)
 
 
