@@ -93,7 +93,9 @@ def packed(image: bytes) -> bytes:
 
 
 def ptx_by(library: Path, target: str) -> bytes:
-    """PTX by a libnvrtc. Raises OSError if it cannot be loaded, ValueError with what it says of the sources."""
+    """PTX by a libnvrtc, which leaves the process in another locale. Raises OSError if it cannot be loaded, ValueError
+    with what it says of the sources.
+    """
     nvrtc, program, size = ctypes.CDLL(str(library)), ctypes.c_void_p(), ctypes.c_size_t()
 
     def text(of: str) -> bytes:

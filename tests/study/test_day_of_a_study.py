@@ -95,7 +95,7 @@ def test_from_a_table_to_devices(desk: Path, drawn: list[Figure], capsys: pytest
         over_seeds = [accuracies(lines, kind) for lines in of_seeds]
         shown = [list(np.mean(over_seeds, axis=0)), *over_seeds]
         assert any(has_curve(drawn[0], curve) for curve in shown), "of single seeds, or their mean"
-    assert Path("study.svg").read_text().count("<svg") == 1
+    assert Path("study.svg").read_text("utf-8").count("<svg") == 1
     rate = json.loads(Path("study/tuned.json").read_text())["methods"]["fedspu"]["chosen"]["lr"]
     assert f"fedspu: lr={rate:g}" in table
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import ctypes
+import lzma
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -62,12 +63,16 @@ def ptx(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     if package is None or not package.submodule_search_locations:
         pytest.skip("nvidia-cuda-nvrtc-cu12 is not installed")
     library = Path(package.submodule_search_locations[0]) / "lib" / "libnvrtc.so.12"
-    spec = spec_from_file_location("scripts_cuda", standin.ROOT / "scripts" / "cuda.py")
-    assert spec and spec.loader
-    spec.loader.exec_module(script := module_from_spec(spec))
-    made = {target: tmp_path_factory.mktemp("ptx") / f"{target}.ptx" for target in script.OLD_PTX}
-    for target, path in made.items():
-        path.write_bytes(script.ptx_by(library, target))
+    folder = tmp_path_factory.mktemp("ptx")
+    command = ["scripts/cuda.py", "--nvrtc", str(library), "--out", str(folder / "kernels.fatbin.xz")]
+    subprocess.run([sys.executable, *command], cwd=standin.ROOT, check=True)  # NVRTC changes its process's locale
+    assert [path.name for path in folder.glob("*.xz")] == ["kernels.60-80.ptx.xz"]
+    made = {}
+    for target, text in zip(
+        ("60", "80"), lzma.decompress((folder / "kernels.60-80.ptx.xz").read_bytes()).split(b"\0"), strict=True
+    ):
+        made[target] = folder / f"{target}.ptx"
+        made[target].write_bytes(text)
     return made
 
 
