@@ -68,9 +68,8 @@ def ptx(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     subprocess.run([sys.executable, *command], cwd=standin.ROOT, check=True)  # NVRTC changes its process's locale
     assert [path.name for path in folder.glob("*.xz")] == ["kernels.60-80.ptx.xz"]
     made = {}
-    for target, text in zip(
-        ("60", "80"), lzma.decompress((folder / "kernels.60-80.ptx.xz").read_bytes()).split(b"\0"), strict=True
-    ):
+    texts = lzma.decompress((folder / "kernels.60-80.ptx.xz").read_bytes()).split(b"\0")
+    for target, text in zip(("60", "80"), texts, strict=True):
         made[target] = folder / f"{target}.ptx"
         made[target].write_bytes(text)
     return made
