@@ -9,7 +9,8 @@
 Prints what each comes to; 1 if one is missed by all tests, 2 if what fails does so with all barriers too. The stand-in
 is built once, of a copy of the kernels in which a barrier has a number and is passed over where EDGEFL_WITHOUT_BARRIER
 is it. Every run of the tests is a process of its own. Which operations are concerned: those that launch a kernel of the
-barrier's file or of one that includes it; and tests/kernels/cuda/test_<file>.py of each of these files.
+barrier's file or of one that includes it; and tests/kernels/cuda/test_<file>.py of each of these files, or of its first
+word.
 """
 
 from __future__ import annotations
@@ -161,7 +162,8 @@ def tests_of(barriers: Sequence[Barrier], chosen: Sequence[int], library: Path) 
     for file in {barriers[number].file for number in chosen}:
         files = with_includers(file, KERNELS)
         names = kernels_of(files, KERNELS)
-        own = (ROOT / "tests" / "kernels" / "cuda" / f"test_{Path(each).stem}.py" for each in sorted(files))
+        stems = sorted({stem for each in files for stem in (Path(each).stem, Path(each).stem.split("_")[0])})
+        own = (ROOT / "tests" / "kernels" / "cuda" / f"test_{stem}.py" for stem in stems)
         found[file] = [OPERATION.format(op) for op, kernels in launched.items() if kernels & names]
         found[file] += [test for kernel, test in OTHERS.items() if kernel in names]
         found[file] += [str(path.relative_to(ROOT)) for path in own if path.exists()]
@@ -206,7 +208,8 @@ def failure(tests: Sequence[str], library: Path, order: str, left_out: int | Non
 
 
 def environment(library: Path) -> dict[str, str]:
-    return {"EDGEFL_LIBCUDA": str(library), "EDGEFL_CUDA_KERNELS": str(library), "EDGEFL_KERNELS": "cuda"}
+    names = ("EDGEFL_STANDIN", "EDGEFL_LIBCUDA", "EDGEFL_CUDA_KERNELS")
+    return {**dict.fromkeys(names, str(library)), "EDGEFL_KERNELS": "cuda"}
 
 
 if __name__ == "__main__":

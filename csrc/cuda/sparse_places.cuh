@@ -52,7 +52,8 @@ EFL_DEVICE float sparse_value(SparseEntry entry) {
 
 EFL_DEVICE int sparse_clamped(Size value, Size most) { return int(value < 0 ? 0 : value < most ? value : most); }
 
-// Of each thread the sum of `value` before it, and in *total that of all. shared [2 * SPARSE_UNPACKERS].
+// Of each thread the sum of `value` before it, and in *total that of all. shared [2 * SPARSE_UNPACKERS]: after seven
+// steps sums are in its second half, and what comes next, if it is this again, writes to the first.
 EFL_DEVICE int sparse_before(int value, int* shared, int* total) {
     const int thread = int(threadIdx.x);
     int* from = shared;
@@ -65,8 +66,7 @@ EFL_DEVICE int sparse_before(int value, int* shared, int* total) {
         from = to, to = other;
         barrier();
     }
-    const int sum = from[thread];
+    static_assert(SPARSE_UNPACKERS == 128, "seven steps");
     *total = from[SPARSE_UNPACKERS - 1];
-    barrier();  // shared may be used again
-    return sum - value;
+    return from[thread] - value;
 }

@@ -1,4 +1,6 @@
-"""Builds the stand-in for libcuda, and has the backend use it. EDGEFL_LIBCUDA, where it is set, names the real one."""
+"""Builds the stand-in for libcuda, and has the backend use it. EDGEFL_LIBCUDA, where it is set, names the real one;
+EDGEFL_STANDIN a stand-in that has been built (scripts/cuda_barriers.py).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ ASAN = ("-fsanitize=address", "-fsanitize-sections=efl_shared")
 
 def is_real() -> bool:
     """Whether a device's own driver was named."""
-    return bool(os.environ.get("EDGEFL_LIBCUDA"))
+    return bool(os.environ.get("EDGEFL_LIBCUDA")) and not os.environ.get("EDGEFL_STANDIN")
 
 
 def can_be_built() -> bool:
@@ -64,7 +66,8 @@ def environment(*more: str) -> dict[str, str]:
     """What has a process use the stand-in, built with these flags too; nothing where there is a real driver."""
     if is_real():
         return {}
-    library = str(built(*(ASAN if os.environ.get("EDGEFL_STANDIN_ASAN") else ()), *more))
+    given = os.environ.get("EDGEFL_STANDIN")
+    library = given or str(built(*(ASAN if os.environ.get("EDGEFL_STANDIN_ASAN") else ()), *more))
     return {"EDGEFL_LIBCUDA": library, "EDGEFL_CUDA_KERNELS": library}  # it takes any file for an image
 
 
