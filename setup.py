@@ -30,6 +30,15 @@ MEMORY_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 JOBS = max(1, min(os.cpu_count() or 1, MEMORY_BYTES // COMPILER_BYTES))
 
 
+def ready_images() -> list[str]:
+    """Files of the folder that EDGEFL_CUDA_IMAGES names. Raises SystemExit if it names one without any."""
+    folder = os.environ.get(IMAGES)
+    found = glob(os.path.join(folder, "kernels.*")) if folder else []
+    if folder and not found:
+        raise SystemExit(f"edgefl: {IMAGES}={folder} has no kernels.*; expected a folder that scripts/cuda.py wrote")
+    return found
+
+
 class BuildNative(build_ext):
     """build_ext with a plain file name for the C library, compilers side by side, and a clear word if there is none."""
 
@@ -39,16 +48,17 @@ class BuildNative(build_ext):
         return super().get_ext_filename(fullname)
 
     def run(self) -> None:
+        images = ready_images()
         super().run()
-        self.build_cuda()
+        self.build_cuda(images)
 
-    def build_cuda(self) -> None:
-        folder, ready = os.path.dirname(self.get_ext_fullpath("edgefl.kernels.cuda.kernels")), os.environ.get(IMAGES)
-        if self.dry_run or not (ready or shutil.which("nvcc")):
+    def build_cuda(self, images: list[str]) -> None:
+        folder = os.path.dirname(self.get_ext_fullpath("edgefl.kernels.cuda.kernels"))
+        if self.dry_run or not (images or shutil.which("nvcc")):
             return
         os.makedirs(folder, exist_ok=True)
-        if ready:
-            for image in glob(os.path.join(ready, "kernels.*")):
+        if images:
+            for image in images:
                 shutil.copy(image, folder)
             return
         targets, image = os.environ.get("EDGEFL_CUDA_TARGETS", ""), os.path.join(folder, "kernels.fatbin.xz")

@@ -97,6 +97,7 @@ def ptx_by(library: Path, target: str) -> bytes:
     with what it says of the sources.
     """
     nvrtc, program, size = ctypes.CDLL(str(library)), ctypes.c_void_p(), ctypes.c_size_t()
+    nvrtc.nvrtcGetErrorString.restype = ctypes.c_char_p
 
     def text(of: str) -> bytes:
         getattr(nvrtc, f"nvrtcGet{of}Size")(program, ctypes.byref(size))
@@ -105,7 +106,9 @@ def ptx_by(library: Path, target: str) -> bytes:
         return found.value
 
     header = (ctypes.c_char_p * 1)(b""), (ctypes.c_char_p * 1)(b"cstring")  # whose memcpy NVRTC has anyway
-    nvrtc.nvrtcCreateProgram(ctypes.byref(program), SOURCE.read_bytes(), SOURCE.name.encode(), 1, *header)
+    source = SOURCE.read_bytes(), SOURCE.name.encode()
+    if status := nvrtc.nvrtcCreateProgram(ctypes.byref(program), *source, 1, *header):
+        raise ValueError(f"{library.name}: {nvrtc.nvrtcGetErrorString(status).decode()}")
     flags = [each.encode() for each in (f"--gpu-architecture=compute_{target}", *NVRTC_FLAGS)]
     if nvrtc.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags)):
         raise ValueError(text("ProgramLog").decode())

@@ -19,7 +19,9 @@ capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1)
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1
 git log -1 --format='commit %h' 2> /dev/null || true
 image=edgefl/kernels/cuda/kernels.fatbin.xz
-[ -f "$image" ] || "$python" scripts/cuda.py --targets "${capability/./}"
+if [ ! -f "$image" ] || [ -n "$(find csrc/cuda -name '*.cu*' -newer "$image")" ]; then
+    "$python" scripts/cuda.py --targets "${capability/./}"
+fi
 export EDGEFL_LIBCUDA=libcuda.so.1
 
 case "$part" in

@@ -45,11 +45,17 @@ sources() { # the files of an sdist, where zig's cache knows them
 
 images() { # the CUDA kernels, once for all wheels, where there is nvcc
     command -v nvcc > /dev/null || { echo "without  CUDA kernels: nvcc is not installed"; return; }
-    "$work/tools/bin/pip" install -q --disable-pip-version-check "nvidia-cuda-nvrtc-cu12==$NVRTC"
     export EDGEFL_CUDA_IMAGES="$work/cuda"
+    local command=(python scripts/cuda.py --targets all --out "$EDGEFL_CUDA_IMAGES/kernels.fatbin.xz")
+    if [ "$(uname -m)" = x86_64 ]; then
+        "$work/tools/bin/pip" install -q --disable-pip-version-check "nvidia-cuda-nvrtc-cu12==$NVRTC"
+        command+=(--nvrtc "$(echo "$work"/tools/lib/python*/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12)")
+    else
+        echo "without  CUDA kernels for drivers older than CUDA 13: PyPI has NVRTC $NVRTC for x86-64 alone"
+    fi
+    rm -rf "$EDGEFL_CUDA_IMAGES" # an older run's
     mkdir -p "$EDGEFL_CUDA_IMAGES"
-    python scripts/cuda.py --targets all --out "$EDGEFL_CUDA_IMAGES/kernels.fatbin.xz" \
-        --nvrtc "$(echo "$work"/tools/lib/python*/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12)"
+    "${command[@]}"
 }
 
 version_of() { # 3.11 of a folder with CPython's headers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -63,6 +64,16 @@ def test_an_sdist_has_what_is_compiled_tested_and_read(monkeypatch: pytest.Monke
         if line.split()[0] == "recursive-include":
             listed.process_template_line(line)
     assert there - set(listed.files) == set()
+
+
+def test_a_build_refuses_a_folder_without_images(tmp_path: Path) -> None:
+    stub = "import sys; from types import SimpleNamespace as Module; sys.modules['pybind11'] = Module(get_include=str)"
+    command = [sys.executable, "-c", f"{stub}; exec(open('setup.py').read())", "build_ext", f"--build-lib={tmp_path}"]
+    environment = os.environ | {"EDGEFL_CUDA_IMAGES": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"EDGEFL_CUDA_IMAGES={tmp_path} has no kernels.*" in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def is_ours(path: Path) -> bool:
