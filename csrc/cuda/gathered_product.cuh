@@ -29,8 +29,9 @@ template <int LINES>
 constexpr int PITCH = LINES + 4;
 
 // ROWS x COLUMNS sums of a block, DEPTH values deep in shared memory. A warp has 4 x 8 threads; a thread's rows and
-// columns lie in fours, side by side with those of its neighbours, so that a warp reads 64 and 128 bytes in one go.
-// Products are fmaf's; tf32.cuh has tiles whose products are not, with fours of columns too.
+// columns lie in fours, side by side with those of other threads of the warp, which reads 64 and 128 bytes in one go.
+// Neighbouring threads have the same rows, and those two apart the same columns: then shared memory serves half a warp
+// at a time, not a quarter. Products are fmaf's; tf32.cuh has tiles whose products are not, with fours of columns too.
 template <int ROWS_, int COLUMNS_, int DEPTH_, int TALL_, int WIDE_>
 struct Tile {
     static constexpr int ROWS = ROWS_, COLUMNS = COLUMNS_, DEPTH = DEPTH_, TALL = TALL_, WIDE = WIDE_;
@@ -40,11 +41,11 @@ struct Tile {
     EFL_DEVICE float kept(float value) { return value; }
 
     EFL_DEVICE int row(int i) {
-        const int warp = int(threadIdx.x) / 32 % WARPS_DOWN, lane = int(threadIdx.x) % 32 / 8;
+        const int thread = int(threadIdx.x), warp = thread / 32 % WARPS_DOWN, lane = thread >> 1 & 3;
         return warp * 4 * TALL + i / 4 * 16 + lane * 4 + i % 4;
     }
     EFL_DEVICE int column(int i) {
-        const int warp = int(threadIdx.x) / 32 / WARPS_DOWN, lane = int(threadIdx.x) % 8;
+        const int thread = int(threadIdx.x), warp = thread / 32 / WARPS_DOWN, lane = (thread & 1) + (thread >> 2 & 6);
         return warp * 8 * WIDE + i / 4 * 32 + lane * 4 + i % 4;
     }
 

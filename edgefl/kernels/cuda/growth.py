@@ -21,6 +21,8 @@ def keep_largest(
     smallest: At,
 ) -> Launches:
     capacity, size = magnitudes.size, grad.size
+    if size == 0 and first > 0:
+        return []  # a list that goes on, with nothing
     seen = grad, exists, first, size
     call = *seen, magnitudes, places, filled, smallest, count, capacity
     if capacity <= _ALONE or size == 0:

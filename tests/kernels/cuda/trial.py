@@ -34,6 +34,18 @@ class Trial:
     def run(self, kernel: str, *fields: int, grid: tuple[int, int, int] = (1, 1, 1), threads: int = THREADS) -> None:
         self.device.launch(Launch(kernel, grid, threads, struct.pack(f"<{len(fields)}q", *fields)))
 
+    def traffic(self, kernel: str) -> tuple[tuple[int, ...], dict[tuple[str, str], tuple[int, ...]]]:
+        """Of a watched stand-in, since it was last asked: what a kernel's launches came to, and what was asked for by
+        (global or shared, load or store): of several places of its code, by one.
+        """
+        self._controls.standin_traffic.restype = ctypes.c_char_p
+        lines = [line.split(",") for line in self._controls.standin_traffic().decode().splitlines()]
+        self._controls.standin_traffic_reset()
+        ours = [line for line in lines if line[1] == kernel]
+        (counts,) = (tuple(map(int, line[2:])) for line in ours if line[0] == "launch")
+        sites = {(line[2], line[3]): tuple(map(int, line[5:])) for line in ours if line[0] == "site"}
+        return counts, sites
+
     def order(self, order: int) -> None:
         self._controls.standin_order(order)
 

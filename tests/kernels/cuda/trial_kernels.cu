@@ -84,3 +84,54 @@ struct NothingArgs {
 };
 
 EFL_KERNEL(nothing, 2, NothingArgs) {}
+
+// ---- what the watch sees (test_watch.py) -----------------------------------------------------------------------------
+
+// Block i stores to y[i / blocks_of_place], and loads y[i / blocks_of_place + shift] where shift is not 0.
+struct PlacesArgs {
+    float* y;
+    Size blocks_of_place, shift;
+};
+
+EFL_KERNEL(store_places, 1, PlacesArgs) {
+    float* const mine = a.y + blockIdx.x / a.blocks_of_place;
+    const float other = a.shift ? mine[a.shift] : 0.0f;
+    *mine = other + 1;
+}
+
+// Each thread stores a byte of its own.
+struct BytesArgs {
+    Byte* y;
+};
+
+EFL_KERNEL(store_bytes, 64, BytesArgs) { a.y[threadIdx.x] = Byte(threadIdx.x); }
+
+// A warp loads floats that are so far apart, through shared memory where they are as far apart.
+struct ApartArgs {
+    const float* x;
+    float* y;
+    Size apart;
+};
+
+EFL_KERNEL(load_apart, 32, ApartArgs) {
+    EFL_SHARED float shared[32 * 32];
+    const int at = int(threadIdx.x * a.apart);
+    shared[at] = a.x[at];
+    barrier();
+    a.y[threadIdx.x] = fmaf(shared[at], 2.0f, 1.0f);
+}
+
+// A warp loads fours of shared memory.
+struct FoursArgs {
+    const int* fours;  // which, of each thread
+    float* y;
+};
+
+EFL_KERNEL(load_fours, 32, FoursArgs) {
+    alignas(16) EFL_SHARED float shared[32 * 4];
+    float four[4];
+    for (int i = 0; i < 4; ++i) shared[i * 32 + threadIdx.x] = 1;
+    barrier();
+    read_four(shared + 4 * a.fours[threadIdx.x], four);
+    a.y[threadIdx.x] = four[0] + four[1] + four[2] + four[3];
+}

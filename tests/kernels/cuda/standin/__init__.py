@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -21,9 +22,11 @@ from edgefl import kernels
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
-SOURCES = (HERE / "driver.cc", HERE / "emulate.cc", HERE / "tf32.cc")
-FLAGS = ("-std=c++2a", "-O1", "-g1", "-fPIC", "-shared", "-pthread", "-march=native", "-ffp-contract=off", "-Wall")
+KERNELS, REST = HERE / "kernels.cc", (HERE / "driver.cc", HERE / "emulate.cc", HERE / "tf32.cc")
+WATCHERS = (HERE / "watch.cc", HERE / "races.cc", HERE / "traffic.cc")
+FLAGS = ("-std=c++2a", "-O1", "-g1", "-fPIC", "-pthread", "-march=native", "-ffp-contract=off", "-Wall")
 ASAN = ("-fsanitize=address", "-fsanitize-sections=efl_shared")
+WATCH = ("-DEFL_WATCH", "-fno-threadsafe-statics")  # see watch.h
 
 
 def is_real() -> bool:
@@ -47,10 +50,21 @@ def built(*more: str, kernels: Path = ROOT / "csrc" / "cuda") -> Path:
         if library.exists():
             return library
         made = library.with_suffix(f".{os.getpid()}")
-        include = ("-I", str(kernels), "-I", str(HERE))
-        subprocess.run(["g++", *FLAGS, *more, *include, *map(str, SOURCES), "-o", str(made)], check=True)
+        _make(made, [*FLAGS, *more, "-I", str(kernels), "-I", str(HERE)], is_watched=set(WATCH) <= set(more))
         made.replace(library)
     return library
+
+
+def _make(library: Path, flags: Sequence[str], is_watched: bool) -> None:
+    """With a watch the kernels alone are instrumented, and nothing is linked with the sanitizer's library."""
+    sources = [KERNELS, *REST]
+    if is_watched:
+        seen = library.with_suffix(".o")
+        subprocess.run(["g++", *flags, "-fsanitize=thread", "-c", str(KERNELS), "-o", str(seen)], check=True)
+        sources = [seen, *REST, *WATCHERS]
+    subprocess.run(["g++", *flags, "-shared", "-Wl,-z,defs", *map(str, sources), "-o", str(library)], check=True)
+    if is_watched:
+        seen.unlink()
 
 
 @functools.cache
@@ -67,7 +81,9 @@ def environment(*more: str) -> dict[str, str]:
     if is_real():
         return {}
     given = os.environ.get("EDGEFL_STANDIN")
-    library = given or str(built(*(ASAN if os.environ.get("EDGEFL_STANDIN_ASAN") else ()), *more))
+    asked = {"EDGEFL_STANDIN_ASAN": ASAN, "EDGEFL_STANDIN_WATCH": WATCH}
+    flags = [flag for variable, flags in asked.items() if os.environ.get(variable) for flag in flags]
+    library = given or str(built(*flags, *more))
     return {"EDGEFL_LIBCUDA": library, "EDGEFL_CUDA_KERNELS": library}  # it takes any file for an image
 
 

@@ -17,8 +17,6 @@
 
 #include "emulate.h"
 
-#include "kernels.cu"
-
 namespace {
 
 using Status = int;
@@ -96,8 +94,7 @@ Status allocate(void** found, size_t size) {
     for (const auto& block : stand.blocks) held += block.second;
     if (size == 0) return INVALID_VALUE;
     if (held + size > stand.room) return OUT_OF_MEMORY;
-    *found = std::malloc(size);
-    if (!*found) return OUT_OF_MEMORY;
+    if (posix_memalign(found, 256, size)) return OUT_OF_MEMORY;  // as a device's blocks lie
     std::memset(*found, 0xff, size);
     stand.blocks[Address(*found)] = size;
     return OK;

@@ -166,6 +166,7 @@ bool advance_warp(unsigned warp, const Fibers& turns, unsigned pass) {
 
 bool run_block(unsigned count) {
     spoil_shared();
+    if (listener) listener->block_begins();
     for (unsigned i = 0; i < count; ++i) fibers[i]->state = State::AT_BARRIER, fibers[i]->pass = 0;
     for (unsigned pass = 1;; ++pass) {
         const Fibers turns = in_turn(count, pass - 1);
@@ -173,6 +174,7 @@ bool run_block(unsigned count) {
             advance(*each, pass);
             if (each->state == State::MEETING && !advance_warp(each->thread / WARP, turns, pass)) return false;
         }
+        if (listener) listener->barrier();
         const long done = count_in(State::DONE, turns);
         if (done == long(count)) return true;
         if (done > 0)
@@ -198,6 +200,17 @@ const Kernel* find(const char* name) {
         if (std::strcmp(kernel->name, name) == 0) return kernel;
     return nullptr;
 }
+
+Listener* listener = nullptr;
+
+unsigned running_thread() { return current->thread; }
+
+bool is_local(const void* place) {
+    const char* const at = static_cast<const char*>(place);
+    return at >= current->stack.get() && at < current->stack.get() + STACK;
+}
+
+bool is_shared(const void* place) { return place >= &__start_efl_shared && place < &__stop_efl_shared; }
 
 const char* complaint() { return said.c_str(); }
 
@@ -227,13 +240,15 @@ bool run(const Kernel& kernel, Dim grid, Dim block, const void* arguments) {
     blockDim = block;
     const unsigned count = block.x * block.y * block.z;
     while (fibers.size() < count) add_fiber();
+    if (listener) listener->launch_begins(kernel, grid, block, arguments);
     for (unsigned z = 0; z < grid.z; ++z)
         for (unsigned y = 0; y < grid.y; ++y)
             for (unsigned x = 0; x < grid.x; ++x) {
                 blockIdx = {x, y, z};
                 if (!run_block(count)) return false;
             }
-    return true;
+    const std::string wrong = listener ? listener->launch_ends() : "";
+    return wrong.empty() || complain(wrong);
 }
 
 }  // namespace emulate

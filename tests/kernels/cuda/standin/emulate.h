@@ -1,6 +1,6 @@
 // A GPU's blocks, threads and barriers on one thread of the host: each thread of a block is a fiber that runs until its
-// next barrier, in an order that can be chosen. Shared memory is filled with NaN before each block. It does not show
-// races between blocks, the memory model within a warp, coalescing, nor limits of a launch.
+// next barrier, in an order that can be chosen. Shared memory is filled with NaN before each block. It does not show the
+// memory model within a warp nor limits of a launch; races and what memory is asked for are watch.h's.
 //
 // An operation of a warp is made when its 32 threads have come to it; one that some of them pass by fails the launch. A
 // warp of which a thread waits there runs to its next barrier before other warps do anything, so that what they leave in
@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstring>
 #include <functional>
+#include <string>
 
 namespace emulate {
 
@@ -35,6 +36,18 @@ bool run(const Kernel& kernel, Dim grid, Dim block, const void* arguments);
 const char* complaint();
 void wait();
 
+// Who is told of launches, if anyone (watch.cc).
+struct Listener {
+    virtual void launch_begins(const Kernel& kernel, Dim grid, Dim block, const void* arguments) = 0;
+    virtual void block_begins() = 0;
+    virtual void barrier() = 0;              // to which all threads have come, or to the block's end
+    virtual std::string launch_ends() = 0;   // what was wrong with it, or nothing
+};
+extern Listener* listener;
+unsigned running_thread();
+bool is_local(const void* place);   // on the stack of the thread that runs
+bool is_shared(const void* place);
+
 constexpr unsigned WARP = 32;
 // Waits for the other threads of the warp; what each brought, by their lanes, is handed to `operate` once.
 using Operation = void (*)(void* const* brought);
@@ -54,13 +67,32 @@ extern emulate::Dim threadIdx, blockIdx, blockDim, gridDim;
     static emulate::Kernel name##_kernel(#name, threads, sizeof(Args),                                    \
                                          [](const void* p) { name##_body(*static_cast<const Args*>(p)); }); \
     static void name##_body(const Args& a)
+#ifdef EFL_WATCH
+#define EFL_DEVICE static inline __attribute__((always_inline))  // so that each use is a place of its own
+#else
 #define EFL_DEVICE static inline
+#endif
 #define EFL_SHARED static __attribute__((section("efl_shared")))
 #define EFL_UNROLL
 #define EFL_ROLLED
 static inline void barrier() { emulate::wait(); }
 
+#ifdef EFL_WATCH
+struct alignas(16) float4 {  // whose copies are seen as accesses of 16 bytes (watch.cc)
+    float x, y, z, w;
+    float4() = default;
+    float4(float x, float y, float z, float w) : x(x), y(y), z(z), w(w) {}
+    float4(const float4& from);
+    float4& operator=(const float4& from);
+};
+namespace emulate {
+extern unsigned long long products;  // that fmaf has made
+static inline float counted_fmaf(float a, float b, float c) { return ++products, fmaf(a, b, c); }
+}  // namespace emulate
+#define fmaf emulate::counted_fmaf
+#else
 struct float4 {
     float x, y, z, w;
 };
+#endif
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }

@@ -24,7 +24,7 @@ void multiply(void* const* brought) {
         for (unsigned i = 0; i < 4; ++i) {
             const unsigned row = lane / 4 + (i < 2 ? 0 : 8), column = lane % 4 * 2 + i % 2;
             float& sum = (i < 2 ? of.above : of.below)[i % 2];
-            for (unsigned k = 0; k < 8; ++k) sum = std::fmaf(left[row][k], right[k][column], sum);
+            for (unsigned k = 0; k < 8; ++k) sum = fmaf(left[row][k], right[k][column], sum);
         }
     }
 }
