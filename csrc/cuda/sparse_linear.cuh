@@ -103,7 +103,8 @@ EFL_KERNEL(sparse_linear_turn, 128, SparseLinearArgs) {
     if (!sparse_is_meant(a)) return;
     const SparseSegment s = sparse_segment(a, int(blockIdx.x));
     const int thread = int(threadIdx.x), panel = s.first_row / SPARSE_PANEL;
-    if (blockIdx.x == 0 && thread == 0) *a.to.blocks = SparseBlocks{SPARSE_PANEL, int((a.rows + SPARSE_PANEL - 1) / SPARSE_PANEL)};
+    if (blockIdx.x == 0 && thread == 0)
+        *a.to.blocks = SparseBlocks{SPARSE_PANEL, int((a.rows + SPARSE_PANEL - 1) / SPARSE_PANEL)};
     int all;
     rows[thread] = sparse_linear_row(s, shared, &all);
     for (int i = thread; i < SPARSE_WALKERS * SPARSE_WIDTH; i += SPARSE_UNPACKERS) (&seen[0][0])[i] = 0;
