@@ -3,6 +3,7 @@
 #pragma once
 #include "block.cuh"
 #include "reduce.cuh"
+#include "several.cuh"
 
 namespace update {
 
@@ -88,19 +89,21 @@ struct SgdArgs {
     Size nesterov;
 };
 
-EFL_KERNEL(sgd, 256, SgdArgs) {
-    const float lr = a.hyper[0], momentum = a.hyper[1];
-    const Terms terms = terms_of(a.gradient, a.hyper[2], a.hyper[3]);
-    float* const velocity = momentum != 0 || a.nesterov ? a.velocity : nullptr;
+EFL_KERNEL(sgd, 256, Several<SgdArgs>) {
+    const Turn turn = turn_of(a);
+    const SgdArgs& mine = a.of[turn.call];
+    const float lr = mine.hyper[0], momentum = mine.hyper[1];
+    const Terms terms = terms_of(mine.gradient, mine.hyper[2], mine.hyper[3]);
+    float* const velocity = momentum != 0 || mine.nesterov ? mine.velocity : nullptr;
     EFL_ROLLED
-    for (Size k = thread_of_grid(); k < size_of(a.gradient.block); k += threads_of_grid()) {
-        float& w = a.gradient.w[place_of(a.gradient.block, int(k))];
+    for (Size k = turn.thread; k < size_of(mine.gradient.block); k += turn.threads) {
+        float& w = mine.gradient.w[place_of(mine.gradient.block, int(k))];
         const float before = w;
-        float g = gradient(a.gradient, terms, k, before);
+        float g = gradient(mine.gradient, terms, k, before);
         if (velocity) {
             const float v = momentum * velocity[k] + g;
             velocity[k] = v;
-            g = a.nesterov ? g + momentum * v : v;
+            g = mine.nesterov ? g + momentum * v : v;
         }
         w = before - lr * g;
     }
@@ -144,17 +147,19 @@ struct AdamArgs {
     const AdamRates* rates;
 };
 
-EFL_KERNEL(adam, 256, AdamArgs) {
-    const AdamRates rates = *a.rates;
-    const Terms terms = terms_of(a.gradient, rates.decay, rates.pull);
+EFL_KERNEL(adam, 256, Several<AdamArgs>) {
+    const Turn turn = turn_of(a);
+    const AdamArgs& mine = a.of[turn.call];
+    const AdamRates rates = *mine.rates;
+    const Terms terms = terms_of(mine.gradient, rates.decay, rates.pull);
     EFL_ROLLED
-    for (Size k = thread_of_grid(); k < size_of(a.gradient.block); k += threads_of_grid()) {
-        float& w = a.gradient.w[place_of(a.gradient.block, int(k))];
-        const float before = w, g = gradient(a.gradient, terms, k, before);
-        const float mean = a.mean[k] + rates.mean_share * (g - a.mean[k]);
-        const float square = rates.square_kept * a.square[k] + rates.square_share * g * g;
-        a.mean[k] = mean;
-        a.square[k] = square;
+    for (Size k = turn.thread; k < size_of(mine.gradient.block); k += turn.threads) {
+        float& w = mine.gradient.w[place_of(mine.gradient.block, int(k))];
+        const float before = w, g = gradient(mine.gradient, terms, k, before);
+        const float mean = mine.mean[k] + rates.mean_share * (g - mine.mean[k]);
+        const float square = rates.square_kept * mine.square[k] + rates.square_share * g * g;
+        mine.mean[k] = mean;
+        mine.square[k] = square;
         w = before * rates.kept - rates.step * mean / (sqrtf(square) / rates.root + rates.epsilon);
     }
 }

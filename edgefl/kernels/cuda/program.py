@@ -23,6 +23,7 @@ from .device import Device
 from .launch import At, Launches, Planned, is_empty
 from .memory import Memory
 from .resident import Resident, scratch_of
+from .several import Call, joined
 from .staging import Staged
 
 Body = Callable[..., Launches]
@@ -49,6 +50,12 @@ class Recorded(NamedTuple):
     operation: Operation
     values: tuple[Any, ...]
     launches: tuple[Planned, ...]
+
+    @property
+    def arrays(self) -> list[tuple[Array, bool]]:
+        """Those of the call, and whether it writes each."""
+        named = zip(self.operation.row.arguments, self.values, strict=True)
+        return [(value, argument.is_written) for argument, value in named if isinstance(value, np.ndarray)]
 
 
 class Program:
@@ -160,13 +167,8 @@ class Program:
     def _on_device(self, *more: Array) -> Resident:
         """Made once for all runs that name no further arrays than it has."""
         if self._resident is None or not self._resident.serves(*more):
-            arrays = [
-                (value, argument.is_written)
-                for call in self._calls
-                for argument, value in zip(call.operation.row.arguments, call.values, strict=True)
-                if isinstance(value, np.ndarray)
-            ]
-            arrays += [(value, False) for value in more]
-            launches = [each for call in self._calls for each in call.launches]
+            calls = [Call(call.launches, call.arrays) for call in self._calls]
+            arrays = [each for call in calls for each in call.arrays] + [(value, False) for value in more]
+            launches = list(joined(calls))
             self._resident = Resident(self._device, self._memory, arrays, launches)
         return self._resident

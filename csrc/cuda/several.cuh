@@ -1,0 +1,28 @@
+// Calls of one kernel in one launch: a step updates many parameters, most of them small. Which calls may be joined, and
+// how their arguments are laid out, is edgefl/kernels/cuda/several.py's. No kernels.
+#pragma once
+#include "portable.cuh"
+
+constexpr int SEVERAL = 16;
+
+// Blocks first[i] to before first[i + 1] are call i's. Behind the last call all are the number of blocks.
+template <class Args>
+struct Several {
+    Size first[SEVERAL + 1];
+    Args of[SEVERAL];
+};
+
+// The call of this block, the thread's place among the call's threads, and how many these are.
+struct Turn {
+    int call;
+    Size thread, threads;
+};
+
+template <class Args>
+EFL_DEVICE Turn turn_of(const Several<Args>& several) {
+    const Size* const first = several.first;
+    int call = 0;
+    EFL_ROLLED
+    while (blockIdx.x >= first[call + 1]) ++call;
+    return {call, (blockIdx.x - first[call]) * blockDim.x + threadIdx.x, (first[call + 1] - first[call]) * blockDim.x};
+}
