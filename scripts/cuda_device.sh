@@ -20,7 +20,9 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1
 git log -1 --format='commit %h' 2> /dev/null || true
 image=edgefl/kernels/cuda/kernels.fatbin.xz
 if [ ! -f "$image" ] || [ -n "$(find csrc/cuda -name '*.cu*' -newer "$image")" ]; then
-    "$python" scripts/cuda.py --targets "${capability/./}"
+    target=${capability/./}
+    [[ $target =~ ^[0-9]+$ ]] || target=  # some boards do not say: PTX, which the driver compiles
+    "$python" scripts/cuda.py --targets "$target"
 fi
 export EDGEFL_LIBCUDA=libcuda.so.1
 

@@ -57,7 +57,7 @@ class Memory:
         """An array for calls to read, as long as the result lives: itself, if it lies in a block; the very bytes, where
         the device reads them in place; else a copy on the device.
         """
-        array = np.ascontiguousarray(array)
+        array = np.require(array, requirements=("C", "A"))  # a GPU reads no word across two
         with self._device.lock:
             self._device.enter()
             pin = self._pinned(array)
