@@ -15,8 +15,8 @@ if ! nvidia-smi > /dev/null 2>&1; then
     echo "not run: no device"
     exit 0
 fi
-capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1)
-nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1
+capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1) || true
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1 || true
 git log -1 --format='commit %h' 2> /dev/null || true
 image=edgefl/kernels/cuda/kernels.fatbin.xz
 if [ ! -f "$image" ] || [ -n "$(find csrc/cuda -name '*.cu*' -newer "$image")" ]; then
