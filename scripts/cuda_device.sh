@@ -18,11 +18,12 @@ fi
 capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1) || true
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1 || true
 git log -1 --format='commit %h' 2> /dev/null || true
-image=edgefl/kernels/cuda/kernels.fatbin.xz
+image=edgefl/kernels/cuda/kernels.fatbin.xz target=${capability/./}
+[[ $target =~ ^[0-9]+$ ]] || target=  # some boards do not say: PTX, which the driver compiles
 if [ ! -f "$image" ] || [ -n "$(find csrc/cuda -name '*.cu*' -newer "$image")" ]; then
-    target=${capability/./}
-    [[ $target =~ ^[0-9]+$ ]] || target=  # some boards do not say: PTX, which the driver compiles
     "$python" scripts/cuda.py --targets "$target"
+elif [ -n "$target" ] && command -v nvcc > /dev/null && ! grep -qs ",$target," "${image%/*}/kernels.csv"; then
+    "$python" scripts/cuda.py --targets "$target"  # of PTX alone, each test's process would compile all kernels
 fi
 export EDGEFL_LIBCUDA=libcuda.so.1
 
