@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from edgefl.errors import BackendError
 from edgefl.graph import Graph, Model, Node
 from edgefl.graph.operations import Linear
 from edgefl.kernels.cuda.device import Device
-from edgefl.kernels.cuda.memory import Memory
+from edgefl.kernels.cuda.memory import Mapped, Memory
 from edgefl.kernels.cuda.program import Program
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.rng import INIT, stream
@@ -208,6 +209,20 @@ def test_a_view_keeps_its_block(place: Place, seen: Seen) -> None:
     assert seen.live == before + 1
     place.memory.fetch(part)
     assert np.array_equal(part, image()[1, 2:4])
+
+
+def test_a_view_is_found_while_other_blocks_go(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = sorted((place.memory.block(64) for _ in range(3)), key=lambda block: int(block.ctypes.data))
+    last = blocks.pop()
+    address = place.memory.find(last)
+
+    def late(every: list[Mapped], key: tuple[int, int]) -> int:
+        found = bisect_right(every, key)
+        blocks.clear()
+        return found
+
+    monkeypatch.setattr("edgefl.kernels.cuda.memory.bisect_right", late)
+    assert place.memory.find(last) == address
 
 
 def test_what_is_sent_may_be_written_to_at_once(place: Place) -> None:
