@@ -3,7 +3,7 @@
 Ours are steps of a learner as its fit makes them (native_steps.py): uint8 examples gathered by index on the device, at
 shares p of active neurons and at densities of an ERK mask, with every layer that can on masked kernels and with none:
 where the two meet, sparsity.py is to have its limits. PyTorch's are whole dense steps with ready float32 inputs:
-eager, torch.compile, and eager captured as a CUDA graph; TF32 off and cudnn.benchmark on. Rows labelled TF32 are those
+eager, torch.compile, and either captured as a CUDA graph; TF32 off and cudnn.benchmark on. Rows labelled TF32 are those
 of the backend cuda-tf32 and of PyTorch where it may use TF32, in turns with each other. Without a device that the
 backend and torch both see, this says so and prints no number. `--part I/N` takes every N-th case, for machines that are
 lent for minutes; a case is printed when it is done.
@@ -200,6 +200,7 @@ def _theirs(model: Model, samples: Samples, batch: int) -> dict[str, Contender]:
         compiled = _step(model, x, y, partial(torch.compile, dynamic=False))
         compiled()
         found["compile"] = _repeated(compiled)
+        found["compile, graph"] = _repeated(_captured(compiled))
     except Exception as error:  # its back ends raise what they like
         print(f"torch.compile of {type(model).__name__}: {error}".splitlines()[0], file=sys.stderr)
     return found
@@ -220,7 +221,17 @@ def _step(
     return step
 
 
-def _captured(step: Callable[[], None]) -> Callable[[], None]:
+class Replay:
+    """Of a captured step. It keeps the step, whose parameters the graph knows by their addresses alone."""
+
+    def __init__(self, graph: torch.cuda.CUDAGraph, step: Callable[[], None]) -> None:
+        self._graph, self._step = graph, step
+
+    def __call__(self) -> None:
+        self._graph.replay()
+
+
+def _captured(step: Callable[[], None]) -> Replay:
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -230,7 +241,7 @@ def _captured(step: Callable[[], None]) -> Callable[[], None]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    return graph.replay
+    return Replay(graph, step)
 
 
 def _repeated(step: Callable[[], None]) -> Contender:

@@ -4,11 +4,15 @@ torch's paths are made as they run. What a step takes is nobody's here.
 
 from __future__ import annotations
 
+import gc
 import json
 import time
+import weakref
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -85,7 +89,7 @@ def test_rows_of_a_case(
     monkeypatch.setattr(cuda, "DENSITIES", (0.2,))
     cuda._print_json({}, cases(backend))
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()][1:]
-    theirs = ["torch eager", "torch graph", "torch compile"]
+    theirs = ["torch eager", "torch graph", "torch compile", "torch compile, graph"]
     assert [row["what"] for row in rows] == [
         "edgefl p=1", "edgefl p=0.5", "edgefl density=0.2, masked kernels", "edgefl density=0.2, dense kernels",
         *theirs, "edgefl p=1, TF32", *(f"{name}, TF32" for name in theirs),
@@ -99,8 +103,24 @@ def test_torch_captures_fp32_steps_without_tf32(
     monkeypatch.setattr(cuda, "KEEPS", (1.0,))
     before = torch.backends.cudnn.allow_tf32
     list(cases(backend))
-    assert made == [(False, True), (True, True)]
+    assert made == [(False, True)] * 2 + [(True, True)] * 2
     assert torch.backends.cudnn.allow_tf32 == before
+
+
+def test_a_captured_step_keeps_what_it_works_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or its parameters' memory would be another's by the next replay."""
+    for name in ("Stream", "current_stream", "CUDAGraph"):
+        monkeypatch.setattr(torch.cuda, name, MagicMock())
+    for name in ("stream", "graph"):
+        monkeypatch.setattr(torch.cuda, name, nullcontext)
+    step = MagicMock()
+    kept, replay = weakref.ref(step), cuda._captured(step)
+    assert step.call_count == 4
+    del step
+    gc.collect()
+    assert kept() is not None
+    replay()
+    torch.cuda.CUDAGraph().replay.assert_called_once_with()
 
 
 def test_a_case_is_printed_when_it_is_done(capsys: pytest.CaptureFixture[str]) -> None:
