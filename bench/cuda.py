@@ -3,10 +3,10 @@
 Ours are steps of a learner as its fit makes them (native_steps.py): uint8 examples gathered by index on the device, at
 shares p of active neurons and at densities of an ERK mask, with every layer that can on masked kernels and with none:
 where the two meet, sparsity.py is to have its limits. PyTorch's are whole dense steps with ready float32 inputs:
-eager, torch.compile, and eager captured as a CUDA graph; TF32 off and cudnn.benchmark on. Rows labelled TF32 are those
+eager, torch.compile, and either captured as a CUDA graph; TF32 off and cudnn.benchmark on. Rows labelled TF32 are those
 of the backend cuda-tf32 and of PyTorch where it may use TF32, in turns with each other. Without a device that the
 backend and torch both see, this says so and prints no number. `--part I/N` takes every N-th case, for machines that are
-lent for minutes.
+lent for minutes; a case is printed when it is done.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -53,6 +54,7 @@ CASES = (
 MASKED = ("vgg11", "resnet18", "fedspu_emnist")
 TURNS, QUICK = Effort(rounds=9, turn_s=0.03), Effort(rounds=3, turn_s=0.002)
 LEARNING_RATE = 1e-3
+THEIRS = "cuda"  # torch's device
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,8 @@ def main(arguments: Sequence[str]) -> int:
     part, parts = options.part
     found = facts() | {"device": device.described, "torch_cuda": str(torch.version.cuda)}
     work = [(case, batch) for case in options.models for batch in options.batches][part - 1 :: parts]
-    rows = _measured(device, work, QUICK if options.quick else TURNS)
-    (_print_json if options.json else _print_table)(found, rows)
+    cases = _measured(device, work, QUICK if options.quick else TURNS)
+    (_print_json if options.json else _print_tables)(found, cases)
     return 0
 
 
@@ -120,21 +122,23 @@ class EventClock:
         return timed
 
 
-def _measured(device: Any, work: Sequence[tuple[Case, int]], effort: Effort) -> Iterator[Step]:
+def _measured(device: Any, work: Sequence[tuple[Case, int]], effort: Effort) -> Iterator[list[Step]]:
+    """Of each case its rows. Contenders are made with the settings that they run with: a captured graph keeps those of
+    its capture.
+    """
     clock = EventClock(device)
     with _settings(tf32=False):
         peak = _rate(clock, effort)
     for case, batch in work:
         dense = 2 * step_macs(case.graph) * batch
-        contenders = dict(_contenders(clock, case, batch))
         with _settings(tf32=False):
+            contenders = dict(_contenders(clock, case, batch))
             timings = interleave({name: run for name, (run, _) in contenders.items()}, effort, clock)
-        for name, timing in timings.items():
-            flops = dense * contenders[name][1]
-            yield Step(case.model, batch, name, timing, flops / timing.median_s / peak)
+        flops = {name: dense * share for name, (_, share) in contenders.items()}
+        rows = [Step(case.model, batch, name, t, flops[name] / t.median_s / peak) for name, t in timings.items()]
         with _settings(tf32=True):
-            for name, timing in interleave(_tf32(clock, case, batch), effort, clock).items():
-                yield Step(case.model, batch, name, timing, None)
+            timings = interleave(_tf32(clock, case, batch), effort, clock)
+        yield [*rows, *(Step(case.model, batch, name, timing, None) for name, timing in timings.items())]
 
 
 def _contenders(clock: EventClock, case: Case, batch: int) -> Iterator[tuple[str, tuple[Contender, float]]]:
@@ -185,14 +189,18 @@ def _rows(samples: Samples, batch: int) -> list[Any]:
 
 
 def _theirs(model: Model, samples: Samples, batch: int) -> dict[str, Contender]:
-    """PyTorch's paths; torch.compile only where it can."""
-    x = torch.from_numpy(samples.x[:batch]).cuda().float() * samples.scale + samples.shift
-    y = torch.from_numpy(samples.y[:batch]).cuda().long()
+    """PyTorch's paths; torch.compile only where it can. It is reset: all models have one `forward`, of which it would
+    compile eight, with sizes that may change from the second on, and run the others eagerly.
+    """
+    torch._dynamo.reset()
+    x = torch.from_numpy(samples.x[:batch]).to(THEIRS).float() * samples.scale + samples.shift
+    y = torch.from_numpy(samples.y[:batch]).to(THEIRS).long()
     found = {"eager": _repeated(_step(model, x, y)), "graph": _repeated(_captured(_step(model, x, y)))}
     try:
-        compiled = _step(model, x, y, torch.compile)
+        compiled = _step(model, x, y, partial(torch.compile, dynamic=False))
         compiled()
         found["compile"] = _repeated(compiled)
+        found["compile, graph"] = _repeated(_captured(compiled))
     except Exception as error:  # its back ends raise what they like
         print(f"torch.compile of {type(model).__name__}: {error}".splitlines()[0], file=sys.stderr)
     return found
@@ -201,19 +209,29 @@ def _theirs(model: Model, samples: Samples, batch: int) -> dict[str, Contender]:
 def _step(
     model: Model, x: torch.Tensor, y: torch.Tensor, wrap: Callable[[Any], Any] = lambda module: module
 ) -> Callable[[], None]:
-    module = to_torch(model).cuda()
+    module = to_torch(model).to(THEIRS)
     module.train()
     called, optimizer = wrap(module), torch.optim.SGD(module.parameters(), lr=LEARNING_RATE, fused=True)
 
     def step() -> None:
-        optimizer.zero_grad(set_to_none=False)
+        optimizer.zero_grad(set_to_none=True)
         functional.cross_entropy(called(x), y).backward()
         optimizer.step()
 
     return step
 
 
-def _captured(step: Callable[[], None]) -> Callable[[], None]:
+class Replay:
+    """Of a captured step. It keeps the step, whose parameters the graph knows by their addresses alone."""
+
+    def __init__(self, graph: torch.cuda.CUDAGraph, step: Callable[[], None]) -> None:
+        self._graph, self._step = graph, step
+
+    def __call__(self) -> None:
+        self._graph.replay()
+
+
+def _captured(step: Callable[[], None]) -> Replay:
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -223,7 +241,7 @@ def _captured(step: Callable[[], None]) -> Callable[[], None]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    return graph.replay
+    return Replay(graph, step)
 
 
 def _repeated(step: Callable[[], None]) -> Contender:
@@ -236,7 +254,7 @@ def _repeated(step: Callable[[], None]) -> Contender:
 
 def _rate(clock: EventClock, effort: Effort) -> float:
     """Floating-point operations a second of a large fp32 product."""
-    a, b = (torch.randn(4096, 4096, device="cuda") for _ in range(2))
+    a, b = (torch.randn(4096, 4096, device=THEIRS) for _ in range(2))
     run = clock.theirs(_repeated(lambda: torch.mm(a, b)))
     return 2 * 4096**3 / interleave({"product": run}, effort, clock)["product"].median_s
 
@@ -253,28 +271,36 @@ def _settings(tf32: bool) -> Iterator[None]:
         torch.backends.cudnn.benchmark = before[2]
 
 
-def _print_json(found: Mapping[str, Any], rows: Iterator[Step]) -> None:
+def _print_json(found: Mapping[str, Any], cases: Iterator[list[Step]]) -> None:
     print(json.dumps({"machine": found}), flush=True)
-    for each in rows:
-        print(json.dumps(asdict(each)), flush=True)
+    for rows in cases:
+        for each in rows:
+            print(json.dumps(asdict(each)), flush=True)
 
 
-def _print_table(found: Mapping[str, Any], rows: Iterator[Step]) -> None:
-    table = Table(title=", ".join(f"{name} {value}" for name, value in found.items()), title_justify="left")
+def _print_tables(found: Mapping[str, Any], cases: Iterator[list[Step]]) -> None:
+    console = Console()
+    console.width = max(console.width, 140)
+    console.print(", ".join(f"{name} {value}" for name, value in found.items()))
+    for rows in cases:
+        console.print(_table(rows))
+        sys.stdout.flush()
+
+
+def _table(rows: Sequence[Step]) -> Table:
+    """Of a case."""
+    table = Table()
     for heading in ("model", "B", "step", "us", "+-%", "eager takes", "share of fp32 rate"):
         table.add_column(heading, justify="left" if heading in ("model", "step") else "right")
-    every = list(rows)
-    eager = {(each.model, each.batch): each.time.median_s for each in every if each.what == "torch eager"}
-    for each in every:
-        time, ratio = each.time, eager[each.model, each.batch] / each.time.median_s
+    (eager,) = (each.time.median_s for each in rows if each.what == "torch eager")
+    for each in rows:
+        time, ratio = each.time, eager / each.time.median_s
         spread = 50 * (time.high_s - time.low_s) / time.median_s
         share = "" if each.share is None else f"{each.share:.2f}"
         table.add_row(
             each.model, str(each.batch), each.what, f"{time.median_s * 1e6:.1f}", f"{spread:.0f}", f"{ratio:.2f}", share
         )
-    console = Console()
-    console.width = max(console.width, 140)
-    console.print(table)
+    return table
 
 
 def _parser() -> argparse.ArgumentParser:

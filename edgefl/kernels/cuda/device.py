@@ -23,6 +23,7 @@ from .driver import LEAST_VERSION, NOT_FOUND, Driver, DriverError
 LEAST_CAPABILITY = (6, 0)
 MAPPED = 2  # flag of host memory that the device sees
 _MULTIPROCESSORS, _INTEGRATED, _MAJOR, _MINOR = 16, 18, 75, 76  # CUdevice_attribute
+_MOST_THREADS = 0  # CUfunction_attribute
 _NON_BLOCKING, _RELAXED = 1, 2  # flags of a stream, of a capture
 _ROUND = 256  # bytes
 
@@ -238,16 +239,17 @@ class Device:
         for launch in launches:
             self._function(launch.kernel)
         self.driver.call("cuStreamBeginCapture_v2", self.stream, _RELAXED)
+        graph = ctypes.c_void_p()
         try:
-            for launch in launches:
-                self.launch(launch)
-        finally:
-            graph = ctypes.c_void_p()
-            self.driver.call("cuStreamEndCapture", self.stream, ctypes.byref(graph))
-        try:
+            try:
+                for launch in launches:
+                    self.launch(launch)
+            finally:
+                self.driver.call("cuStreamEndCapture", self.stream, ctypes.byref(graph))
             return self.driver.handle("cuGraphInstantiateWithFlags", graph, 0)
         finally:
-            self.driver.call("cuGraphDestroy", graph)
+            if graph:
+                self.driver.call("cuGraphDestroy", graph)
 
     def replay(self, graph: ctypes.c_void_p, times: int = 1) -> None:
         for _ in range(times):
@@ -276,8 +278,11 @@ class Device:
                 self.driver.call("cuEventDestroy_v2", event)
 
     def _function(self, name: str) -> tuple[ctypes.c_void_p, int | None]:
-        """A kernel, and the bytes of its arguments where they are known."""
+        """A kernel, and the bytes of its arguments where they are known. Drivers load one when it is first asked about;
+        those before CUDA 12.3 cannot while a stream is capturing.
+        """
         if name not in self._functions:
             function = self.driver.handle("cuModuleGetFunction", self._module, name.encode())
+            self.driver.number("cuFuncGetAttribute", _MOST_THREADS, function)
             self._functions[name] = function, self.driver.arguments_size(function)
         return self._functions[name]

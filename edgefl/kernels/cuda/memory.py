@@ -57,7 +57,7 @@ class Memory:
         """An array for calls to read, as long as the result lives: itself, if it lies in a block; the very bytes, where
         the device reads them in place; else a copy on the device.
         """
-        array = np.ascontiguousarray(array)
+        array = np.require(array, requirements=("C", "A"))  # a GPU reads no word across two
         with self._device.lock:
             self._device.enter()
             pin = self._pinned(array)
@@ -83,11 +83,11 @@ class Memory:
 
     def find(self, view: Array) -> int | None:
         """Where a C-contiguous view is on the device; None unless all of it is of one block, or of what is held."""
-        first = view.ctypes.data
-        at = bisect_right(self._mapped, (first, 1 << 62)) - 1
+        first, every = view.ctypes.data, self._mapped.copy()  # finalizers take some out at any time
+        at = bisect_right(every, (first, 1 << 62)) - 1
         if at < 0 or not view.size:
             return None
-        mapped = self._mapped[at]
+        mapped = every[at]
         return mapped.address + first - mapped.first if first + view.nbytes <= mapped.first + mapped.size else None
 
     def _copy(self, view: Array, copy: Any, is_upload: bool) -> None:

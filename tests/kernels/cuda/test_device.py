@@ -148,6 +148,7 @@ RUNNING = (
     "cuMemcpyDtoHAsync",
     "cuStreamSynchronize",
     "cuModuleGetFunction",
+    "cuFuncGetAttribute",
 )
 GRAPHS = ("cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiate", "cuGraphLaunch")
 

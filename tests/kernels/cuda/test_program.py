@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from edgefl.errors import BackendError
 from edgefl.graph import Graph, Model, Node
 from edgefl.graph.operations import Linear
 from edgefl.kernels.cuda.device import Device
-from edgefl.kernels.cuda.memory import Memory
+from edgefl.kernels.cuda.memory import Mapped, Memory
 from edgefl.kernels.cuda.program import Program
 from edgefl.learners import SGD, GraphLearner, Samples
 from edgefl.rng import INIT, stream
@@ -110,6 +111,33 @@ def test_a_program_is_captured_when_it_runs_again(place: Place, seen: Seen) -> N
     assert counts == [(2, 0, 0), (2, 1, 1), (0, 0, 1)]
 
 
+@pytest.mark.parametrize("call", ["cuLaunchKernel", "cuStreamEndCapture", "cuGraphInstantiate"])
+def test_a_capture_that_fails_leaves_no_graph(place: Place, seen: Seen, call: str) -> None:
+    x, y = place.array(image()), place.array(np.zeros_like(image()))
+    program = place.program()
+    program.append("relu_forward", x, y, None)
+    program.run()
+    before = seen.live
+    seen.forget()
+    seen.fail(call)
+    with pytest.raises(BackendError, match=call):
+        program.run()
+    assert seen.live == before
+
+
+def test_kernels_are_loaded_before_they_are_captured(place: Place, seen: Seen) -> None:
+    """The stand-in refuses others, as drivers before CUDA 12.3 do."""
+    index, picked = np.zeros(2, np.int32), np.zeros((2, 2), np.float32)
+    program = place.program()
+    program.append("gather_rows", np.ones((6, 2), np.float32), index, 1.0, 0.0, picked)
+    seen.forget()
+    program.run_batches(index, np.zeros((3, 2), np.int32))
+    calls = [call.split()[0] for call in seen.calls]
+    begin = calls.index("cuStreamBeginCapture")
+    assert calls[:begin].count("cuFuncGetAttribute") == 2
+    assert "cuFuncGetAttribute" not in calls[begin:]
+
+
 def test_steps_of_a_call_are_one_upload_and_a_launch_each(place: Place, seen: Seen) -> None:
     source, picked = place.array(np.arange(12, dtype=np.float32).reshape(6, 2)), np.zeros((2, 2), np.float32)
     total, index = place.array(np.zeros((2, 2), np.float32)), np.zeros(2, np.int32)
@@ -183,6 +211,20 @@ def test_a_view_keeps_its_block(place: Place, seen: Seen) -> None:
     assert np.array_equal(part, image()[1, 2:4])
 
 
+def test_a_view_is_found_while_other_blocks_go(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = sorted((place.memory.block(64) for _ in range(3)), key=lambda block: int(block.ctypes.data))
+    last = blocks.pop()
+    address = place.memory.find(last)
+
+    def late(every: list[Mapped], key: tuple[int, int]) -> int:
+        found = bisect_right(every, key)
+        blocks.clear()
+        return found
+
+    monkeypatch.setattr("edgefl.kernels.cuda.memory.bisect_right", late)
+    assert place.memory.find(last) == address
+
+
 def test_what_is_sent_may_be_written_to_at_once(place: Place) -> None:
     x = place.array(image())
     x[...] = 0
@@ -216,6 +258,25 @@ def test_held_arrays_are_read_in_place_where_device_and_host_share_one_memory(cu
     assert seen.count("cuMemHostUnregister") == 1
     place.close()
     assert seen.live == before
+
+
+@pytest.mark.parametrize("integrated", [False, True])
+def test_an_array_between_two_words_is_held_on_whole_ones(cuda: Any, seen: Seen, integrated: bool) -> None:
+    seen.integrated(integrated)
+    place = Place(cuda)
+    x = np.frombuffer(b"_" + image().tobytes(), np.float32, offset=1).reshape(image().shape)
+    assert not x.flags.aligned
+    held, y = place.memory.hold(x), place.array(np.zeros_like(image()))
+    address = place.memory.find(held)
+    assert address is not None
+    assert address % held.itemsize == 0
+    program = place.program()
+    program.append("relu_forward", held, y, None)
+    program.run()
+    place.memory.fetch(y)
+    assert np.array_equal(y, np.maximum(image(), 0))
+    del held, program
+    place.close()
 
 
 @pytest.mark.parametrize("call", ["cuMemHostRegister", "cuMemHostGetDevicePointer"])

@@ -24,6 +24,7 @@ from ..calls import Guarded, check_case, each, run
 from ..cases import Case
 from ..cases_convolution import Geometry
 from ..test_sparse_convolution import READERS
+from . import standin
 
 LAYERS = (
     Geometry(9, 20, 70, (14, 14)),
@@ -34,6 +35,12 @@ LAYERS = (
 WIDE = (Geometry(2, 3, 4, (30, 30), (3, 3), (1, 1), (24, 24), (24, 24)), Geometry(3, 4, 5, (4, 4)))
 WEIGHTS = "fc1.weight", "fc2.weight"
 MATRICES = ((16, 300, 200), (128, 90, 140), (7, 500, 40))
+
+
+@pytest.fixture
+def cuda() -> ModuleType:
+    """Not that of a device of the test's own, with which nothing of this would run on a real driver."""
+    return standin.backend()
 
 
 def calls(layers: tuple[Geometry, ...], density: float) -> Iterator[Case]:

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,7 @@ struct Stand {
     int failing_call = 0;
     Status failure = OK;
     std::map<Address, size_t> blocks, pinned;
+    std::set<const void*> loaded;  // kernels, which a stream that is capturing cannot load
     std::vector<Upload> uploads;
     int contexts = 0, modules = 0, streams = 0, graphs = 0, events = 0;
     bool is_initialised = false, is_capturing = false, is_integrated = false;
@@ -257,6 +259,13 @@ Status cuModuleGetFunction(void** function, void*, const char* name) {
     *function = const_cast<emulate::Kernel*>(kernel);
     return OK;
 }
+Status cuFuncGetAttribute(int* value, int attribute, void* function) {
+    TELL(ready("cuFuncGetAttribute"));
+    if (attribute != 0) return INVALID_VALUE;
+    stand.loaded.insert(function);
+    *value = static_cast<emulate::Kernel*>(function)->threads;
+    return OK;
+}
 Status cuFuncGetParamInfo(void* function, size_t at, size_t* offset, size_t* size) {
     TELL(ready("cuFuncGetParamInfo"));
     if (at != 0) return INVALID_VALUE;
@@ -342,7 +351,8 @@ Status cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, uns
     if (!fits || shared || extra || bx * by * bz > unsigned(kernel.threads)) return INVALID_VALUE;
     const char* const first = static_cast<const char*>(arguments[0]);
     const Launch launch{&kernel, {gx, gy, gz}, {bx, by, bz}, {first, first + kernel.arguments}};
-    if (!stand.is_capturing) return start(launch);
+    if (!stand.is_capturing) return stand.loaded.insert(function), start(launch);
+    if (!stand.loaded.count(function)) return CAPTURE_UNSUPPORTED;
     stand.captured.launches.push_back(launch);
     return OK;
 }
