@@ -3,13 +3,14 @@
 #include "places.cuh"
 #include "reduce.cuh"
 
-// A thread computes 8 neighbours of a plane, which share a byte of bits. `most` and `slope` make the three rectifiers:
-// y = x > 0 ? min(x, most) : slope x, NaN kept; the bit says 0 < x < most.
+// `most` and `slope` make the three rectifiers: y = x > 0 ? min(x, most) : slope x, NaN kept; the bit says 0 < x <
+// most. A byte of bits has 8 neighbours of a plane, or what is left of it; so many threads that 8 of them, or all of a
+// smaller plane, have one each. Arrays have so few values that these threads are counted in 32 bits.
 struct RectifyArgs {
     const float* x;
     float* y;
     Byte* bits;  // or null
-    Size planes, inner;
+    Size planes, inner, threads_each;
     double slope, most;
 };
 
@@ -19,20 +20,24 @@ EFL_DEVICE float rectified(float x, float slope, float most) {
 }
 
 EFL_KERNEL(rectify_forward, 256, RectifyArgs) {
-    const int bytes = int((a.inner + 7) / 8);
+    EFL_SHARED Byte is_set[256];
+    const unsigned each = unsigned(a.threads_each), inner = unsigned(a.inner), bytes = (inner + 7) / 8;
+    const unsigned i = blockIdx.x * 256 + threadIdx.x, plane = i / (bytes * each), within = i % (bytes * each);
     const float slope = float(a.slope), most = float(a.most);
-    for (Size i = thread_of_grid(); i < a.planes * bytes; i += threads_of_grid()) {
-        const Size plane = i / bytes, first = (i % bytes) * 8, left = a.inner - first;
-        const float* const x = a.x + plane * a.inner + first;
-        float* const y = a.y + plane * a.inner + first;
-        unsigned set = 0;
-        for (int j = 0; j < 8 && j < left; ++j) {
-            const float value = x[j];
-            set |= unsigned(value > 0 && (value < most || most == INFINITY)) << j;
-            y[j] = rectified(value, slope, most);
-        }
-        if (a.bits) a.bits[i] = Byte(set);
+    Byte mine = 0;
+    if (plane < a.planes && within < inner) {
+        const unsigned at = plane * inner + within;
+        const float value = a.x[at];
+        mine = value > 0 && (value < most || most == INFINITY);
+        a.y[at] = rectified(value, slope, most);
     }
+    if (!a.bits) return;
+    is_set[threadIdx.x] = mine;
+    barrier();
+    if (plane >= a.planes || within % each > 0) return;
+    unsigned byte = 0;
+    for (unsigned j = 0; j < each; ++j) byte |= unsigned(is_set[threadIdx.x + j]) << j;
+    a.bits[i / each] = Byte(byte);
 }
 
 struct RectifyBackArgs {

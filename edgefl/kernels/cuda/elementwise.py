@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .launch import At, Ids, Launches, chosen, fours, launch, tiled
+from .launch import THREADS, At, Ids, Launches, chosen, fours, launch, tiled
 
 
 def relu_forward(x: At, y: At, bits: At | None = None) -> Launches:
@@ -55,5 +55,11 @@ def fill_zero(x: At) -> Launches:
 
 
 def _rectify(x: At, y: At, bits: At | None, slope: float, most: float) -> Launches:
-    planes = x.shape[0] * x.shape[1]
-    return [launch("rectify_forward", planes * -(-x.inner // 8), x, y, bits, planes, x.inner, slope, most)]
+    planes, each = x.shape[0] * x.shape[1], _threads_of_byte(x.inner)
+    blocks = -(-planes * -(-x.inner // 8) * each // THREADS)
+    return [tiled("rectify_forward", (blocks, 1, 1), x, y, bits, planes, x.inner, each, slope, most)]
+
+
+def _threads_of_byte(inner: int) -> int:
+    """A power of two that is at least the values of a byte of bits."""
+    return 1 << (max(min(inner, 8), 1) - 1).bit_length()
