@@ -181,13 +181,24 @@ EFL_DEVICE void multiply_for_weight(const WeightArgs& a, gathered::Shared<T, tru
     float sum[T::TALL][T::WIDE];
     gathered::multiply(source, first_row, first_column, part.first, part.last, shared, sum);
     float* const target = a.dw + Size(split) * a.outs.count * columns;
+    const bool is_wide = columns % 4 == 0 && reinterpret_cast<unsigned long long>(target) % 16 == 0;
     EFL_UNROLL
     for (int i = 0; i < T::TALL; ++i) {
         const int row = rows.first + first_row + T::row(i);
+        if (row >= rows.last) continue;
         EFL_UNROLL
-        for (int j = 0; j < T::WIDE; ++j) {
+        for (int j = 0; j < T::WIDE; j += 4) {
             const int column = first_column + T::column(j);
-            if (row < rows.last && column < columns) target[row * columns + column] = sum[i][j];
+            float* const to = target + row * columns + column;
+            const float* const four = &sum[i][j];
+            if (is_wide && column < columns) {
+                *reinterpret_cast<float4*>(to) = make_float4(four[0], four[1], four[2], four[3]);
+                continue;
+            }
+            EFL_UNROLL
+            for (int l = 0; l < 4; ++l) {
+                if (column + l < columns) to[l] = four[l];
+            }
         }
     }
 }
