@@ -56,7 +56,8 @@ class Device:
         self._spare: dict[int, list[Block]] = {}
         self._scratch, self.generation = Block(0, 0), 0
         self._unused: deque[Callable[[], None]] = deque()
-        self._opened: list[Callable[[], None]] = []  # how to give back what was opened, the last first
+        self._context: ctypes.c_void_p | None = None
+        self._opened: list[Callable[[], None]] = []  # how to give back what was opened in it, the last first
         try:
             self._open()
         except Exception as error:
@@ -79,34 +80,40 @@ class Device:
         self.multiprocessors = driver.number("cuDeviceGetAttribute", _MULTIPROCESSORS, device)
         self.is_integrated = bool(driver.number("cuDeviceGetAttribute", _INTEGRATED, device))
         found = images.found(version, self.capability)
+        self._number = device
         self._context = driver.handle("cuDevicePrimaryCtxRetain", device)
-        self._opened.append(partial(driver.call, "cuDevicePrimaryCtxRelease_v2", device))
-        driver.call("cuCtxSetCurrent", self._context)
-        self._module = images.loaded(driver, found)
-        self._opened.append(partial(driver.call, "cuModuleUnload", self._module))
-        self.stream = driver.handle("cuStreamCreate", _NON_BLOCKING)
-        self._opened.append(partial(driver.call, "cuStreamDestroy_v2", self.stream))
+        with self.used():
+            self._module = images.loaded(driver, found)
+            self._opened.append(partial(driver.call, "cuModuleUnload", self._module))
+            self.stream = driver.handle("cuStreamCreate", _NON_BLOCKING)
+            self._opened.append(partial(driver.call, "cuStreamDestroy_v2", self.stream))
 
     def close(self) -> None:
         """Give back the device, once nothing of it is in use; the process's end does so too."""
         with self.lock:
-            if len(self._opened) == 3:
-                self.enter()
-            for block in (block for blocks in self._spare.values() for block in blocks):
-                self.free(block)
-            self._spare.clear()
-            if self._scratch.size:
-                self.free(self._scratch)
-                self._scratch = Block(0, 0)
-            while self._opened:
-                with suppress(DriverError):  # it may be the device that was lost
-                    self._opened.pop()()
+            if self._context is None:
+                return
+            with suppress(DriverError), self.used():  # it may be the device that was lost
+                self._give_back_all()
+            self._context = None
+            with suppress(DriverError):
+                self.driver.call("cuDevicePrimaryCtxRelease_v2", self._number)
+
+    def _give_back_all(self) -> None:
+        for block in (block for blocks in self._spare.values() for block in blocks):
+            self.free(block)
+        self._spare.clear()
+        if self._scratch.size:
+            self.free(self._scratch)
+            self._scratch = Block(0, 0)
+        while self._opened:
+            with suppress(DriverError):
+                self._opened.pop()()
 
     @property
     def described(self) -> str:
         """One line: its name, capability and memory."""
-        with self.lock:
-            self.enter()
+        with self.used():
             free, total = self.driver.sizes("cuMemGetInfo_v2")
         return f"{self.name}, {self.architecture}, {free >> 20} of {total >> 20} MiB free"
 
@@ -115,16 +122,25 @@ class Device:
         """Of its processors, as nvcc names it."""
         return "sm_{}{}".format(*self.capability)
 
-    def enter(self) -> None:
-        """Let this thread, which has the lock, use the device. Every function below expects that."""
-        self.driver.call("cuCtxSetCurrent", self._context)
-        if self._unused:
-            self.wait()
-        while self._unused:
-            self._unused.popleft()()
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """The device is this thread's alone; every function below expects that. Afterwards the thread's current context
+        is what it was: that of another device, if another library uses one.
+        """
+        with self.lock:
+            self.driver.call("cuCtxPushCurrent_v2", self._context)
+            try:
+                if self._unused:
+                    self.wait()
+                while self._unused:
+                    self._unused.popleft()()
+                yield
+            finally:
+                with suppress(DriverError):  # of a launch before, whose waiting has failed by now
+                    self.driver.handle("cuCtxPopCurrent_v2")
 
     def later(self, give_back: Callable[[], None]) -> None:
-        """Have something given back when the device is next entered. A finalizer may run anywhere, in the middle of a
+        """Have something given back when the device is next used. A finalizer may run anywhere, in the middle of a
         capture too.
         """
         self._unused.append(give_back)
@@ -224,8 +240,7 @@ class Device:
 
     def has(self, kernel: str) -> bool:
         """Whether the kernels that were loaded have this one."""
-        with self.lock:
-            self.enter()
+        with self.used():
             try:
                 self._function(kernel)
             except DriverError as error:
@@ -261,21 +276,20 @@ class Device:
     @contextmanager
     def timed(self) -> Iterator[Callable[[], float]]:
         """What is yielded says afterwards how many seconds the device took for what was launched inside."""
-        with self.lock:
-            self.enter()
+        with self.used():
             events = [self.driver.handle("cuEventCreate", 0) for _ in range(2)]
             self.driver.call("cuEventRecord", events[0], self.stream)
         seconds = ctypes.c_float()
         try:
             yield lambda: seconds.value / 1e3
-            with self.lock:
-                self.enter()
+            with self.used():
                 self.driver.call("cuEventRecord", events[1], self.stream)
                 self.driver.call("cuEventSynchronize", events[1])
                 self.driver.call("cuEventElapsedTime", ctypes.byref(seconds), *events)
         finally:
-            for event in events:
-                self.driver.call("cuEventDestroy_v2", event)
+            with self.used():
+                for event in events:
+                    self.driver.call("cuEventDestroy_v2", event)
 
     def _function(self, name: str) -> tuple[ctypes.c_void_p, int | None]:
         """A kernel, and the bytes of its arguments where they are known. Drivers load one when it is first asked about;

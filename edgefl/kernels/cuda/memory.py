@@ -44,8 +44,7 @@ class Memory:
         """New memory, uninitialised, that starts on a cache line. Raises MemoryLimitError; MemoryError where it is the
         host's.
         """
-        with self._device.lock:
-            self._device.enter()
+        with self._device.used():
             owner = np.empty(size + ALIGNMENT, np.uint8)
             start = -owner.ctypes.data % ALIGNMENT
             block = self._device.allocate(size)
@@ -58,8 +57,7 @@ class Memory:
         the device reads them in place; else a copy on the device.
         """
         array = np.require(array, requirements=("C", "A"))  # a GPU reads no word across two
-        with self._device.lock:
-            self._device.enter()
+        with self._device.used():
             pin = self._pinned(array)
             if pin is not None:
                 return _part(pin, array)
@@ -94,8 +92,7 @@ class Memory:
         address = self.find(view)
         if address is None:
             return
-        with self._device.lock:
-            self._device.enter()
+        with self._device.used():
             copy(*((address, view.ctypes.data) if is_upload else (view.ctypes.data, address)), view.nbytes)
 
     def _pinned(self, array: Array) -> Any:

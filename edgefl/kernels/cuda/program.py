@@ -143,8 +143,7 @@ class Program:
     @contextmanager
     def _running(self, *more: Array) -> Iterator[Resident]:
         """Everything on the device before launches, and back after them. What fails leaves nothing to rely on there."""
-        with self._device.lock:
-            self._device.enter()
+        with self._device.used():
             resident = self._on_device(*more)
             try:
                 resident.staged.upload(self._is_changed(resident.staged))

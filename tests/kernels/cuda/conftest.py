@@ -36,6 +36,11 @@ class Seen:
         """Allocations, streams, modules and graphs that are held."""
         return int(self._library.standin_live())
 
+    @property
+    def current(self) -> int:
+        """Contexts that have been made current and not put away."""
+        return int(self._library.standin_current())
+
     def room(self, size: int) -> None:
         self._library.standin_room(size)
 

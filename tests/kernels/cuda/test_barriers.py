@@ -79,7 +79,7 @@ def without(
         monkeypatch.setenv("EDGEFL_WITHOUT_BARRIER", str(number))
         trial = Trial(library)
         found = [trial.mirrors(order) for order in ORDERS]
-        trial.device.close()
+        trial.close()
         return found
 
     return run

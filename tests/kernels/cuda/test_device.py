@@ -30,7 +30,7 @@ OPENING = (
     "cuDeviceGetName",
     "cuDeviceGetAttribute",
     "cuDevicePrimaryCtxRetain",
-    "cuCtxSetCurrent",
+    "cuCtxPushCurrent",
     "cuModuleLoadData",
     "cuStreamCreate",
 )
@@ -39,7 +39,7 @@ OPENING = (
 def test_device_is_opened_in_order_and_given_back(cuda: Any, seen: Seen) -> None:
     before = seen.live
     device = Device()
-    assert list(dict.fromkeys(call.split()[0] for call in seen.calls)) == list(OPENING)
+    assert list(dict.fromkeys(call.split()[0] for call in seen.calls)) == [*OPENING, "cuCtxPopCurrent"]
     assert (device.name, device.capability, device.multiprocessors) == ("stand-in", (9, 0), 4)
     device.close()
     assert seen.live == before
@@ -52,6 +52,24 @@ def test_a_failing_call_refuses_the_device_by_name_and_keeps_nothing(cuda: Any, 
     with pytest.raises(ImportError, match=rf"no CUDA device: {call}\w* failed with CUDA_ERROR_LAUNCH_FAILED \(719\)"):
         Device()
     assert seen.live == before
+
+
+def test_the_context_of_the_thread_is_left_as_it_was(cuda: Any, seen: Seen) -> None:
+    """It may be that of another device, which another library uses."""
+    device = Device()
+    program, _, _ = recorded(cuda, device)
+    program.run()
+    assert device.described.startswith("stand-in")
+    with device.timed():
+        program.run()
+    assert seen.current == 0
+    assert seen.count("cuCtxPushCurrent") == seen.count("cuCtxPopCurrent")
+    seen.forget()
+    seen.fail("cuStreamSynchronize")
+    with pytest.raises(BackendError):
+        program.run()
+    assert seen.current == 0
+    device.close()
 
 
 @pytest.fixture
@@ -124,17 +142,21 @@ def test_cuda_is_never_the_default() -> None:
 def test_no_room_is_told_with_its_bytes(cuda: Any, seen: Seen) -> None:
     device = Device()
     seen.room(1000)
-    with pytest.raises(MemoryLimitError, match="2000 bytes of device memory; stand-in has 1000 of 1000 free"):
+    with (
+        device.used(),
+        pytest.raises(MemoryLimitError, match="2000 bytes of device memory; stand-in has 1000 of 1000 free"),
+    ):
         device.allocate(2000)
     device.close()
 
 
 def test_scratch_that_finds_no_room_makes_what_used_it_stale(cuda: Any, seen: Seen) -> None:
     device = Device()
-    device.scratch(500)
+    with device.used():
+        device.scratch(500)
     before = device.generation
     seen.room(1000)
-    with pytest.raises(MemoryLimitError, match="2048 bytes of device memory"):
+    with device.used(), pytest.raises(MemoryLimitError, match="2048 bytes of device memory"):
         device.scratch(2000)
     assert device.generation > before
     assert device.scratch_bytes == 0
@@ -167,8 +189,10 @@ def test_a_call_that_fails_in_a_run_is_named_and_the_next_run_is_right(cuda: Any
     seen.forget()
     program.run()
     assert np.array_equal(y, np.maximum(x, 0))
+    assert seen.current == 0
     del program
-    device.enter()
+    with device.used():
+        pass
     device.close()
 
 

@@ -40,8 +40,13 @@ class Place:
 
     def close(self) -> None:
         gc.collect()
-        self.device.enter()
+        self.settle()
         self.device.close()
+
+    def settle(self) -> None:
+        """Give back what nobody has any more."""
+        with self.device.used():
+            pass
 
 
 @pytest.fixture
@@ -205,7 +210,7 @@ def test_a_view_keeps_its_block(place: Place, seen: Seen) -> None:
     before = seen.live
     part = place.array(image())[1, 2:4]
     gc.collect()
-    place.device.enter()
+    place.settle()
     assert seen.live == before + 1
     place.memory.fetch(part)
     assert np.array_equal(part, image()[1, 2:4])
@@ -244,7 +249,7 @@ def test_held_arrays_are_read_in_place_where_device_and_host_share_one_memory(cu
     beyond = place.memory.hold(rows[2:])
     assert not np.shares_memory(beyond, rows)
     del held
-    place.device.enter()
+    place.settle()
     assert seen.count("cuMemHostUnregister") == 0
     for each, expected in ((part, rows[1:2]), (beyond, rows[2:])):
         y = place.array(np.zeros_like(expected))
@@ -254,7 +259,7 @@ def test_held_arrays_are_read_in_place_where_device_and_host_share_one_memory(cu
         place.memory.fetch(y)
         assert np.array_equal(y, np.maximum(expected, 0))
     del part, beyond, each, program, y
-    place.device.enter()
+    place.settle()
     assert seen.count("cuMemHostUnregister") == 1
     place.close()
     assert seen.live == before

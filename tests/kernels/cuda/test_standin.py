@@ -32,7 +32,7 @@ def trial(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trial]:
     made = Trial(library)
     yield made
     made.order(0)
-    made.device.close()
+    made.close()
 
 
 @pytest.fixture

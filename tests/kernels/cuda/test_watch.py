@@ -36,7 +36,7 @@ def trial(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trial]:
         monkeypatch.setenv(name, str(library))
     made = Trial(library)
     yield made
-    made.device.close()
+    made.close()
 
 
 @pytest.fixture

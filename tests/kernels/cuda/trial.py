@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,12 @@ class Trial:
     def __init__(self, library: Path) -> None:
         self._controls = ctypes.CDLL(str(library))
         self.device = Device()
+        self._used = ExitStack()
+        self._used.enter_context(self.device.used())
+
+    def close(self) -> None:
+        self._used.close()
+        self.device.close()
 
     def run(self, kernel: str, *fields: int, grid: tuple[int, int, int] = (1, 1, 1), threads: int = THREADS) -> None:
         self.device.launch(Launch(kernel, grid, threads, struct.pack(f"<{len(fields)}q", *fields)))

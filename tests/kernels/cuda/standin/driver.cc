@@ -4,8 +4,10 @@
 //     standin_log       names of the calls since standin_reset, with sizes, one a line
 //     standin_fail      the nth call (from 1) of a function returns this status
 //     standin_live      allocations, streams, modules and graphs that have not been given back
+//     standin_current   contexts that have been made current and not put away
 //     standin_order     in which order threads run, see emulate.h; EDGEFL_STANDIN_ORDER until it is called
 //
+// A call without a current context fails, whichever thread it is of: the lock is to let one in at a time.
 // The device's compute capability is 9.0, or EDGEFL_STANDIN_CAPABILITY tenths.
 #include <cstdint>
 #include <cstdio>
@@ -51,7 +53,7 @@ struct Stand {
     std::map<Address, size_t> blocks, pinned;
     std::set<const void*> loaded;  // kernels, which a stream that is capturing cannot load
     std::vector<Upload> uploads;
-    int contexts = 0, modules = 0, streams = 0, graphs = 0, events = 0;
+    int contexts = 0, current = 0, modules = 0, streams = 0, graphs = 0, events = 0;
     bool is_initialised = false, is_capturing = false, is_integrated = false;
     Graph captured;
     size_t room = size_t(1) << 34;
@@ -75,7 +77,7 @@ Status called(const char* name, const std::string& what = "") {
 Status ready(const char* name, const std::string& what = "") {
     if (const Status failed = called(name, what)) return failed;
     if (!stand.is_initialised) return NOT_INITIALIZED;
-    return stand.contexts > 0 ? OK : INVALID_CONTEXT;
+    return stand.contexts > 0 && stand.current > 0 ? OK : INVALID_CONTEXT;
 }
 
 // Reads what is to be uploaded, as late as the driver may.
@@ -137,6 +139,7 @@ int standin_live() {
     return int(stand.blocks.size() + stand.pinned.size()) + stand.contexts + stand.modules + stand.streams +
            stand.graphs + stand.events;
 }
+int standin_current() { return stand.current; }
 void standin_order(int order) { emulate::order = order; }
 void standin_room(size_t bytes) { stand.room = bytes; }
 void standin_integrated(int on) { stand.is_integrated = on; }
@@ -198,7 +201,18 @@ Status cuDevicePrimaryCtxRelease_v2(int) {
     --stand.contexts;
     return OK;
 }
-Status cuCtxSetCurrent(void*) { return called("cuCtxSetCurrent"); }
+Status cuCtxPushCurrent_v2(void*) {
+    TELL(called("cuCtxPushCurrent"));
+    ++stand.current;
+    return OK;
+}
+Status cuCtxPopCurrent_v2(void** context) {
+    const bool was_current = stand.current > 0;
+    if (was_current) --stand.current;  // whatever comes of it
+    *context = &stand;
+    TELL(called("cuCtxPopCurrent"));
+    return was_current ? OK : INVALID_CONTEXT;
+}
 Status cuMemGetInfo_v2(size_t* available, size_t* total) {
     *available = *total = stand.room;
     return ready("cuMemGetInfo");
