@@ -12,7 +12,7 @@ from edgefl.errors import BackendError
 from edgefl.kernels.cuda.driver import DriverError
 
 from . import standin
-from .trial import ORDERS, THREADS, Trial, put_kernels
+from .trial import ORDERS, THREADS, Trial, opened, put_kernels
 
 INVALID_VALUE, LAUNCH_FAILED = 1, 719
 
@@ -26,13 +26,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def trial(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trial]:
-    for name in ("EDGEFL_LIBCUDA", "EDGEFL_CUDA_KERNELS"):
-        monkeypatch.setenv(name, str(library))
-    made = Trial(library)
-    yield made
-    made.order(0)
-    made.close()
+def trial(library: Path) -> Iterator[Trial]:
+    with opened(library) as made:
+        yield made
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ With kernels of its own, trial_kernels.cu; then with all of ours, of which none 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ import pytest
 from edgefl.kernels.cuda.driver import DriverError
 
 from . import standin
-from .trial import THREADS, Trial, put_kernels
+from .trial import THREADS, Trial, opened, put_kernels
 
 LAUNCH_FAILED = 719
 OPERATIONS = "tests/kernels/test_operations.py"
@@ -31,12 +32,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def trial(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trial]:
-    for name in ("EDGEFL_LIBCUDA", "EDGEFL_CUDA_KERNELS"):
-        monkeypatch.setenv(name, str(library))
-    made = Trial(library)
-    yield made
-    made.close()
+def trial(library: Path) -> Iterator[Trial]:
+    with opened(library) as made:
+        yield made
 
 
 @pytest.fixture
@@ -115,6 +113,20 @@ def test_sixteen_bytes_of_a_thread_take_four_turns_or_two(
     trial.run("load_fours", which.address, y.address, threads=32)
     _, sites = trial.traffic("load_fours")
     assert sites["shared", "load"] == (1, turns, least)
+
+
+@pytest.mark.skipif(shutil.which("addr2line") is None, reason="addr2line is not installed")
+def test_the_script_tells_what_an_operation_asks_for() -> None:
+    command = [sys.executable, "scripts/cuda_traffic.py", "--op", "relu_forward", "--lines", "1"]
+    done = subprocess.run(command, cwd=standin.ROOT, capture_output=True, text=True, check=True)
+    title, head, kernel, total, *worst = done.stdout.splitlines()
+    assert title == "products, memory: cycles of one SM, in thousands"
+    assert head.split()[:3] == ["kernel", "launches", "blocks"]
+    assert kernel.split()[0] == "rectify_forward"
+    assert total.split()[1:] == kernel.split()[1:]  # there is no other
+    assert float(kernel.split()[3]) <= float(kernel.split()[4])  # MB once, MB taken
+    assert "rectify_forward: " in worst[-1]
+    assert ", elementwise.cuh:" in worst[-1]
 
 
 def test_no_operation_races() -> None:

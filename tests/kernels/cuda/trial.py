@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from edgefl.kernels.cuda.device import Block, Device, Launch
 
@@ -23,6 +25,18 @@ def put_kernels(folder: Path) -> None:
     """What the trial is built of."""
     for name, path in KERNELS.items():
         (folder / name).write_text(path.read_text())
+
+
+@contextmanager
+def opened(library: Path) -> Iterator[Trial]:
+    """A trial on this library."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("EDGEFL_LIBCUDA", "EDGEFL_CUDA_KERNELS"):
+            patch.setenv(name, str(library))
+        made = Trial(library)
+        yield made
+        made.order(0)
+        made.close()
 
 
 class Trial:

@@ -52,8 +52,8 @@ Cell& cell(std::unique_ptr<Cell[]>& cells, uintptr_t place, uintptr_t count) {
 void tell(const Access& access, unsigned thread, const char* who) {
     if (!race.empty()) return;
     char text[200];
-    std::snprintf(text, sizeof text, "race at code %#zx: thread %u %s %u bytes of %s memory, which %s", access.code, thread,
-                  access.is_store ? "stores" : "loads", access.size,
+    std::snprintf(text, sizeof text, "race at code %#zx: thread %u %s %u bytes of %s memory, which %s", access.code,
+                  thread, access.is_store ? "stores" : "loads", access.size,
                   access.space == Space::SHARED ? "shared" : "device", who);
     race = text;
 }

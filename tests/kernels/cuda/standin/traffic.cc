@@ -1,9 +1,9 @@
 // What loads and stores cost a GPU's memory, counted as the CUDA programming guide describes it: the threads of a warp
 // that come to one place of the code make one request. In device memory it takes as many sectors of 32 bytes as it
-// touches; the least is what the bytes asked for would fill. In shared memory it takes as many turns as it touches words
-// of one of the 32 banks; for 16 bytes of each thread a quarter of the warp at a time, for 8 a half, and twice as many
-// at a time if all neighbours, or all that are two apart, load the same (NVIDIA's forum, 77228); the least is what that
-// would take without conflicts of banks. Caches are not modelled.
+// touches; the least is what the bytes asked for would fill. In shared memory it takes as many turns as it touches
+// words of one of the 32 banks; for 16 bytes of each thread a quarter of the warp at a time, for 8 a half, and twice as
+// many at a time if all neighbours, or all that are two apart, load the same (NVIDIA's forum, 77228); the least is what
+// that would take without conflicts of banks. Caches are not modelled.
 //
 //     standin_traffic()    lines of comma-separated fields, since standin_traffic_reset:
 //         launch,KERNEL,launches,blocks,threads,products (by fmaf),bytes read once,bytes written once
@@ -168,7 +168,8 @@ extern "C" const char* standin_traffic() {
         text += "launch," + kernel;
         add(counted.launches, counted.blocks, counted.threads, counted.products, counted.read, counted.written);
         for (const auto& [code, site] : counted.sites) {
-            text += "\nsite," + kernel + (site.is_shared ? ",shared" : ",global") + (site.is_store ? ",store" : ",load");
+            text +=
+                "\nsite," + kernel + (site.is_shared ? ",shared" : ",global") + (site.is_store ? ",store" : ",load");
             add(code, site.requests, site.taken, site.least);
         }
         text += "\n";

@@ -62,10 +62,10 @@ float4& float4::operator=(const float4& from) {
     return *this;
 }
 
-#define SEES(size)                                                                                                    \
-    void __tsan_read##size(void* at) { watcher.access(at, size, false, __builtin_return_address(0)); }                 \
-    void __tsan_write##size(void* at) { watcher.access(at, size, true, __builtin_return_address(0)); }                 \
-    void __tsan_unaligned_read##size(void* at) { watcher.access(at, size, false, __builtin_return_address(0)); }       \
+#define SEES(size)                                                                                               \
+    void __tsan_read##size(void* at) { watcher.access(at, size, false, __builtin_return_address(0)); }           \
+    void __tsan_write##size(void* at) { watcher.access(at, size, true, __builtin_return_address(0)); }           \
+    void __tsan_unaligned_read##size(void* at) { watcher.access(at, size, false, __builtin_return_address(0)); } \
     void __tsan_unaligned_write##size(void* at) { watcher.access(at, size, true, __builtin_return_address(0)); }
 
 extern "C" {
@@ -74,8 +74,12 @@ SEES(2)
 SEES(4)
 SEES(8)
 SEES(16)
-void __tsan_read_range(void* at, size_t size) { watcher.access(at, unsigned(size), false, __builtin_return_address(0)); }
-void __tsan_write_range(void* at, size_t size) { watcher.access(at, unsigned(size), true, __builtin_return_address(0)); }
+void __tsan_read_range(void* at, size_t size) {
+    watcher.access(at, unsigned(size), false, __builtin_return_address(0));
+}
+void __tsan_write_range(void* at, size_t size) {
+    watcher.access(at, unsigned(size), true, __builtin_return_address(0));
+}
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
