@@ -26,6 +26,9 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SECTOR, LANES, SECTORS_OF_CYCLE = 32, 128, 4
+HEAD = (
+    "kernel", "launches", "blocks", "MB once", "MB taken", "asked for", "turns k", "least", "products", "memory",
+)  # fmt: skip
 
 
 class Site(NamedTuple):
@@ -69,10 +72,10 @@ class Kernel:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    sys.path.insert(0, str(ROOT))
+    options = _parsed_options(arguments)
     os.environ["EDGEFL_STANDIN_WATCH"] = "1"
     os.environ.pop("EDGEFL_LIBCUDA", None)  # a device counts nothing
-    sys.path.insert(0, str(ROOT))
     from tests.kernels.cuda import standin
 
     standin.backend()  # for the environment has to name the library before it is asked for
@@ -155,20 +158,8 @@ def _cases(op: str) -> Callable[[], None]:
 
 
 def table(kernels: Sequence[Kernel]) -> str:
-    head = (
-        "kernel",
-        "launches",
-        "blocks",
-        "MB once",
-        "MB taken",
-        "asked for",
-        "turns k",
-        "least",
-        "products",
-        "memory",
-    )
-    rows = [head, *(_row(each) for each in kernels), _row(_sum(kernels))]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    rows = [HEAD, *(_row(each) for each in kernels), _row(_sum(kernels))]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
     lines = ("  ".join((cell.ljust, cell.rjust)[i > 0](widths[i]) for i, cell in enumerate(row)) for row in rows)
     return "\n".join(("products, memory: cycles of one SM, in thousands", *lines))
 
@@ -207,6 +198,21 @@ def _line(library: str, code: int) -> str:
     command = ["addr2line", "-i", "-s", "-e", library, hex(code - 1)]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return " < ".join(line.split(" ")[0] for line in said.splitlines()[:3])
+
+
+def _parsed_options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    from bench.step import ALL, BROUGHT
+    from edgefl.kernels.table import TABLE
+
+    parser, models = _parser(), [case.model for case in (*ALL, *BROUGHT)]
+    options = parser.parse_args(arguments)
+    if options.model not in models:
+        parser.error(f"model {options.model!r}; expected one of {', '.join(models)}")
+    if options.op is not None and options.op not in TABLE:
+        parser.error(f"--op {options.op}; expected an operation of edgefl.kernels.table.TABLE")
+    if options.batch < 1:
+        parser.error(f"--batch {options.batch}; expected 1 or more")
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -158,7 +158,10 @@ void traffic_launch_ends(uint64_t products) {
 
 }  // namespace watch
 
-extern "C" void standin_traffic_reset() { watch::kernels.clear(); }
+extern "C" void standin_traffic_reset() {
+    watch::touched.clear();  // by a launch that failed
+    watch::kernels.clear();
+}
 
 extern "C" const char* standin_traffic() {
     static std::string text;
