@@ -88,6 +88,16 @@ def compiled(targets: Sequence[str], ptx: Sequence[str], out: Path) -> list[Reso
     return sorted(resources_of(said.stdout + said.stderr))
 
 
+def ptx_by_nvcc(target: str, *more: str) -> bytes:
+    """With these flags too. Raises CalledProcessError, with what nvcc said."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "kernels.ptx"
+        flags = [flag for flag in FLAGS if not flag.startswith(("-X", "--no", "--threads"))]
+        command = [nvcc(), "-ptx", f"-arch=compute_{target}", *flags, *more, "-o", str(made), str(SOURCE)]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+        return made.read_bytes()
+
+
 def packed(image: bytes) -> bytes:
     return lzma.compress(image, preset=9 | lzma.PRESET_EXTREME)  # a third of nvcc's own
 

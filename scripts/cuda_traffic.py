@@ -4,6 +4,7 @@
     scripts/cuda_traffic.py fedspu_emnist --batch 16 --keep .2
     scripts/cuda_traffic.py vgg11 --lines 12     the lines of csrc/cuda that ask for the most beyond what they need
     scripts/cuda_traffic.py --op conv2d_grad_weight --lines 9    of the operation's adversarial cases instead
+    scripts/cuda_traffic.py --ptx 80             as nvcc made the kernels for sm_80, not g++
 
 Of each kernel: its launches and blocks; MB of device memory that are read or written, each byte once; MB that its
 requests take from the caches, in sectors of 32 bytes, and the share of them that was asked for; turns of shared memory,
@@ -19,10 +20,13 @@ import ctypes
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
+
+from cuda import TARGETS, ptx_by_nvcc
 
 ROOT = Path(__file__).resolve().parent.parent
 SECTOR, LANES, SECTORS_OF_CYCLE = 32, 128, 4
@@ -74,18 +78,28 @@ class Kernel:
 def main(arguments: Sequence[str] | None = None) -> int:
     sys.path.insert(0, str(ROOT))
     options = _parsed_options(arguments)
-    os.environ["EDGEFL_STANDIN_WATCH"] = "1"
-    os.environ.pop("EDGEFL_LIBCUDA", None)  # a device counts nothing
-    from tests.kernels.cuda import standin
-
-    standin.backend()  # for the environment has to name the library before it is asked for
-    library = standin.environment()["EDGEFL_LIBCUDA"]
+    library = _library(options.ptx)
     run = _cases(options.op) if options.op else _step(options.model, options.batch, options.keep, options.density)
     kernels = sorted(counted(ctypes.CDLL(library), run), key=lambda each: -max(each.cycles))
     print(table(kernels))
     if options.lines:
         print("\n".join(("", *worst(kernels, library, options.lines))))
     return 0
+
+
+def _library(target: str) -> str:
+    """A watched stand-in, which the backend uses from now on, of the sources or of nvcc's PTX for a target."""
+    os.environ["EDGEFL_STANDIN_WATCH"] = "1"
+    os.environ.pop("EDGEFL_LIBCUDA", None)  # a device counts nothing
+    from tests.kernels.cuda import standin
+
+    with tempfile.NamedTemporaryFile(suffix=".ptx") as ptx:
+        if target:
+            ptx.write(ptx_by_nvcc(target, "-lineinfo"))
+            ptx.flush()
+            os.environ["EDGEFL_STANDIN_PTX"] = ptx.name  # which is read now, once
+        standin.backend()  # for the environment has to name the library before it is asked for
+        return standin.environment()["EDGEFL_LIBCUDA"]
 
 
 def counted(library: ctypes.CDLL, run: Callable[[], None]) -> list[Kernel]:
@@ -223,6 +237,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--density", type=float, default=1.0, help="of an ERK mask")
     parser.add_argument("--op", help="an operation's cases in place of a step")
     parser.add_argument("--lines", type=int, default=0)
+    parser.add_argument("--ptx", metavar="TARGET", choices=TARGETS, help="of what nvcc makes of the kernels, as 80")
     return parser
 
 

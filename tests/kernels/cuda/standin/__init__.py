@@ -1,5 +1,6 @@
 """Builds the stand-in for libcuda, and has the backend use it. EDGEFL_LIBCUDA, where it is set, names the real one;
-EDGEFL_STANDIN a stand-in that has been built (scripts/cuda_barriers.py).
+EDGEFL_STANDIN a stand-in that has been built (scripts/cuda_barriers.py); EDGEFL_STANDIN_PTX a file of PTX that is run
+in place of the sources of the kernels (scripts/cuda_ptx.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import pytest
 
 from edgefl import kernels
 
+from .ptx import translated
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
 KERNELS, REST = HERE / "kernels.cc", (HERE / "driver.cc", HERE / "emulate.cc", HERE / "tf32.cc")
@@ -39,10 +42,12 @@ def can_be_built() -> bool:
 
 
 @functools.cache
-def built(*more: str, kernels: Path = ROOT / "csrc" / "cuda") -> Path:
-    """The library, made of these kernels once for all runs that have the same sources."""
-    files = sorted([*HERE.glob("*.cc"), *HERE.glob("*.h"), *kernels.glob("*.cu*")])
-    digest = hashlib.sha256("".join([*FLAGS, *more, *(file.read_text() for file in files)]).encode()).hexdigest()[:16]
+def built(*more: str, kernels: Path = ROOT / "csrc" / "cuda", ptx: str | None = None) -> Path:
+    """The library, made of these kernels once for all runs that have the same sources; or of a file of PTX."""
+    files = [*HERE.glob("*.cc"), *HERE.glob("*.h")]
+    files += [Path(ptx), HERE / "ptx.py"] if ptx else kernels.glob("*.cu*")
+    parts = [*FLAGS, *more, *(file.read_text() for file in sorted(files))]
+    digest = hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
     library = Path(tempfile.gettempdir()) / f"edgefl-standin-{os.getuid()}" / f"libcuda-standin-{digest}.so"
     library.parent.mkdir(mode=0o700, exist_ok=True)
     with library.with_suffix(".lock").open("w") as lock:  # another process of this run may be making it
@@ -50,21 +55,29 @@ def built(*more: str, kernels: Path = ROOT / "csrc" / "cuda") -> Path:
         if library.exists():
             return library
         made = library.with_suffix(f".{os.getpid()}")
-        _make(made, [*FLAGS, *more, "-I", str(kernels), "-I", str(HERE)], is_watched=set(WATCH) <= set(more))
+        source = _source_of(ptx, library) if ptx else KERNELS
+        _make(made, [*FLAGS, *more, "-I", str(kernels), "-I", str(HERE)], source, is_watched=set(WATCH) <= set(more))
         made.replace(library)
     return library
 
 
-def _make(library: Path, flags: Sequence[str], is_watched: bool) -> None:
-    """With a watch the kernels alone are instrumented, and nothing is linked with the sanitizer's library."""
-    sources = [KERNELS, *REST]
-    if is_watched:
-        seen = library.with_suffix(".o")
-        subprocess.run(["g++", *flags, "-fsanitize=thread", "-c", str(KERNELS), "-o", str(seen)], check=True)
-        sources = [seen, *REST, *WATCHERS]
-    subprocess.run(["g++", *flags, "-shared", "-Wl,-z,defs", *map(str, sources), "-o", str(library)], check=True)
-    if is_watched:
-        seen.unlink()
+def _source_of(ptx: str, library: Path) -> Path:
+    source = library.with_suffix(".cc")
+    source.write_text(translated(Path(ptx).read_text()))
+    return source
+
+
+def _make(library: Path, flags: Sequence[str], kernels: Path, is_watched: bool) -> None:
+    """With a watch the kernels alone are instrumented, and nothing is linked with the sanitizer's library. PTX tells of
+    its loads and stores itself.
+    """
+    kernels_alone = ["-fsanitize=thread"] if kernels == KERNELS else ["-w"]
+    seen, sources = library.with_suffix(".o"), [*REST, *(WATCHERS if is_watched else ())]
+    instrument = kernels_alone if is_watched or kernels != KERNELS else []
+    subprocess.run(["g++", *flags, *instrument, "-c", str(kernels), "-o", str(seen)], check=True)
+    linked = map(str, [seen, *sources])
+    subprocess.run(["g++", *flags, "-shared", "-Wl,-z,defs", *linked, "-o", str(library)], check=True)
+    seen.unlink()
 
 
 @functools.cache
@@ -83,7 +96,7 @@ def environment(*more: str) -> dict[str, str]:
     given = os.environ.get("EDGEFL_STANDIN")
     asked = {"EDGEFL_STANDIN_ASAN": ASAN, "EDGEFL_STANDIN_WATCH": WATCH}
     flags = [flag for variable, flags in asked.items() if os.environ.get(variable) for flag in flags]
-    library = given or str(built(*flags, *more))
+    library = given or str(built(*flags, *more, ptx=os.environ.get("EDGEFL_STANDIN_PTX")))
     return {"EDGEFL_LIBCUDA": library, "EDGEFL_CUDA_KERNELS": library}  # it takes any file for an image
 
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -24,6 +25,7 @@ namespace {
 
 using Status = int;
 using Address = unsigned long long;
+using Blocks = std::map<Address, size_t>;  // bytes of each
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_IMAGE = 200,
        INVALID_CONTEXT = 201, NOT_FOUND = 500, ALREADY_REGISTERED = 712,
        NOT_REGISTERED = 713, LAUNCH_FAILED = 719, CAPTURE_UNSUPPORTED = 900 };
@@ -50,7 +52,7 @@ struct Stand {
     std::string failing;
     int failing_call = 0;
     Status failure = OK;
-    std::map<Address, size_t> blocks, pinned;
+    Blocks blocks, pinned;
     std::set<const void*> loaded;  // kernels, which a stream that is capturing cannot load
     std::vector<Upload> uploads;
     int contexts = 0, current = 0, modules = 0, streams = 0, graphs = 0, events = 0;
@@ -86,11 +88,12 @@ void flush() {
     stand.uploads.clear();
 }
 
-bool is_inside(const std::map<Address, size_t>& blocks, Address first, size_t size) {
-    auto after = blocks.upper_bound(first);
-    if (after == blocks.begin()) return false;
-    --after;
-    return first + size <= after->first + after->second;
+// The block in which all of these bytes are; null if there is none.
+const Blocks::value_type* block_of(const Blocks& blocks, Address first, size_t size) {
+    const auto after = blocks.upper_bound(first);
+    if (after == blocks.begin()) return nullptr;
+    const Blocks::value_type& found = *std::prev(after);
+    return first + size <= found.first + found.second ? &found : nullptr;
 }
 
 Status allocate(void** found, size_t size) {
@@ -104,8 +107,12 @@ Status allocate(void** found, size_t size) {
     return OK;
 }
 
+// The block where a kernel's access was last: the next one is often there too.
+Address last_first = 0, last_end = 0;
+
 Status release(Address first) {
     flush();
+    last_end = 0;
     if (!stand.blocks.erase(first)) return INVALID_VALUE;
     std::free(reinterpret_cast<void*>(first));
     return OK;
@@ -119,6 +126,15 @@ Status start(const Launch& launch) {
 }
 
 }  // namespace
+
+bool emulate::is_held(const void* place, size_t size) {
+    const Address first = Address(place);
+    if (first >= last_first && first + size <= last_end) return true;
+    const Blocks::value_type* found = block_of(stand.blocks, first, size);
+    if (!found) found = block_of(stand.pinned, first, size);
+    if (found) last_first = found->first, last_end = found->first + found->second;
+    return found;
+}
 
 #define TELL(...) if (const Status failed = __VA_ARGS__) return failed
 
@@ -234,6 +250,7 @@ Status cuMemHostRegister_v2(void* first, size_t size, unsigned) {
 }
 Status cuMemHostUnregister(void* first) {
     TELL(ready("cuMemHostUnregister"));
+    last_end = 0;
     return stand.pinned.erase(Address(first)) ? OK : NOT_REGISTERED;
 }
 Status cuMemHostGetDevicePointer_v2(Address* found, void* first, unsigned) {
@@ -243,13 +260,13 @@ Status cuMemHostGetDevicePointer_v2(Address* found, void* first, unsigned) {
 }
 Status cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t size, void*) {
     TELL(ready("cuMemcpyHtoDAsync", std::to_string(size)));
-    if (stand.is_capturing || !is_inside(stand.blocks, to, size)) return INVALID_VALUE;
+    if (stand.is_capturing || !block_of(stand.blocks, to, size)) return INVALID_VALUE;
     stand.uploads.push_back({to, from, size});
     return OK;
 }
 Status cuMemcpyDtoHAsync_v2(void* to, Address from, size_t size, void*) {
     TELL(ready("cuMemcpyDtoHAsync", std::to_string(size)));
-    if (stand.is_capturing || !is_inside(stand.blocks, from, size)) return INVALID_VALUE;
+    if (stand.is_capturing || !block_of(stand.blocks, from, size)) return INVALID_VALUE;
     flush();
     std::memcpy(to, reinterpret_cast<void*>(from), size);
     return OK;

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -48,7 +49,7 @@ struct Fiber {
 };
 
 Kernel* kernels = nullptr;
-std::string said;
+std::string said, objection;
 std::vector<std::unique_ptr<Fiber>> fibers;
 Fiber* current = nullptr;
 jmp_buf scheduler;
@@ -176,7 +177,7 @@ bool run_block(unsigned count) {
         }
         if (listener) listener->barrier();
         const long done = count_in(State::DONE, turns);
-        if (done == long(count)) return true;
+        if (done == long(count)) return objection.empty() || complain(std::exchange(objection, {}));
         if (done > 0)
             return complain(std::to_string(done) + " of " + std::to_string(count) +
                             " threads end while the others wait at a barrier");
@@ -213,6 +214,10 @@ bool is_local(const void* place) {
 bool is_shared(const void* place) { return place >= &__start_efl_shared && place < &__stop_efl_shared; }
 
 const char* complaint() { return said.c_str(); }
+
+void object(const std::string& what) {
+    if (objection.empty()) objection = what;
+}
 
 void wait() {
     pause(*current);

@@ -35,6 +35,7 @@ extern int order;  // 0 forwards, 1 backwards, 2 mixed, another way after each b
 bool run(const Kernel& kernel, Dim grid, Dim block, const void* arguments);
 const char* complaint();
 void wait();
+void object(const std::string& what);  // by a thread: the launch fails after its block; the first objection is told
 
 // Who is told of launches, if anyone (watch.cc).
 struct Listener {
@@ -47,6 +48,7 @@ extern Listener* listener;
 unsigned running_thread();
 bool is_local(const void* place);   // on the stack of the thread that runs
 bool is_shared(const void* place);
+bool is_held(const void* place, size_t size);  // in a block of the device's memory or a pinned one (driver.cc)
 
 constexpr unsigned WARP = 32;
 // Waits for the other threads of the warp; what each brought, by their lanes, is handed to `operate` once.
