@@ -68,16 +68,15 @@ def _source_of(ptx: str, library: Path) -> Path:
 
 
 def _make(library: Path, flags: Sequence[str], kernels: Path, is_watched: bool) -> None:
-    """With a watch the kernels alone are instrumented, and nothing is linked with the sanitizer's library. PTX tells of
-    its loads and stores itself.
+    """With a watch the kernels alone are instrumented, and nothing is linked with the sanitizer's library. Those of PTX
+    tell of their loads and stores themselves.
     """
-    kernels_alone = ["-fsanitize=thread"] if kernels == KERNELS else ["-w"]
-    seen, sources = library.with_suffix(".o"), [*REST, *(WATCHERS if is_watched else ())]
-    instrument = kernels_alone if is_watched or kernels != KERNELS else []
-    subprocess.run(["g++", *flags, *instrument, "-c", str(kernels), "-o", str(seen)], check=True)
-    linked = map(str, [seen, *sources])
+    is_ptx, compiled = kernels != KERNELS, library.with_suffix(".o")
+    alone = ["-w"] if is_ptx else ["-fsanitize=thread"] if is_watched else []
+    subprocess.run(["g++", *flags, *alone, "-c", str(kernels), "-o", str(compiled)], check=True)
+    linked = map(str, [compiled, *REST, *(WATCHERS if is_watched else ())])
     subprocess.run(["g++", *flags, "-shared", "-Wl,-z,defs", *linked, "-o", str(library)], check=True)
-    seen.unlink()
+    compiled.unlink()
 
 
 @functools.cache

@@ -241,6 +241,7 @@ void meet(void* brought, Operation operate) {
 bool run(const Kernel& kernel, Dim grid, Dim block, const void* arguments) {
     running = &kernel;
     running_arguments = arguments;
+    objection.clear();
     gridDim = grid;
     blockDim = block;
     const unsigned count = block.x * block.y * block.z;
